@@ -139,6 +139,8 @@ class Searcher:
         anchored, read = self._first(_without_mere_headings(ranked, query), query, anchor, relevance, timer)
         hits = self._hits(query, anchored, pool, chance)
         if read is not None:
+            if mode is Mode.KEYWORD:  # its scores are no probabilities: scale them to the best one
+                hits = [structs.replace(hit, score=hit.score / max(hits[0].score, 1e-9)) for hit in hits]
             hits = blended(hits, read, self._ranking.rerank_weight)[: query.limit]
         likely = likely_hits(hits, query, mode, self._ranking.min_score)
         fitting = likely if tokens is None else within(likely, tokens, self._count_tokens)

@@ -43,7 +43,7 @@ def full(own: MemoryApi, write: Write) -> MemoryApi:
     """Put something into every part."""
     write("SOUL.md", "# Soul\n\nI am the archivist of zebras.\n")
     write("MEMORY.md", "# Memory\n\n## Zebras\n\n- Zebras are striped.\n- Zebras run.\n")
-    write("pinned.md", "---\npinned: true\n---\n# Pinned\n\nThe plan of the zebra house: it opens at nine.\n")
+    write("pinned.md", "---\npinned: true\n---\n# Pinned\n\nThe zebra house opens at nine.\n")
     write("prompts/late.md", "---\npriority: 200\n---\nSay goodbye.\n")
     write("prompts/first.md", "---\npriority: 1\n---\nSay hello.\n")
     write("prompts/usual.md", "Say how you are.\n")
@@ -359,7 +359,7 @@ def test_a_heading_without_text_enters_no_context(own: MemoryApi, write: Write) 
     """Neither as a hit nor in the part of a note that is copied; one above other text stays with it."""
     write("MEMORY.md", "# Memory\n\n## Decisions\n\n## Zebras\n\n- Zebras are striped.\n\n## Patterns\n")
     write("plan.md", "# Zebra plan\n")
-    write("other.md", "Zebra\n=====\n\nThe zebra house opens at nine.\n\nZebras\n------\n")
+    write("other.md", "Zebra\n=====\n\nThe plan of the zebra house: it opens at nine.\n\nZebras\n------\n")
     text = own.context("zebra plan", day="2020-01-01").text
     assert "# Memory" in text and "## Zebras\n" in text and "opens at nine" in text
     assert not [words for words in ("Decisions", "Patterns", "Zebra plan", "------") if words in text]
