@@ -147,14 +147,14 @@ class QuestionWords:
     """The words and times of a question.
 
     `stems` maps the number of each stem to its weight (idf); `words` are all words in lower case; `times` are the
-    times that it names.
+    times that it names. `asks_for_answer` is whether it asks what an assistant answered, None if roles do not matter.
     """
 
     stems: Mapping[int, float]
     words: frozenset[str]
     asks_when: bool
     times: Sequence[TimeHint] = ()
-    asks_for_answer: bool = False
+    asks_for_answer: bool | None = None
 
     @classmethod
     def of(cls, text: str, weights: Mapping[str, float], times: Sequence[TimeHint] = ()) -> QuestionWords:
@@ -347,20 +347,18 @@ def _added(scored: Scored, question: QuestionWords, speaker: float, prior: float
     named = NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and scored.is_log else 0.0
     dated = DATED_THEN if question.times and _is_dated(scored, question.times) else 0.0
     asks = -QUESTION if entry.speaker and entry.traits & _QUESTION else 0.0
-    disfavoured = _is_user(scored.chunk.role) if question.asks_for_answer else _is_assistant(scored.chunk.role)
-    role = -ROLE if disfavoured else 0.0
+    role = -ROLE if _is_disfavoured(scored.chunk.role, question.asks_for_answer) else 0.0
     if scored.in_conversation:
         return (0.0, named, dated, speaker, LINE_LENGTH * length, asks, role, prior)
     opening = OPENING * question.share_in(scored.chunk.opening)
     return (opening, named, dated, speaker, FACT_LENGTH * length if scored.is_fact else 0.0, asks, role, prior)
 
 
-def _is_user(role: str) -> bool:
-    return role == "user"
-
-
-def _is_assistant(role: str) -> bool:
-    return role.partition(":")[0] in ("assistant", "agent")
+def _is_disfavoured(role: str, asks_for_answer: bool | None) -> bool:
+    """Tell whether a message is by the side that was not asked about; None: the question names a role itself."""
+    if asks_for_answer is None:
+        return False
+    return role == "user" if asks_for_answer else role.partition(":")[0] in ("assistant", "agent")
 
 
 def _is_dated(scored: Scored, times: Sequence[TimeHint]) -> bool:

@@ -213,6 +213,8 @@ class Searcher:
         if mode is Mode.VECTOR:
             weights = Weights(0.0, 0.0)
         question = QuestionWords.of(query.text, word_weights, query.times)
+        if query.filters.roles:
+            question = replace(question, asks_for_answer=None)
         ranked = rank(pool, question, weights, lambda chunk: self._prior(chunk, now))
         if mode is not Mode.VECTOR:
             scale = KEYWORD_SCALE if mode is Mode.KEYWORD else 1.0

@@ -126,7 +126,12 @@ def _stands_alone(scored: Scored) -> bool:
 
 
 def _alike(left: Scored, right: Scored, share: float) -> bool:
-    return min(left.score, right.score) >= share * max(left.score, right.score)
+    """Tell whether two entries have nearly the same score, both with and without the bonus for literal words.
+
+    That bonus is so large that all lines with a typed word would be alike.
+    """
+    bare = (left.score - left.by_wording, right.score - right.by_wording)
+    return all(min(pair) >= share * max(pair) for pair in ((left.score, right.score), bare))
 
 
 def _span(run: Sequence[Scored]) -> Span:

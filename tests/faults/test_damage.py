@@ -49,7 +49,7 @@ def synced(memory: Memory, write: Write) -> Memory:
 
 
 def found(memory: Memory) -> SearchResult:
-    return memory.search("heron alder", limit=100)
+    return memory.search("heron alder", limit=100, min_score=0)
 
 
 def cited(memory: Memory) -> list[str]:
