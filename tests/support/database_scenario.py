@@ -58,6 +58,7 @@ class Life:
         self.root.mkdir(parents=True)
         environ = {"MEMSYNC_INDEX_DIR": str(self.folder / "index")}
         self.settings = load_settings(root=self.root, environ=environ, cwd=self.root)
+        shutil.rmtree(self.settings.keep_dir, ignore_errors=True)  # an earlier life had another folder here
 
     @property
     def root(self) -> Path:

@@ -438,7 +438,7 @@ def test_recency_goes_by_commits(
     repository.commit(AUTUMN)
     settings = load_settings(root=root, environ={"MEMSYNC_SEARCH_RECENCY": "0.5"}, cwd=root)
     memory = make_memory(own_settings=settings)
-    assert [hit.path for hit in memory.search("heron").hits] == ["b.md", "a.md"]
+    assert [(hit.path, hit.also) for hit in memory.search("heron").hits] == [("b.md", ("a.md:1",))]
 
 
 # ------------------------------------------------------------------------------------------- the daemon
