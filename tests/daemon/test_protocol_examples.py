@@ -83,7 +83,8 @@ def test_socket_is_found_as_the_page_says(noted: Served, tmp_path: Path) -> None
     launcher.parent.mkdir()
     launcher.write_text(f'#!/bin/sh\nexec {sys.executable} -m memsync --root {noted.settings.root} "$@"\n')
     launcher.chmod(0o755)
-    found = run(FIND_SOCKET + 'printf %s "$SOCKET"', PATH=f"{launcher.parent}:{os.environ['PATH']}")
+    own = {"MEMSYNC_SEARCH_DEADLINE_MS": str(noted.settings["search.deadline_ms"])}
+    found = run(FIND_SOCKET + 'printf %s "$SOCKET"', PATH=f"{launcher.parent}:{os.environ['PATH']}", **own)
     assert found == noted.path
 
 

@@ -256,7 +256,7 @@ def test_half_a_surrogate_pair_anywhere_is_text_like_any_other(served: Served) -
     asked: list[tuple[str, dict[str, Any], int | None]] = [
         ("search", {"query": f"heron {half}", "tag": [half], "where": [f"{half}={half}"]}, None),
         ("search", {"query": "heron", "role": [half], "session": [half], "path": [half]}, None),
-        ("search", {"query": f'{half} "{half}" -{half}'}, None),
+        ("search", {"query": f'{half} "{half}" -{half}'}, UsageError.exit_code),
         ("get", {"location": half}, NoteError.exit_code),
     ]
     with served.peer() as peer:

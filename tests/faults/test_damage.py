@@ -288,7 +288,7 @@ def answers(memory: Memory) -> list[list[str]]:
 
 UNSEEN = {
     "way to the words": ["DELETE FROM chunk_fts_idx"],
-    "way to the words goes elsewhere": ["UPDATE chunk_fts_idx SET term = x'ff' WHERE pgno > 0"],
+    "way to the words goes elsewhere": ["UPDATE chunk_fts_idx SET term = CAST(x'ff' || term AS BLOB) WHERE pgno > 0"],
     "bits of the vectors": ["UPDATE vec_1_chunks SET validity = zeroblob(length(validity))"],
     "all bits of the vectors": ["UPDATE vec_1_chunks SET validity = replace(hex(validity), '0', 'f')"],
     "chunks of the vectors": ["DELETE FROM vec_1_chunks"],

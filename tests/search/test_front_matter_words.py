@@ -27,7 +27,7 @@ flow: {car: [volvo, {plate: ZH 4711}]}
 
 
 def lines(memory: Memory, query: str, mode: str = "hybrid") -> list[str]:
-    return [f"{hit.citation} {hit.text}" for hit in memory.search(query, mode=mode, limit=50).hits]
+    return [f"{hit.citation} {hit.text}" for hit in memory.search(query, mode=mode, limit=50, min_score=0).hits]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_tasks_are_found_by_their_state(memory: Memory, write: Write, path: str,
     memory.sync()
 
     def text(query: str) -> str:
-        return "\n".join(hit.text for hit in memory.search(query, mode=mode, limit=50).hits)
+        return "\n".join(hit.text for hit in memory.search(query, mode=mode, limit=50, min_score=0).hits)
 
     assert "- [ ] buy paint #boat" in text("boat is:todo") and "call Anna" in text("boat is:todo")
     assert not [words for words in ("sell", "repair", "order") if words in text("boat is:todo")]
