@@ -14,7 +14,8 @@ from memsync.memory import Memory
 _ORPHANS = {
     "chunk without note": "SELECT count(*) FROM chunk WHERE note NOT IN (SELECT id FROM note)",
     "chunk without passage": (
-        "SELECT count(*) FROM chunk WHERE coalesce(passage IN (SELECT id FROM passage), 0) <> (form NOT IN ('heading', 'field'))"
+        "SELECT count(*) FROM chunk"
+        " WHERE coalesce(passage IN (SELECT id FROM passage), 0) <> (form NOT IN ('heading', 'field'))"
     ),
     "passage without chunk": (
         "SELECT count(*) FROM passage WHERE id NOT IN (SELECT passage FROM chunk WHERE passage IS NOT NULL)"
