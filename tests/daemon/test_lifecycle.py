@@ -155,7 +155,7 @@ def test_sighup_takes_over_the_settings_of_config_toml(cli: Cli, write: Write) -
     """Without a restart, and for whoever is connected already."""
     config = write("config.toml", '[memsync]\nroot = "."\n[search]\nlimit = 1\n')
     for name in "abc":
-        write(f"{name}.md", "The heron nests.\n")
+        write(f"{name}.md", f"The heron {name} nests.\n")
     process = cli.start()
     with connected(cli.settings) as memory:
         assert len(memory.search("heron", mode="keyword").hits) == 1
@@ -178,7 +178,7 @@ def test_a_daemon_with_a_broken_config_tells_it_and_answers_nothing_else(cli: Cl
     good = '[memsync]\nroot = "."\n[search]\nlimit = 2\n'
     config = write("config.toml", good)
     for name in "abc":
-        write(f"{name}.md", "The heron nests.\n")
+        write(f"{name}.md", f"The heron {name} nests.\n")
     process = cli.start()
 
     def errors() -> tuple[str, ...]:
