@@ -82,9 +82,7 @@ SETTINGS = (
     Setting("search.mode", "hybrid", "hybrid, keyword or vector.", choices=tuple(Mode)),
     Setting("search.keyword_weight", 0.2, "Weight of the keyword score against the semantic score.", (0, 1)),
     Setting("search.memory_keyword_weight", 0.35, "The same for logs, threads, MEMORY.md and preferences.", (0, 1)),
-    Setting(
-        "search.min_score", 0.05, "If the best score is lower, show only hits with all the question's words.", (0, 1)
-    ),
+    Setting("search.min_score", 0.05, "Show no hit with a lower score.", (0, 1)),
     Setting("search.candidates", 200, "Candidate chunks from each retriever.", (10, 2000)),
     Setting("search.recency", 0.01, "Maximum recency bonus in the score.", (0, 0.5)),
     Setting("search.recency_days", 90, "Half-life of the recency bonus, in days.", (1, 100_000)),

@@ -32,7 +32,6 @@ from memsync.model.vocabulary import Fresh, Mode, NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.parse import parse_note
 from memsync.ports import Progress, active_space
-from memsync.search.snippet import holds_all, stems_of
 from memsync.workspace import Workspace
 
 HITS = 10
@@ -119,12 +118,11 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question and its first hits: their places, scores, and whether each contains all words of the question."""
+    """A question and its first hits: their places and scores."""
 
     question: Question
     hits: tuple[Range, ...]
     scores: tuple[float, ...]
-    holds_all: tuple[bool, ...]
     milliseconds: float
 
     @property
@@ -139,14 +137,12 @@ class Asked:
 
     def survives(self, *, answering: bool) -> float:
         """Return the highest floor that still shows a hit (`answering`: a hit with an answer); -inf without any."""
-        shown = [
-            has_all
-            for hit, has_all in zip(self.hits, self.holds_all, strict=True)
+        shown = (
+            score
+            for hit, score in zip(self.hits, self.scores, strict=True)
             if not answering or answer_rank((hit,), self.question.answers)
-        ]
-        if not shown:
-            return -math.inf
-        return math.inf if any(shown) else self.score
+        )
+        return max(shown, default=-math.inf)
 
 
 class Evaluator:
@@ -228,12 +224,10 @@ class Evaluator:
         started_at = time.perf_counter()
         hits = self._hits(query)
         milliseconds = (time.perf_counter() - started_at) * 1000
-        stems = stems_of(query.words)
         return Asked(
             question,
             tuple((str(hit.path), hit.start_line, hit.end_line) for hit in hits),
             tuple(hit.score for hit in hits),
-            tuple(holds_all(hit.text, stems) for hit in hits),
             milliseconds,
         )
 
@@ -317,10 +311,7 @@ def _suggested(asked: Sequence[Asked], mode: Mode, current: Floor) -> tuple[Floo
     survived = [answer.survives(answering=True) for answer in asked if answer.rank]
     if not survived:
         return None, "no question was answered"
-    try:
-        floor = _floor(asked, highest_floor(survived))
-    except ValueError:
-        return None, "every answering hit contains all words of its question, and no min_score hides such hits"
+    floor = _floor(asked, highest_floor(survived))
     if (floor.lost, floor.silenced) == (current.lost, current.silenced):
         return None, "the current one does as well"
     return floor, ""

@@ -82,13 +82,10 @@ def bins_of(pairs: Sequence[tuple[float, bool]]) -> list[tuple[float, float, lis
 def highest_floor(scores: Sequence[float]) -> float:
     """Return the highest floor with at most MAX_LOST_SHARE of the scores below it, rounded down to thousandths.
 
-    A score is that of the best hit with the answer, infinite if no floor hides that hit. Raises ValueError if there is
-    no highest floor because no floor loses that many scores.
+    A score is that of the best hit with the answer; there must be one.
     """
     ordered = sorted(scores)
     allowed = int(len(ordered) * MAX_LOST_SHARE)
-    if allowed >= len(ordered) or math.isinf(ordered[allowed]):
-        raise ValueError("no floor loses so many")
     return math.floor(ordered[allowed] * 1000) / 1000
 
 
