@@ -111,7 +111,8 @@ class Query(Struct, frozen=True):
 
     `text` is for the embedding model, `words` for the word index, both without the filters. A hit must contain each
     phrase word for word, and no exclusion. Hits with a score under `min_score` are left out; if it is None and a model
-    answers, under the setting `search.min_score`. With `rerank` a cross-encoder reads the first hits. Entries dated at one of `times` get a small bonus.
+    answers, under the setting `search.min_score`. With `rerank` a cross-encoder reads the first hits. Entries dated at
+    one of `times` get a small bonus.
     """
 
     text: str
