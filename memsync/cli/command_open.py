@@ -1,20 +1,33 @@
-"""`memsync open`: a hit of the last search, in the user's editor."""
+"""`memsync open`, and links to the hits of a search: places in notes, for the user's editor."""
 
 from __future__ import annotations
 
+import json
 import os
-import shlex
-import subprocess
+import socket
 import sys
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import quote
 
 import click
 
-from memsync.cli.command_search import kept_hits, template_of, url_of
 from memsync.cli.common import setting_of
-from memsync.errors import MemsyncError, UsageError
+from memsync.errors import ConfigError, MemsyncError, UsageError
+from memsync.model.answer import SearchResult
 from memsync.model.vocabulary import NotePath
-from memsync.notes.files import NoteFiles
+from memsync.system.user_folders import state_folder, write_own_file
+
+EDITORS = {
+    "vscode": "vscode://file{path}:{line}",
+    "cursor": "cursor://file{path}:{line}",
+    "zed": "zed://file{path}:{line}",
+    "idea": "idea://open?file={path}&line={line}",
+    "sublime": "subl://open?url=file://{path}&line={line}",
+}
+"""The names that `cli.open_with` may have -> the URL that opens a line of a file in that editor."""
+_LAST_HITS = "last_search/hits.json"
 
 
 @click.command("open")
@@ -26,6 +39,11 @@ def open_(context: click.Context, number: int) -> None:
     The last search is the one whose hits a terminal showed last, in any folder. The editor is the one that `open_with`
     under [cli] names; otherwise the program in $VISUAL or $EDITOR, called with +LINE and the path.
     """
+    import shlex  # here, because `memsync search` imports this module
+    import subprocess
+
+    from memsync.notes.files import NoteFiles
+
     root, path, line = dict(enumerate(kept_hits(), 1)).get(number, ("", "", 0))
     if not root:
         raise UsageError(f"the last search printed no hit {number} with a file", hint="Search again, at a terminal.")
@@ -39,3 +57,42 @@ def open_(context: click.Context, number: int) -> None:
         sys.exit(subprocess.run(command, check=False).returncode)  # noqa: S603 (because no shell reads the path)
     except (OSError, ValueError) as error:
         raise MemsyncError(f"{path} cannot be opened: {error}", hint="Check cli.open_with, or $EDITOR.") from error
+
+
+def keep_hits(result: SearchResult, folders: Mapping[str, str]) -> None:
+    """Keep where the hits of a search are, without their text, for `memsync open`. The answer does not depend on it."""
+    places = [(folders.get(hit.root, ""), hit.path, hit.start_line) for hit in result.hits]
+    with suppress(OSError, MemsyncError):
+        write_own_file(os.path.join(state_folder(), _LAST_HITS), json.dumps(places).encode())
+
+
+def kept_hits() -> list[tuple[str, str, int]]:
+    """Return (memory root, path, line) of each hit of the last search; none if there was no search."""
+    with suppress(OSError, ValueError):
+        return list(json.loads(Path(state_folder(), _LAST_HITS).read_bytes()))
+    return []
+
+
+def template_of(open_with: str) -> str:
+    """Return the URL of a place, with {path} and {line}. Raises ConfigError for an unknown editor."""
+    if not open_with:
+        return f"file://{socket.gethostname()}{{path}}"
+    if open_with in EDITORS:
+        return EDITORS[open_with]
+    if "{path}" in open_with and "://" in open_with:
+        return open_with
+    hint = f"Write {', '.join(EDITORS)}, or a URL with {{path}} and {{line}}."
+    raise ConfigError(f"cli.open_with: {open_with!r} is not known", hint=hint)
+
+
+def linked(text: str, template: str, path: str, line: int) -> str:
+    """Return text as a link to a line of a file, which terminals open with a click (OSC 8); unchanged without one."""
+    if not template:
+        return text
+    return f"\x1b]8;;{url_of(template, path, line)}\x1b\\{text}\x1b]8;;\x1b\\"
+
+
+def url_of(template: str, path: str, line: int) -> str:
+    """Return the URL of a place in a file."""
+    quoted = quote(path.encode("utf-8", "surrogateescape"), safe="/")
+    return template.replace("{path}", quoted).replace("{line}", str(line))

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import socket
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
@@ -17,11 +13,12 @@ import click
 from msgspec.structs import asdict
 
 from memsync.cli.build import arguments_of, help_of, run_on, with_parameters
+from memsync.cli.command_open import keep_hits, linked, template_of
 from memsync.cli.common import here, json_option, load, long_output, opened, setting_of
 from memsync.cli.covered import in_question, roots_options
 from memsync.cli.here import Here
 from memsync.cli.output import NO_EXIT_CODE, has_colour, is_terminal, remark, say, say_as_it_is, say_json
-from memsync.errors import ConfigError, MemsyncError, NoteError
+from memsync.errors import NoteError
 from memsync.features.search import search as operation
 from memsync.model.answer import Hit, SearchResult
 from memsync.model.conversation import Neighbours, ThreadMessage
@@ -30,23 +27,13 @@ from memsync.model.json import to_json
 from memsync.model.query import TimeHint
 from memsync.model.text import count, printable, visible
 from memsync.model.vocabulary import in_root
-from memsync.system.user_folders import state_folder, write_own_file
 
 if TYPE_CHECKING:
     from memsync.memory import MemoryApi
     from memsync.registered import Memories
 
 NOT_KNOWN_YET_EXIT_CODE = 13
-EDITORS = {
-    "vscode": "vscode://file{path}:{line}",
-    "cursor": "cursor://file{path}:{line}",
-    "zed": "zed://file{path}:{line}",
-    "idea": "idea://open?file={path}&line={line}",
-    "sublime": "subl://open?url=file://{path}&line={line}",
-}
-"""The names that `cli.open_with` may have -> the URL that opens a line of a file in that editor."""
 _STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "\x1b[1;33m"}
-_LAST_HITS = "last_search/hits.json"
 _RESET = "\x1b[0m"
 _SPOKEN_DATE = r"(?:\d+|an?|one) \w+ ago|last \w+"
 (_OFFERED,) = operation.commands
@@ -286,20 +273,6 @@ def _requoted(word: str, *, alone: bool) -> str:
 # --------------------------------------------------------------------------------------------------- links
 
 
-def keep_hits(result: SearchResult, folders: Mapping[str, str]) -> None:
-    """Keep where the hits of a search are, without their text, for `memsync open`. The answer does not depend on it."""
-    places = [(folders.get(hit.root, ""), hit.path, hit.start_line) for hit in result.hits]
-    with suppress(OSError, MemsyncError):
-        write_own_file(os.path.join(state_folder(), _LAST_HITS), json.dumps(places).encode())
-
-
-def kept_hits() -> list[tuple[str, str, int]]:
-    """Return (memory root, path, line) of each hit of the last search; none if there was no search."""
-    with suppress(OSError, ValueError):
-        return list(json.loads(Path(state_folder(), _LAST_HITS).read_bytes()))
-    return []
-
-
 def _link_templates(context: click.Context, memories: Memories | None) -> dict[str, str]:
     """Return the URL of a place in a note of each memory, with {path} and {line}; none where no links are printed."""
     if not (is_terminal() and has_colour()):
@@ -315,28 +288,3 @@ def _link_templates(context: click.Context, memories: Memories | None) -> dict[s
 
 def _folders(context: click.Context, memories: Memories | None) -> Mapping[str, str]:
     return {"": load(context).root_name} if memories is None else memories.folders()
-
-
-def template_of(open_with: str) -> str:
-    """Return the URL of a place, with {path} and {line}. Raises ConfigError for an unknown editor."""
-    if not open_with:
-        return f"file://{socket.gethostname()}{{path}}"
-    if open_with in EDITORS:
-        return EDITORS[open_with]
-    if "{path}" in open_with and "://" in open_with:
-        return open_with
-    hint = f"Write {', '.join(EDITORS)}, or a URL with {{path}} and {{line}}."
-    raise ConfigError(f"cli.open_with: {open_with!r} is not known", hint=hint)
-
-
-def linked(text: str, template: str, path: str, line: int) -> str:
-    """Return text as a link to a line of a file, which terminals open with a click (OSC 8); unchanged without one."""
-    if not template:
-        return text
-    return f"\x1b]8;;{url_of(template, path, line)}\x1b\\{text}\x1b]8;;\x1b\\"
-
-
-def url_of(template: str, path: str, line: int) -> str:
-    """Return the URL of a place in a file."""
-    quoted = quote(path.encode("utf-8", "surrogateescape"), safe="/")
-    return template.replace("{path}", quoted).replace("{line}", str(line))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 KEYWORD_DEPTH = 3
 """The index returns this many times as many keyword candidates as may become hits. Most chunks that were found by
 meaning are then among them, so that they have a keyword score, too."""
+TWINS_WITHIN = 5
+"""Passages equal to a hit are looked for among this many times as many spans as there are hits: they score alike."""
 
 
 class IndexChanged(Exception):
@@ -290,7 +292,8 @@ def _different(spans: Iterator[Span], anchor: Anchor, limit: int) -> list[tuple[
     kept: list[tuple[Span, Anchored]] = []
     places: dict[str, list[str]] = {}
     hashes: set[bytes] = set()
-    wanted = (span for span in spans if len(kept) < limit or span.shown.content_hash in hashes)
+    first = takewhile(lambda numbered: len(kept) < limit or numbered[0] < TWINS_WITHIN * limit, enumerate(spans))
+    wanted = (span for _, span in first if len(kept) < limit or span.shown.content_hash in hashes)
     for span, place in _anchored(wanted, anchor):
         if place.text in places:
             places[place.text].append(citation(span.shown.path, place.start_line, place.end_line))

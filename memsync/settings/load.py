@@ -301,29 +301,38 @@ def load_settings(
         not_overridden = {name: setting for name, setting in given.items() if setting is in_file.get(name)}
         _check_trust(files.over, not_overridden, in_own_file)
     if "memsync.root" not in given:
-        from memsync.settings.roots import default_root, settings_of  # here, because hardly any command needs it
+        return _of_default_root(files)
+    settings = _resolved(files, given, environ, is_root_named=root is not None)
+    settings.stamps = config_file.stamps_of("", settings.root_name) | stamps
+    settings.load_again = partial(load_settings, config=config, root=root, environ=environ, cwd=folder)
+    return settings
 
-        default = default_root() if files.over is None else None
-        if default is None:
-            raise _no_root(files)
-        settings = settings_of(default)
-        settings.sources = {**settings.sources, "memsync.root": DEFAULT_ROOT}
-        return settings
-    tables = {name: _globs(name, files) for name in GLOB_TABLES}
+
+def _of_default_root(files: _Files) -> Settings:
+    """Return the settings of the default one of the registered memories. Raises ConfigError if there is none."""
+    from memsync.settings.roots import default_root, settings_of  # here, because hardly any command needs it
+
+    default = default_root() if files.over is None else None
+    if default is None:
+        raise _no_root(files)
+    settings = settings_of(default)
+    settings.sources = {**settings.sources, "memsync.root": DEFAULT_ROOT}
+    return settings
+
+
+def _resolved(files: _Files, given: dict[str, _Given], environ: Mapping[str, str], *, is_root_named: bool) -> Settings:
+    """Return the settings with all defaults, and with absolute folders."""
     resolved = _DEFAULTS | given
     values = {name: setting.value for name, setting in resolved.items()}
     sources = {name: setting.source for name, setting in resolved.items()}
     paths = {name: resolved[name]._replace(folder=resolved[name].folder or os.getcwd()) for name in FOLDERS}
-    values["memsync.root"] = resolved_root = resolve_root(*paths["memsync.root"])
-    stamps = config_file.stamps_of("", resolved_root) | stamps
-    values[UNITED], sources[UNITED] = _united(files, resolved_root, environ)
-    index_dir = resolve_index_dir(*paths["index.dir"], resolved_root)
-    options = _same_anywhere(files, resolved_root, is_root_named=root is not None, root_source=sources["memsync.root"])
+    values["memsync.root"] = root = resolve_root(*paths["memsync.root"])
+    values[UNITED], sources[UNITED] = _united(files, root, environ)
+    index_dir = resolve_index_dir(*paths["index.dir"], root)
+    options = _same_anywhere(files, root, is_root_named=is_root_named, root_source=sources["memsync.root"])
+    tables = {name: _globs(name, files) for name in GLOB_TABLES}
     warnings = [*files.warnings, *_unknown_variables(environ)]
-    settings = Settings(resolved_root, index_dir, values, tables["kinds"], tables["tiers"], sources, options, warnings)
-    settings.stamps = stamps
-    settings.load_again = partial(load_settings, config=config, root=root, environ=environ, cwd=folder)
-    return settings
+    return Settings(root, index_dir, values, tables["kinds"], tables["tiers"], sources, options, warnings)
 
 
 def _same_anywhere(files: _Files, root: str, *, is_root_named: bool, root_source: str) -> list[str]:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import pytest
 
-from memsync.cli.command_search import kept_hits, linked, template_of
+from memsync.cli.command_open import kept_hits, linked, template_of
 from memsync.cli.main import run_command
 from memsync.cli.output import KEPT, Kept, local_time, say_table
 from memsync.errors import ConfigError

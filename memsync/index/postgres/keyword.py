@@ -116,12 +116,9 @@ class WordIndex:
             found |= {phrase: more.get(keys[phrase][0], _nothing()) for phrase in rest}
             narrowed = [(idfs[phrase], _among(found[phrase], best)) for phrase in phrases]
             rows, scores, present = self._sum(narrowed)
+        most = len(rows) if is_tested_later else limit
         has_every = present == max(len(phrases), 2)
-        with_every = _best_first(rows[has_every], scores[has_every])
-        if limit < len(rows) and not is_tested_later:
-            is_best = scores >= np.partition(scores, -limit)[-limit]  # more rows than the limit, if scores are equal
-            rows, scores = rows[is_best], scores[is_best]
-        return _best_first(rows, scores), with_every
+        return _best_first(rows, scores, most), _best_first(rows[has_every], scores[has_every], most)
 
     def _too_frequent(self, counts: Mapping[str, int]) -> set[str]:
         """Return the most frequent words, without which the others have no more than EXACT_POSTINGS postings."""
@@ -264,10 +261,13 @@ def _are_in(numbers: Whole, ascending: Whole) -> NDArray[np.bool_]:
     return is_in
 
 
-def _best_first(rows: Whole, scores: Real) -> dict[int, float]:
-    """Return the rows with their scores, best first."""
+def _best_first(rows: Whole, scores: Real, limit: int) -> dict[int, float]:
+    """Return the best rows with their scores, best first; more than the limit if scores are equal."""
     import numpy as np
 
+    if limit < len(rows):
+        is_best = scores >= np.partition(scores, -limit)[-limit]
+        rows, scores = rows[is_best], scores[is_best]
     order = np.lexsort((rows, -scores))
     return dict(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
 
