@@ -1,6 +1,6 @@
-"""Known items: what somebody types who remembers the words. The line with them, or the note, should come first.
+"""Measure searches for known items: a person types words that a note contains, and expects that line or note first.
 
-Asked of every folder are the first eight words of a line, the two rarest words of a line, and titles, all without
+It asks every folder for the first eight words of a line, the two rarest words of a line, and titles, all without
 quotes. The lines are prose: 50 to 400 characters, beginning with a letter, without a link. No other file has the eight
 words in this order, no other line the two rare words, and no other note the title.
 """
@@ -42,7 +42,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is typed, and the line that it stands in; the whole note if the line is 0."""
+    """The words to type, and the line that contains them; the whole note if the line is 0."""
 
     kind: str
     typed: str

@@ -59,11 +59,11 @@ class HeldOpen:
             self._save([file for file in held if self._is_kept(file, drops=drops)])
 
     def _is_kept(self, file: _Held, *, drops: bool) -> bool:
-        """Journal the new text of one file; delete it if there is none and nobody can write more."""
+        """Journal the new text of one file. Delete the file if it has none and no program can write more."""
         try:
             with folder_of(self._root, file.path) as folder:
                 with note_file.opened(folder, file.path, file.name) as descriptor:
-                    is_open = _is_open_elsewhere(descriptor)  # first: after reading, somebody could write and close
+                    is_open = _is_open_elsewhere(descriptor)  # before reading: a program may write, then close
                     late = os.pread(descriptor, MAX_LATE_BYTES, file.size)
                 text = whole_characters(late.decode("utf-8", "replace").replace("\r\n", "\n").strip("\n"))
                 if text:

@@ -54,7 +54,7 @@ _TOLD_WORDS = 2
 """Fewest words of a recorded question that can be a quotation of a text."""
 
 SAME_WORDS = 0.8
-"""Least share of a line's words, without stop words, in the line that it became when somebody edited it."""
+"""Minimum share of words, without stop words, that a line keeps when it is edited."""
 _ATTRIBUTES = re.compile(r"\s*\{[^{}]*\}\s*$")
 _STEM_CHARS = 4
 """Fewest letters of a word that can have forms."""
@@ -136,7 +136,7 @@ def purge_forgotten(memory: Workspace, *, user: OfUser = "") -> Purge:
 
 
 def _settle(memory: Workspace, owner: _Owner) -> None:
-    """Let no `recover` offer the user's appends again that are gone, also those that an editor overwrote before."""
+    """Mark the user's missing appends as settled, so that `recover` does not offer them."""
     removed = [part for run in memory.forgotten.runs(owner.name) for part in run.removed()]
     traces = _Traces(memory, owner, removed)
     gone = []
@@ -465,7 +465,7 @@ class _Traces:
         lines = {line.strip() for line in text.splitlines()} - {""}
         if lines and lines <= self._lines.get(path, set()):
             return True
-        # A removed line, in whichever note, from before somebody added the name; or with other changes, in this note.
+        # It may be a removed line as it was before the name was added (in any note), or otherwise edited (in this note).
         if not self._said.isdisjoint(map(_words_said, lines)) or self._was_edited(path, lines):
             return True
         if "user" not in text.lower():

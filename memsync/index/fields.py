@@ -71,7 +71,7 @@ def context_words(note: Note, *, without_title: bool) -> str:
 
 
 def name_word(name: str) -> str:
-    """Return the word that stands for a whole name in the word index; empty if the name has no word.
+    """Return the word under which the word index has a whole name; empty if the name has no word.
 
     Names that differ only in case, accents, punctuation or the order of their words have the same word.
     """
@@ -81,7 +81,7 @@ def name_word(name: str) -> str:
 
 
 def name_words(note: Note) -> str:
-    """Return the words that stand for the note's title, file name and aliases. People who type one want this note."""
+    """Return the words under which the word index has the note's title, file name and aliases."""
     return " ".join(dict.fromkeys(map(name_word, (note.title, PurePosixPath(note.path).stem, *note.aliases))))
 
 

@@ -49,7 +49,7 @@ class Overwritten(Struct, frozen=True):
 
     @property
     def is_restored_unasked(self) -> bool:
-        """True if somebody's save over it is the only explanation."""
+        """True if only an editor that saved an old buffer explains the loss."""
         return not (self.similar or self.note_deleted or self.other_branch)
 
 

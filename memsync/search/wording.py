@@ -1,7 +1,7 @@
 """Tell how a question is worded, and how literally a text has its words. Pure.
 
 The keyword score of a long text is low even if it has every word, and of two texts that are equally near to a question
-only one may have its words. Somebody who remembers the words of a note expects that note first.
+only one may have its words. A person who remembers the words of a note expects that note first.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from memsync.notes.entry_text import stem
 
 COVERED = 0.3
-"""Bonus for a text that, with its headings, has all the words that somebody typed, in any form.
+"""Bonus for a text that, with its headings, has all the typed words, in any form.
 
-Words count by their rarity. A text with fewer of the words gets far less, see LITERAL_POWER. A question gets none of
-it, because its answer need not have its words.
+Words count by their rarity. A text with fewer of the words gets far less, see LITERAL_POWER. Questions add none of it,
+because an answer need not have the words of its question.
 """
 ONE_LINE = 0.5
 """Bonus for a text that has all these words in one line, exactly as they were typed."""

@@ -35,7 +35,7 @@ def test_folder_that_no_watch_can_be_had_for_does_not_keep_the_keeper_busy(world
     world.tree.write("deep/d.md", b"eel\n")
     world.watcher.mood = Mood.BLIND
     world.clock.sleep(600.0)
-    assert "not watched" in world.live.engine.keeper.watching()[1]
+    assert "1 folder is not watched" in world.live.engine.keeper.watching()[1]
 
 
 def test_bounded_search_is_not_held_up_by_itself(world: World) -> None:

