@@ -465,7 +465,7 @@ class _Traces:
         lines = {line.strip() for line in text.splitlines()} - {""}
         if lines and lines <= self._lines.get(path, set()):
             return True
-        # It may be a removed line as it was before the name was added (in any note), or otherwise edited (in this note).
+        # It may be a removed line as it was before the name was added (any note), or edited otherwise (this note).
         if not self._said.isdisjoint(map(_words_said, lines)) or self._was_edited(path, lines):
             return True
         if "user" not in text.lower():

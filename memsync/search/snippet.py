@@ -72,13 +72,21 @@ def make_snippet(marked: Marked, stems: frozenset[str]) -> tuple[str, tuple[tupl
             break
     snippet = "\n".join(line.rstrip() for line in lines[first : last + 1] if line.strip())
     if len(snippet) > MAX_SNIPPET_CHARS:
-        snippet = _around_first_match(snippet, stems)
+        snippet = _around_most_words(snippet, stems)
     return snippet, tuple((start, end) for start, end, _ in mark(snippet, stems).words)
 
 
-def _around_first_match(text: str, stems: frozenset[str]) -> str:
+def _around_most_words(text: str, stems: frozenset[str]) -> str:
+    """Return the part of a long line with the most different stems."""
     words = mark(text, stems).words
-    start = max(0, (words[0][0] if words else 0) - MAX_SNIPPET_CHARS // 4)
+    reach = MAX_SNIPPET_CHARS * 3 // 4
+
+    def stems_from(number: int) -> int:
+        near = words[number : number + reach // 2]  # a word has at least one letter, and a space before the next
+        return len({word_stem for start, _, word_stem in near if start < words[number][0] + reach})
+
+    best = max(range(len(words)), key=stems_from, default=-1)
+    start = max(0, words[best][0] - MAX_SNIPPET_CHARS // 4) if words else 0
     if start:
         start = text.find(" ", start, start + 40) + 1 or start
     end = min(len(text), start + MAX_SNIPPET_CHARS)

@@ -343,6 +343,15 @@ def test_snippet_of_one_endless_line_is_cut_around_the_match() -> None:
     assert [snippet[start:end] for start, end in marks] == ["heron"]
 
 
+def test_snippet_of_a_long_line_shows_where_most_words_are() -> None:
+    """One of them at its beginning does not hide the part that answers."""
+    text = (
+        "We chose a colour. " + "It took some time. " * 40 + "The store that we chose is SQLite. " + "So it is. " * 40
+    )
+    snippet, _ = make_snippet(mark(text, stems_of(["store", "chose"])), stems_of(["store", "chose"]))
+    assert "The store that we chose is SQLite." in snippet
+
+
 @pytest.mark.parametrize("words", [("heron",), ("absent",)])
 def test_snippet_of_a_match_at_the_beginning_begins_there(words: tuple[str, ...]) -> None:
     """So does that of a line without any."""
