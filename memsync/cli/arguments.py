@@ -116,7 +116,8 @@ def unknown_option(name: str, argument: str, known: Sequence[str], *, takes_word
     close = [aliases.get(flag, flag) for flag in close]
     hints = [f"Did you mean {close[0]}?" if close else f"See: memsync {name} --help"]
     if takes_words:
-        hints.append(f"To use it as text, put -- before it: memsync {name} -- {option}")
+        text = f"'\"{option}\"'" if name == "search" else f"-- {option}"  # after --, a search would leave the word out
+        hints.append(f"To use it as text: memsync {name} {text}")
     return UsageError(f"{name} has no option {option}", hint="\n".join(hints))
 
 

@@ -211,7 +211,7 @@ def remove(path: str | None, is_gone: bool, as_json: bool) -> None:
 
     named = os.path.realpath(path or "")
     chosen = [each for each in stored.stored_indexes() if (each.gone if is_gone else named in each[:2])]
-    if (path is None) != is_gone or (path and not chosen):
+    if (not path) != is_gone or (path and not chosen):
         raise UsageError("name --gone, or one folder that has an index here", hint="See: memsync index list")
     for each in chosen:
         stored.remove(each)

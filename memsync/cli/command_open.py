@@ -43,18 +43,21 @@ def open_(context: click.Context, number: int) -> None:
     import subprocess
 
     from memsync.notes.files import NoteFiles
+    from memsync.settings.paths import resolve_root
 
     root, path, line = dict(enumerate(kept_hits(), 1)).get(number, ("", "", 0))
     if not root:
         raise UsageError(f"the last search printed no hit {number} with a file", hint="Search again, at a terminal.")
     open_with, place = setting_of(context, "cli.open_with"), f"{root}/{path}"
     try:
-        os.close(NoteFiles(Path(root)).open(NotePath(path)))  # so that no link leads out of the root
+        os.close(NoteFiles(Path(resolve_root(root, "open", "/"))).open(NotePath(path)))  # no link may lead elsewhere
         if open_with:
             command = ["open" if sys.platform == "darwin" else "xdg-open", url_of(template_of(open_with), place, line)]
         else:
             command = [*shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"), f"+{line}", place]
         sys.exit(subprocess.run(command, check=False).returncode)  # noqa: S603 (because no shell reads the path)
+    except FileNotFoundError as error:
+        raise MemsyncError(f"{path} or the editor is not there", hint="Search again, or check $EDITOR.") from error
     except (OSError, ValueError) as error:
         raise MemsyncError(f"{path} cannot be opened: {error}", hint="Check cli.open_with, or $EDITOR.") from error
 

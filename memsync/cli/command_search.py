@@ -82,12 +82,20 @@ def _show_lines(result: SearchResult, folders: Mapping[str, str], place: Here, f
     for hit in result.hits:
         folder = folders.get(hit.root)
         path = place.opened_by(f"{folder}/{hit.path}") if folder else in_root(hit.root, hit.path)
-        lines = hit.text.split("\n")
-        start = hit.highlights[0][0] if hit.highlights else 0
-        best = hit.snippet[hit.snippet.rfind("\n", 0, start) + 1 :].partition("\n")[0].strip("… ")
-        at = next((at for at, line in enumerate(lines) if best and best in line), 0)
-        say_as_it_is(f"{printable(path)}:{hit.start_line + at}:{printable(lines[at])}")
+        at, line = _best_line(hit)
+        say_as_it_is(f"{printable(path)}:{hit.start_line + at}:{printable(line)}")
     _show_remarks(result, fresh)
+
+
+def _best_line(hit: Hit) -> tuple[int, str]:
+    """Return the line with the most marked words, and its number from 0; without any, the first under the heading."""
+    marked = {hit.snippet[start:end].lower() for start, end in hit.highlights}
+
+    def value(line: str) -> tuple[int, bool]:
+        words = sum(word in line.lower() for word in marked)
+        return words, any(map(str.isalnum, line)) and (words > 0 or not line.startswith("#"))
+
+    return max(enumerate(hit.text.split("\n")), key=lambda numbered: value(numbered[1]))
 
 
 def _messages(messages: Sequence[ThreadMessage], layout: _Layout) -> None:
@@ -210,7 +218,8 @@ def _search(
     if as_json:
         say_json(_document(result, around, explain=explain))
     elif line_format == "grep":
-        _show_lines(result, _folders(context, memories), here(context), arguments.get("fresh", "strict"))
+        place = Here("", context.obj.folder)
+        _show_lines(result, _folders(context, memories), place, arguments.get("fresh", "strict"))
     else:
         links = _link_templates(context, memories)
         layout = _Layout(full, explain, arguments.get("fresh", "strict"), has_colour(), links)
@@ -267,6 +276,7 @@ def _requoted(word: str, *, alone: bool) -> str:
     if not colon or name not in FILTERS or " " not in value or '"' in value:
         return word
     is_value = re.fullmatch(_SPOKEN_DATE, value, re.IGNORECASE) if name in ("after", "before") else not alone
+    is_value = is_value or name == "all"
     return f'{name}:"{value}"' if is_value else word
 
 

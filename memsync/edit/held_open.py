@@ -54,7 +54,7 @@ class HeldOpen:
                 os.rename(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def collect(self, *, drops: bool = False) -> None:
-        """Journal what was written to kept files, and delete those that no program has open; `drops` deletes all."""
+        """Journal what was written to kept files, and delete those not open; `drops` empties the others."""
         if held := self._held():
             self._save([file for file in held if self._is_kept(file, drops=drops)])
 
@@ -65,11 +65,14 @@ class HeldOpen:
                 with note_file.opened(folder, file.path, file.name) as descriptor:
                     is_open = _is_open_elsewhere(descriptor)  # before reading: a program may write, then close
                     late = os.pread(descriptor, MAX_LATE_BYTES, file.size)
-                text = whole_characters(late.decode("utf-8", "replace").replace("\r\n", "\n").strip("\n"))
+                text = whole_characters(late.decode("utf-8", "replace").replace("\r\n", "\n").strip("\0\n"))
                 if text:
                     self._journal.append(file.path, text)
                 file.size += len(late)
-                if drops or not (late or is_open):
+                if drops and is_open:
+                    os.close(os.open(file.name, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, dir_fd=folder))
+                    file.size = 0
+                elif drops or not (late or is_open):
                     os.unlink(file.name, dir_fd=folder)
                     return False
         except FileNotFoundError:
@@ -89,16 +92,16 @@ class HeldOpen:
 
 
 def _is_open_elsewhere(descriptor: int) -> bool:
-    """Tell whether a program has a file open for writing; False where the system cannot tell (only Linux can).
+    """Tell whether a program may have a file open for writing; False on systems without leases (only Linux has them).
 
-    The kernel grants a read lease on a file only if nobody has it open for writing.
+    The kernel grants a read lease on a file only if nobody has it open for writing, and only to the file's owner.
     """
     if not hasattr(fcntl, "F_SETLEASE"):
         return False
     try:
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    except BlockingIOError:
+    except (BlockingIOError, PermissionError):
         return True
     except OSError:
         pass

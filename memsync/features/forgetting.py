@@ -35,7 +35,7 @@ from memsync.model.vocabulary import Kind, Mode, NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.frontmatter import value_span
 from memsync.notes.parse import MAX_HEADING_CHARS, parse_note
-from memsync.notes.rules import ARCHIVE_FOLDER
+from memsync.notes.rules import ARCHIVE_FOLDER, PREFERENCES
 from memsync.notes.transcript import body_of
 from memsync.operation import Cli, operation
 from memsync.ports import WRITES_FOR_AGENT, Progress, no_progress
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from memsync.notes.files import Identity
     from memsync.workspace import Workspace
 
-PREFERENCES = NotePath("preferences.md")
 _USER = re.compile(r"user:\s*(\S.*)", re.IGNORECASE)
 _SPOKEN = re.compile(r"\s+@\s.*")
 """The time after the user's name in the heading of a thread's section, `## user:ada @ 2026-11-21`."""

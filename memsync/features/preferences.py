@@ -15,15 +15,14 @@ from memsync.edit.append import Done
 from memsync.edit.markdown import one_line
 from memsync.errors import UsageError
 from memsync.model.note import Note
-from memsync.model.vocabulary import NotePath
 from memsync.model.written import Preference, Written
 from memsync.notes.attributes import cut_attributes
+from memsync.notes.rules import PREFERENCES
 from memsync.operation import Cli, Command, operation
 
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
-PREFERENCES = NotePath("preferences.md")
 _HEAD = "# Preferences\n"
 # Key and value may not begin or end with a space, so that the regex never backtracks over long runs of spaces.
 _LINE = re.compile(r"(\s{0,3}[-*+]\s+)([^\s:#`](?:[^:]*[^\s:])?)(\s*:\s*)((?:\S.*)?\S|)\s*")

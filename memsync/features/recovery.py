@@ -17,7 +17,7 @@ from memsync.errors import UsageError
 from memsync.model.vocabulary import Kind, NotePath
 from memsync.model.written import Overwritten, Written
 from memsync.notes.git_files import checked_out
-from memsync.notes.rules import ARCHIVE_FOLDER
+from memsync.notes.rules import ARCHIVE_FOLDER, PREFERENCES
 from memsync.operation import operation
 
 if TYPE_CHECKING:
@@ -70,6 +70,9 @@ def _lost(memory: Workspace, days: int) -> list[tuple[Appended, Overwritten]]:
         text = _text_of(memory, path)
         lost = missing(entries, text or "")
         changed = edited(entries, lost, text or "")
+        if path == PREFERENCES:  # another value of the same key is newer, however it is worded
+            keys = {line.partition(":")[0] for line in (text or "").split("\n")}
+            changed |= {entry.id for entry in lost if entry.entry.partition(":")[0] in keys}
         for entry in lost:
             moment = datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="seconds")
             other = entry.branch if branch and entry.branch != branch else ""

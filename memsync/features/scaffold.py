@@ -13,6 +13,7 @@ from pathlib import Path
 from memsync.edit.note_paths import folder_of
 from memsync.errors import FilesystemError, RootError
 from memsync.model.vocabulary import NotePath
+from memsync.notes.dates import split_date
 from memsync.notes.git_files import GitUnusable, read_file
 from memsync.notes.ignore import is_hidden, is_note_name
 from memsync.settings.config_file import name_in
@@ -125,14 +126,16 @@ def create_root(root: Path) -> CreatedRoot:
 
 
 def _folder_of_obsidian(root: Path) -> str:
-    """Return the folder in which Obsidian keeps daily notes; empty if that is the root, or not known.
+    """Return the folder in which Obsidian keeps daily notes; empty if that is the root, or if their names are no dates.
 
     A stranger may have written Obsidian's settings: only a plain folder name is taken from them.
     """
     with suppress(OSError, GitUnusable, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         if not os.path.islink(root / ".obsidian"):
-            folder = json.loads(read_file(str(root / _OBSIDIAN), _MAX_SETTINGS_BYTES))["folder"].strip("/")
-            return folder if _PLAIN_FOLDER.fullmatch(folder) else ""
+            settings = json.loads(read_file(str(root / _OBSIDIAN), _MAX_SETTINGS_BYTES))
+            folder, name = settings["folder"].strip("/"), settings.get("format") or "YYYY-MM-DD"
+            day = name.replace("YYYY", "2026").replace("MM", "11").replace("DD", "21").rpartition("/")[2]
+            return folder if _PLAIN_FOLDER.fullmatch(folder) and split_date(f"{day}.md")[0] else ""
     return ""
 
 

@@ -86,7 +86,9 @@ def checked_out(root: Path) -> str:
         head = read_file(os.path.join(repository.git_dir, "HEAD"), MAX_LINE_BYTES) if repository else b""
     except (GitUnusable, OSError):
         return ""
-    return head.decode("utf-8", "replace").strip().removeprefix("ref: refs/heads/")
+    name = head.strip().removeprefix(b"ref: ")
+    is_name = _BRANCH.fullmatch(name) or _OBJECT_NAME.fullmatch(name)  # a stranger may have written anything
+    return name.removeprefix(b"refs/heads/").decode("utf-8", "replace") if is_name else ""
 
 
 def find_repository(root: str | os.PathLike[str]) -> Repository | None:

@@ -101,7 +101,7 @@ def parse_note(
         tags=_tags(values, body.inline.tags, warnings),
         links=tuple(body.inline.links),
         aliases=tuple(_few(_texts(values.get("aliases")), "aliases", warnings)),
-        date=date or _moment(values, "updated", warnings) or _moment(values, "created", warnings),
+        date=date or _date(values, warnings),
         session=_text(values.get("session")) or (PurePosixPath(path).stem if kind is Kind.THREAD else ""),
         importance=_importance(values, warnings),
         pinned=values.get("pinned") is True,
@@ -284,6 +284,11 @@ def _few(names: Sequence[str], what: str, warnings: list[str]) -> Sequence[str]:
     return names[:kept]
 
 
+def _date(values: Mapping[str, JsonValue], warnings: list[str]) -> str:
+    """Return the date that the front matter gives; `date` is Hugo's and Jekyll's key, and may have any form."""
+    return _moment(values, "updated", warnings) or _moment(values, "created", warnings) or _moment(values, "date", [])
+
+
 def _moment(values: Mapping[str, JsonValue], key: str, warnings: list[str]) -> str:
     value = values.get(key)
     if value is None:
@@ -344,7 +349,7 @@ def is_unedited(note: Note) -> bool:
     return hashlib.sha256(text.encode()).hexdigest()[:16] in SCAFFOLD
 
 
-PARSER_VERSION = 13
+PARSER_VERSION = 14
 """Raise it with every change that makes equal bytes give a different note or chunks: then every note is read again."""
 
 

@@ -13,11 +13,13 @@ from memsync.notes.ignore_pattern import IgnorePattern, as_bytes, read_pattern
 
 ARCHIVE_FOLDER = "archive/"
 THREADS_FOLDER = "threads/"
+PREFERENCES = NotePath("preferences.md")
 _README = "readme.md"
 _FOR_CODING_AGENTS = (
     *("agent.md", "agents.md", "agents.*.md", "claude.md", "claude.*.md", "gemini.md", "gemini.*.md", "skill.md"),
     *("copilot-instructions.md", "*.instructions.md", "*.prompt.md", "*.chatmode.md", "*.agent.md"),
-    *("conventions.md", "crush.md", "iflow.md", "qwen.md", "warp.md"),
+    *("conventions.md", "crush.md", "crush.*.md", "opencode.md", "opencode.*.md", "codex.md", "replit.md", "iflow.md"),
+    *("qwen.md", "warp.md", "heartbeat.md", "boot.md", "bootstrap.md", "knowledge.md", "*.knowledge.md"),
 )
 """Files that coding agents obey in any folder. To memsync they are ordinary notes: a context quotes them."""
 _INSTRUCTING = {

@@ -118,7 +118,7 @@ def _excerpt(place: Location, content: bytes, reader: NoteReader) -> Excerpt:
         first, last = _section_lines(reader.read(place.path, content)[0], place.heading)
     if first > max(len(lines), 1):
         size = count(len(lines), "line")
-        raise NoteError(f"{place.path} has {size}, not {first}", hint="The file has changed: search again.")
+        raise NoteError(f"{place.path} has {size}, not {first}", hint="If the file has changed, search again.")
     last = min(last, len(lines))
     text, warnings = "\n".join(lines[first - 1 : last]), conflict_in(place.path, lines)
     return Excerpt(place.path, first, last, len(lines), text, warnings=warnings)

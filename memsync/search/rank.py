@@ -109,7 +109,7 @@ QUESTION = 0.04
 """Penalty for a line of a conversation, or a message, that asks a question: it answers less."""
 OWN_SHARE = 0.3
 """In a conversation: the weight of the line's own score; the rest is the weight of the windows around it."""
-READ = 30
+READ, READ_BY_WORDS = 10, 30
 """How many of the best entries, and of those with the most words, are read to see how literally they have the words."""
 NAMED_SHARE = 0.1
 """The best entry of a note whose title, alias or file name is the question gets the best score and this share of its
@@ -259,7 +259,8 @@ def by_words(
     changed since it was indexed. `scale` is the range of the scores, about 1 for both retrievers together.
     """
     found = sorted((scored for scored in ranked if scored.keyword_rank), key=lambda scored: scored.keyword_rank)
-    for scored in {id(scored): scored for scored in (*ranked[:READ], *found[:READ])}.values():
+    by_words = found[: READ if wording.asks else READ_BY_WORDS]  # of a question only words side by side count
+    for scored in {id(scored): scored for scored in (*ranked[:READ], *by_words)}.values():
         text = text_of(scored)
         if text is not None:
             headings = dict.fromkeys((*scored.chunk.heading_path, scored.chunk.title))

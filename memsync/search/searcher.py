@@ -297,7 +297,7 @@ def _different(spans: Iterator[Span], anchor: Anchor, limit: int) -> list[tuple[
     for span, place in _anchored(wanted, anchor):
         if place.text in places:
             places[place.text].append(citation(span.shown.path, place.start_line, place.end_line))
-        elif len(kept) < limit:
+        elif len(kept) < limit and any(map(str.isalnum, place.text)):  # not the `---` of front matter
             kept.append((span, place))
             places[place.text] = []
             hashes |= {span.shown.content_hash} - {b""}

@@ -7,7 +7,7 @@ only one may have its words. A person who remembers the words of a note expects 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from memsync.notes.entry_text import stem
 
@@ -23,10 +23,12 @@ SIDE_BY_SIDE = 0.5
 """Bonus for a text that has the words side by side and in order, or whose heading has them."""
 LITERAL_POWER = 12.0
 """A share of the words counts as its 12th power: 0.9 of them as 0.28, half of them as nothing."""
+LEAST_SHARE = 0.4
+"""A text with a smaller share of the words is not looked at line by line: its bonus is under 0.0001."""
 COMMON_WEIGHT = 0.5
 """The weight of a stop word. Other words have their idf, usually 2 to 10."""
 
-_WORD = re.compile(r"[^\W_]+")
+_WORD = re.compile(r"[^\W_]+(?:\+\+|#(?!\w))?")  # C++ and C# are words, too
 _ASKS = re.compile(
     r"\s*(?:who|whom|whose|what|when|where|why|which|how|is|are|am|was|were|do|does|did|has|have|had|can|could|will"
     r"|would|should|may|might|must|wer|was|wann|wo|warum|wieso|wie|welche[mnrs]?|ist|sind|hat|haben|kann)\b|.*[?？]\s*$",
@@ -47,8 +49,12 @@ def asks_for_answer(text: str) -> bool:
     return _ASKS_FOR_ANSWER.search(text) is not None
 
 
+def _share(weights: Mapping[str, float], present: Set[str]) -> float:
+    return sum(weights[word] for word in weights.keys() & present) / sum(weights.values())
+
+
 class Wording:
-    """The words of one question, in order, with their weights."""
+    """The words of one question, in order, with their weights; `asks` is whether it is worded as a question."""
 
     def __init__(self, text: str, weights: Mapping[str, float]) -> None:
         """`weights` has the idf of each word that is looked up."""
@@ -56,13 +62,13 @@ class Wording:
         self._exact = {word: max(weights.get(word, 0.0), COMMON_WEIGHT) for word, _ in self._words}
         self._stems = {word_stem: self._exact[word] for word, word_stem in self._words}
         self._run_weight = sum(self._exact[word] for word, _ in self._words)
-        self._asks = _ASKS.match(text) is not None
+        self.asks = _ASKS.match(text) is not None
 
     def bonus(self, text: str, headings: Sequence[str]) -> float:
         """Return what is added to the score of a text under these headings."""
         covered, in_line, run = self.shares(text, headings)
         bonus: float = SIDE_BY_SIDE * run**LITERAL_POWER
-        if not self._asks:
+        if not self.asks:
             bonus += COVERED * covered**LITERAL_POWER + ONE_LINE * in_line**LITERAL_POWER
         return bonus
 
@@ -74,13 +80,15 @@ class Wording:
         """
         if not self._words:
             return 0.0, 0.0, 0.0
-        lines = [_WORD.findall(line.lower()) for line in text.split("\n")]
+        flowing = _WORD.findall(text.lower())
         titles = [_WORD.findall(heading.lower()) for heading in headings]
-        present = {stem(word) for words in (*lines, *titles) for word in words}
-        covered = sum(self._stems[word] for word in self._stems.keys() & present) / sum(self._stems.values())
+        present = set(flowing).union(*titles)
+        covered = _share(self._exact, present) if self.asks else _share(self._stems, set(map(stem, present)))
+        if covered < LEAST_SHARE:
+            return covered, 0.0, 0.0
+        lines = [_WORD.findall(line) for line in text.lower().split("\n")]
         in_lines = (sum(self._exact[word] for word in self._exact.keys() & set(words)) for words in lines)
         in_line = max(in_lines) / sum(self._exact.values())
-        flowing = [word for words in lines for word in words]
         run = max(self._longest_run(words) for words in (flowing, *titles)) / self._run_weight
         return covered, in_line, run
 

@@ -29,6 +29,7 @@ BUILT_IN_MODEL = "minilm"
 RERANK_MODEL = "Xenova/ms-marco-MiniLM-L-6-v2"
 UNITED = "privacy.local_only"
 """The setting whose lists from all config files and the environment are united: none of them can remove a pattern."""
+EXCLUDED = "files.exclude"
 DSN = "index.dsn"
 """The setting that holds a password."""
 FOLDERS = ("memsync.root", "index.dir")
@@ -275,12 +276,13 @@ def load_settings(
     3. the file that `config`, otherwise MEMSYNC_CONFIG names; otherwise the nearest config file of a memory root in
        `cwd` or above;
     4. the environment;
-    5. `root`, which names the memory root: a folder, or a registered memory unless a folder has that name.
+    5. `root`, which names the memory root: a folder or a registered memory.
 
     If none of these names the memory root, it is the default one of the registered memories.
 
     Of `privacy.local_only` the lists are united instead, also those of the user's own file and of every config file of
-    the memory root that is not used otherwise.
+    the memory root that is not used otherwise. `files.exclude` of the user's own file counts, too, after that of a
+    file that was found automatically.
 
     If `root` or MEMSYNC_ROOT names the memory root, the search for a config file starts there, and the file must belong
     to that root. A file that was found automatically may only set what memsync.settings.trust allows.
@@ -294,6 +296,9 @@ def load_settings(
     files = _find_files(config, named_root, folder, environ)
     in_own_file = _in_own_file(files, named_root)
     in_file = _in_file(files.over) if files.over is not None else {}
+    if EXCLUDED in in_own_file and EXCLUDED in in_file:  # last, so that no pattern with ! takes one of the user's back
+        both = [*in_file[EXCLUDED].value, *in_own_file[EXCLUDED].value]
+        in_file[EXCLUDED] = in_file[EXCLUDED]._replace(value=both)
     in_options = {"memsync.root": _Given(named_root, "--root")} if root is not None else {}
     given = in_own_file | in_file | _in_environment(environ) | in_options
     _check_secret(files, given)
@@ -421,10 +426,14 @@ def _named_root(root: _AnyPath | None, environ: Mapping[str, str]) -> str:
     """Return the memory root that `root` (a folder or a registered name), otherwise MEMSYNC_ROOT names; or nothing."""
     if root is not None:
         name = os.fspath(root)
-        if "/" not in name and not os.path.isdir(name):
+        if "/" not in name:
             from memsync.settings.roots import folder_named
 
-            name = folder_named(name) or name
+            folder = folder_named(name)
+            if folder and os.path.isdir(name) and realpath(folder) != realpath(name):  # perhaps from a clone
+                hint = f"Write ./{name} for the folder, or {folder} for the memory."
+                raise ConfigError(f"--root {name} is both a folder here and a registered memory", hint=hint)
+            name = folder or name
         return os.path.abspath(expanded(name, "--root"))
     return expanded(environ.get("MEMSYNC_ROOT", ""), "MEMSYNC_ROOT")
 

@@ -50,9 +50,13 @@ def resolve_root(named: str, where: str, base: str) -> str:
     """
     written = os.path.join(base, expanded(named, where))
     root = require_clean(os.path.realpath(written), where)
+    is_folder = os.path.isdir(root)
+    if not is_folder and ":" in where:  # a line of a file, which a stranger may have written
+        reason = "is not a folder" if os.path.exists(root) else "does not exist"
+        raise RootError(f"{where}: the memory root {quoted(named)} {reason}", hint="Mount it, or correct that line.")
     if not os.path.exists(root):
         raise RootError.absent(root, where)
-    if not os.path.isdir(root):
+    if not is_folder:
         raise RootError(f"{where}: the memory root {root} is not a folder", hint="Name the folder of your notes.")
     place = os.path.normpath(written)  # unless there are links before `..`: that path was never a root's real one
     if ".." not in written.split("/") and place != root and kept_identity(place) not in ("", folder_identity(root)):

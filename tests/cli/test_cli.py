@@ -346,8 +346,28 @@ def test_hits_as_lines_for_other_programs(cli: Cli, root: Path, write: Callable[
     )
     field = cli("--root", str(root), "search", "555", "--mode", "keyword", "--format", "grep", cwd=root)
     assert field.stdout == "b.md:2:phone: 079 555\n"
+    write("c.md", "# Backup\n\nThis is about the backup.\n\nrestic backup --exclude-caches /home\n")
+    typed = cli(
+        "--root",
+        str(root),
+        "search",
+        "restic backup exclude caches",
+        "-n1",
+        "--mode=keyword",
+        "--format=grep",
+        cwd=root,
+    )
+    assert typed.stdout == "c.md:5:restic backup --exclude-caches /home\n"
     nothing = cli("--root", str(root), "search", "all:zebra", "--format", "grep", cwd=root)
     assert (nothing.returncode, nothing.stdout) == (1, "") and "nothing found" in nothing.stderr
+
+
+def test_words_after_all_stay_together(cli: Cli, write: Callable[[str, str], Path]) -> None:
+    """The shell removes their quotes."""
+    write("a.md", "The boat has a price.\n")
+    write("b.md", "The boat.\n")
+    assert cli("search", "all:boat price", "--mode", "keyword").stdout.startswith("a.md")
+    assert "b.md" not in cli("search", "all:boat price", "--mode", "keyword").stdout
 
 
 def test_equal_passages_are_printed_with_all_places(cli: Cli, write: Callable[[str, str], Path]) -> None:

@@ -65,7 +65,7 @@ def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
         (("search", "--josn", "pricing"), "search has no option --josn\n  Did you mean --json?"),
         (("search", "pricing", "--josn"), "Did you mean --json?"),
         (("search", "pricing", "--limt=3"), "Did you mean --limit?"),
-        (("search", "pricing", "-sqlite"), "put -- before it: memsync search -- -sqlite"),
+        (("search", "pricing", "-sqlite"), "To use it as text: memsync search '\"-sqlite\"'"),
         (("search", "pricing", "-x"), "search has no option -x"),
         (("log", "--jsno", "text"), "Did you mean --json?"),
         (("status", "--jsn"), "Did you mean --json?"),
@@ -243,7 +243,7 @@ def test_an_error_on_one_line_is_sentences_with_one_stop_each(message: str, hint
 def test_two_hints_are_two_lines() -> None:
     """A command and the advice after it do not run together."""
     hint = unknown_option("log", "--qqqq", ("--day",), takes_words=True).hint
-    assert hint == "See: memsync log --help\nTo use it as text, put -- before it: memsync log -- --qqqq"
+    assert hint == "See: memsync log --help\nTo use it as text: memsync log -- --qqqq"
 
 
 # -------------------------------------------------------------------------------------------- paths

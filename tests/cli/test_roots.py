@@ -308,6 +308,12 @@ def test_links_lead_into_the_memory_of_the_hit(
     assert f"{tmp_path}/work/store.md" in printed and f"{tmp_path}/home/pond.md" in printed
 
 
+def test_lines_for_other_programs_come_from_all_memories(memsync: Run, tmp_path: Path) -> None:
+    """Outside of every memory root, too."""
+    lines = memsync("search", "--mode", "keyword", "heron", "--format", "grep").stdout.splitlines()
+    assert {line.partition(":")[0] for line in lines} == {f"{tmp_path}/work/store.md", f"{tmp_path}/home/pond.md"}
+
+
 def test_configuration_of_a_client_works_in_any_folder(memsync: Run, tmp_path: Path) -> None:
     """Outside of every memory root it serves the registered memories, whatever folder the client starts it in."""
     assert memsync("mcp", "install", "claude-code").stdout.splitlines()[1].endswith(" mcp --all-roots")
@@ -383,12 +389,14 @@ def test_forgetting_a_memory_leaves_nothing_that_quotes_its_notes(outside: Path)
 
 
 def test_root_takes_the_name_of_a_registered_memory(memsync: Run, outside: Path, tmp_path: Path) -> None:
-    """Before the command and after it; a folder of that name comes first, and other names are folders as before."""
+    """Before the command and after it. If a folder has that name, too, perhaps from a clone, the user says which."""
     for arguments in (("--root", "work", "log", "one"), ("log", "--root=work", "one")):
         assert memsync(*arguments).returncode == 0
     assert len(list((tmp_path / "work" / "daily").iterdir())) == 1
     (outside / "work").mkdir()
-    assert memsync("--root", "work", "log", "two").returncode == 0
+    both = memsync("--root", "work", "log", "two")
+    assert both.returncode == 3 and "Write ./work for the folder" in both.stderr
+    assert memsync("--root", "./work", "log", "two").returncode == 0
     assert [path.parent.name for path in outside.rglob("*.md")] == ["daily"]
     add_database("team", "postgresql://reader@db/notes", "team")
     refused = memsync("--root", "team", "log", "three")

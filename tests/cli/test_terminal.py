@@ -285,10 +285,16 @@ def test_open_without_such_a_hit_says_what_to_do(cli: Cli, write: Write, editor:
     assert cli("open", "0", environ=environ).returncode == 2
     path.rename(tmp_path / "a.md")
     gone = cli("open", environ=environ)
-    assert gone.returncode == 10 and "inner/a.md cannot be opened" in gone.stderr
+    assert gone.returncode == 10 and "inner/a.md or the editor is not there" in gone.stderr
     path.parent.rmdir()
     path.parent.symlink_to(tmp_path)
     assert cli("open", environ=environ).returncode == 5
+    root = path.parent.parent
+    root.rename(tmp_path / "unmounted")
+    (tmp_path / "elsewhere" / "inner").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "inner" / "a.md").write_text("A secret.\n")
+    root.symlink_to(tmp_path / "elsewhere")
+    assert cli("open", cwd=tmp_path, environ=environ).returncode == 4
     assert not editor.exists()
 
 

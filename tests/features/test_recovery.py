@@ -304,6 +304,42 @@ def test_what_a_program_writes_to_a_replaced_note_is_offered(memory: Memory, roo
 
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells whether a file is open for writing")
+def test_a_purge_empties_a_replaced_note_that_a_program_still_writes_to(memory: Memory, write: Write) -> None:
+    """What the program writes after the purge is offered, and nothing from before."""
+    note = write("threads/t.md", "---\ntitle: T\nstatus: active\n---\n")
+    with note.open("a") as logger:
+        memory.set_thread_status("t", "paused")
+        memory.writer.held.collect(drops=True)
+        (kept,) = set(os.listdir(note.parent)) - {"t.md"}
+        assert (note.parent / kept).read_bytes() == b""
+        print("The heron flew.", file=logger, flush=True)
+    assert [entry.text for entry in memory.overwritten()] == ["The heron flew."]
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells whether a file is open for writing")
+def test_a_replaced_note_of_another_user_may_be_open(
+    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel tells only the owner, so the file is kept."""
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError
+
+    note = write("threads/t.md", "---\ntitle: T\nstatus: active\n---\n")
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
+    memory.set_thread_status("t", "paused")
+    assert len(os.listdir(note.parent)) == 2
+
+
+def test_a_preference_that_was_given_another_value_is_not_lost(memory: Memory, root: Path) -> None:
+    """However differently the new value is worded, restoring the old one would revert it."""
+    memory.set_preference("deploy", "never")
+    text = (root / "preferences.md").read_text()
+    (root / "preferences.md").write_text(text.replace("never", "only on Mondays after the standup, ask Bob first"))
+    assert [entry.is_restored_unasked for entry in memory.overwritten()] == [False]
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells whether a file is open for writing")
 def test_text_for_a_replaced_note_waits_if_the_journal_cannot_be_written(
     memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -162,12 +162,15 @@ def test_daily_notes_of_obsidian_are_logs(tmp_path: Path) -> None:
         assert memory.log("one", day="2026-11-17").path.startswith("Notes/Days/")
 
 
+WEEKDAYS = '{"folder": "Days", "format": "dddd, MMMM Do YYYY"}'
 HOSTILE_FOLDERS = ("../out", "/", "a*", 'x\\" = 1', "a/../b", ".git", "!a", "a\\nb")
 
 
-@pytest.mark.parametrize("settings", ["[" * 5_000, "{}", *(f'{{"folder": "{name}"}}' for name in HOSTILE_FOLDERS)])
+@pytest.mark.parametrize(
+    "settings", ["[" * 5_000, "{}", WEEKDAYS, *(f'{{"folder": "{name}"}}' for name in HOSTILE_FOLDERS)]
+)
 def test_only_a_plain_folder_is_taken_from_a_strangers_settings(tmp_path: Path, settings: str) -> None:
-    """Everything else is as if Obsidian had no settings."""
+    """Everything else, and names without a date, are as if Obsidian had no settings."""
     create_root(tmp_path / "plain")
     (tmp_path / "vault" / ".obsidian").mkdir(parents=True)
     (tmp_path / "vault" / ".obsidian" / "daily-notes.json").write_text(settings)

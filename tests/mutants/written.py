@@ -31,7 +31,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("certainty", "math.log(min(len(ranked), _MANY) + _FEW)", "math.log(_FEW)"),
     ("certainty", "_SLOPE * math.log(max(score, _MIN_SCORE) / top)", "0.0"),
     ("likely_hits", "floor if query.min_score is None else query.min_score", "query.min_score or 0.0"),
-    ("by_words", "*found[:READ]", ""),
+    ("by_words", "*ranked[:READ], ", ""),
     ("Wording._longest_run", "before.get(place - 1, 0.0) + self._exact[word]", "self._exact[word]"),
     ("_raise_named", "s.chunk.form != Form.HEADING, s.score", "s.score"),
     ("of_its_times", "filters.after or filters.before or", ""),

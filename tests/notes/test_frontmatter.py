@@ -195,6 +195,14 @@ def test_updated_wins_over_created(reader: NoteReader) -> None:
     assert note.date == "2026-11-21T10:02"
 
 
+@pytest.mark.parametrize(("head", "expected"), [("date: 2026-11-20", "2026-11-20"), ("date: soon", "")])
+def test_date_counts_where_nothing_else_does(reader: NoteReader, head: str, expected: str) -> None:
+    """Hugo and Jekyll write this key; in other notes it may be anything, so there is no warning."""
+    note, _ = read(reader, head)
+    assert (note.date, note.warnings) == (expected, ())
+    assert read(reader, f"{head}\ncreated: 2026-11-19")[0].date == "2026-11-19"
+
+
 @pytest.mark.parametrize("head", ["importance: 2", "importance: high", "importance: true", "created: soon"])
 def test_value_out_of_range_warns_and_the_default_stands(head: str, reader: NoteReader) -> None:
     """A wrong value costs a warning, not the note."""

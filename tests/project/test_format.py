@@ -73,6 +73,10 @@ KEYS: dict[str, Callable[[Parse], bool]] = {
         {tag.name for tag in head(line, parse).tags if tag.line == 0} == {"work", "travel"}
         for line in ("tags: [work, travel]", "tags: work, travel")
     ),
+    "date": lambda parse: (
+        [head(f"{line}date: 2026-11-20", parse).date for line in ("", "created: 2026-11-19\n")]
+        == ["2026-11-20", "2026-11-19"]
+    ),
     "created": lambda parse: head("created: 2026-11-20", parse).date == "2026-11-20",
     "updated": lambda parse: (
         (

@@ -53,6 +53,23 @@ def test_words_in_one_line_precede_the_same_words_in_several(memory: Memory, wri
     assert first(memory, "lighthouse piano", mode).startswith("b.md")
 
 
+@pytest.mark.parametrize("mode", LITERAL)
+@pytest.mark.parametrize("typed", ["C++", "C#", "c#"])
+def test_signs_belong_to_the_names_of_languages(memory: Memory, write: Write, typed: str, mode: Mode) -> None:
+    """`C-17` has their letter, too."""
+    write("a.md", "# Berths\n\nWe lie at C-17, opposite C-18.\n")
+    write("b.md", f"# Work\n\nMost of the parts that we still maintain today are written in {typed.upper()}.\n")
+    memory.sync()
+    assert first(memory, typed, mode).startswith("b.md")
+
+
+def test_a_delimiter_of_front_matter_is_no_hit(memory: Memory, write: Write) -> None:
+    """Front matter with prose is text, but its first line says nothing."""
+    write("a.md", "---\naddress: Harbour Road 5 in the old town\n---\n\nShe rows.\n")
+    memory.sync()
+    assert "---" not in {hit.text for hit in memory.search("harbour road", min_score=0).hits}
+
+
 @pytest.mark.parametrize("typed", ["zoe", "Zoë", "ZOE", "zoe barnes", "Barnes, Zoe", "zo"])
 @pytest.mark.parametrize("mode", LITERAL)
 def test_the_note_of_that_name_precedes_notes_that_mention_it(

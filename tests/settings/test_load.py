@@ -144,8 +144,8 @@ def test_wrong_settings_are_refused_with_file_and_line(
 @pytest.mark.parametrize(
     ("root", "message", "hint"),
     [
-        ("no where", "does not exist", "memsync init '"),
-        ("config.toml", "is not a folder", "Name the folder"),
+        ("no where", "does not exist", "Mount it"),
+        ("config.toml", "is not a folder", "correct that line"),
     ],
 )
 def test_root_that_is_no_folder_is_named_with_file_and_line(tmp_path: Path, root: str, message: str, hint: str) -> None:

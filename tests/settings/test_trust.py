@@ -21,7 +21,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.settings.config_file import parse_config
 from memsync.settings.load import DSN, SETTINGS, Settings, load_settings
 from memsync.settings.trust import HARMLESS, trust
-from memsync.system.user_folders import own_folder, state_folder
+from memsync.system.user_folders import config_folder, own_folder, state_folder
 from tests.support.daemon_process import Cli
 
 LEADS_SOMEWHERE = {
@@ -235,6 +235,16 @@ def test_edit_of_what_needs_no_trust_keeps_it(cli: Cli, tmp_path: Path) -> None:
         config(tmp_path / "clone", text)
         with pytest.raises(ConfigError, match="needs your trust"):
             found(path.parent)
+
+
+def test_a_root_cannot_take_back_what_its_user_excludes(tmp_path: Path) -> None:
+    """Its own patterns come first, so that none of them lets a file in again."""
+    own = Path(config_folder(), "config.toml")
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text("[files]\nexclude = ['private/']\n")
+    for given in ("[]", "['!private/']", "['build/']"):
+        config(tmp_path / "clone", f"[files]\nexclude = {given}\n")
+        assert found(tmp_path / "clone")["files.exclude"][-1] == "private/"
 
 
 def test_trust_in_a_root_is_for_the_folder_that_it_was(cli: Cli, tmp_path: Path) -> None:

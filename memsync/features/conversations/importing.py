@@ -23,7 +23,7 @@ from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable, shortened
 from memsync.features.conversations.read import read_conversations
 from memsync.model.note import Note
-from memsync.model.text import count, whole_characters
+from memsync.model.text import count, quoted, whole_characters
 from memsync.model.vocabulary import THREAD_STATUSES, JsonValue, NotePath, Tier
 from memsync.notes.decode import split_lines
 from memsync.notes.files import NoteFiles, Places
@@ -46,6 +46,7 @@ MAX_NAMES = 5
 """How many of the keys left out a warning names."""
 IMPORTED = "imported"
 """The front matter key for the day of the import. The thread's age counts from that day."""
+_PLAIN_NAME = re.compile(r"[\w./-]{1,60}")
 _IMPORTED_LINE = re.compile(rb'^imported: "(\d{4}-\d\d-\d\d)"\r?$', re.MULTILINE)
 _IMPORTED_TIER = str(Tier.PROJECT)
 """Not task memory: somebody chose to keep the import, so it must not be archived for its age."""
@@ -207,7 +208,9 @@ def _complaint(conversation: ConversationText, reason: str) -> str:
     reason = shortened(reason)
     if conversation.source:
         return f"{conversation.place}: {reason}"
-    return f"{conversation.name[:200]}: {reason}" + (f" (from {conversation.place} on)" if conversation.place else "")
+    name = conversation.name
+    name = name if _PLAIN_NAME.fullmatch(name) else quoted(name)  # it may be a sentence to an agent
+    return f"{name}: {reason}" + (f" (from {conversation.place} on)" if conversation.place else "")
 
 
 def _allowed(head: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
