@@ -71,7 +71,7 @@ def _lost(memory: Workspace, days: int) -> list[tuple[Appended, Overwritten]]:
         lost = missing(entries, text or "")
         changed = edited(entries, lost, text or "")
         if path == PREFERENCES:  # another value of the same key is newer, however it is worded
-            keys = {line.partition(":")[0] for line in (text or "").split("\n")}
+            keys = {line.partition(":")[0] for line in (text or "").split("\n") if line.startswith("- ")}
             changed |= {entry.id for entry in lost if entry.entry.partition(":")[0] in keys}
         for entry in lost:
             moment = datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="seconds")
