@@ -45,7 +45,7 @@ def support_digest() -> str:
 
 def test_files() -> list[str]:
     """Return the test files that may find faults."""
-    found = [path.relative_to(PROJECT).as_posix() for path in sorted((PROJECT / "tests").glob("test_*.py"))]
+    found = [path.relative_to(PROJECT).as_posix() for path in sorted((PROJECT / "tests").rglob("test_*.py"))]
     return [name for name in found if name not in LEFT_OUT]
 
 
@@ -96,7 +96,7 @@ class Reach:
             self._learn(self._read(name))
 
     def _place(self, name: str) -> Path:
-        return self._kept / f"{Path(name).stem}.json"
+        return self._kept / f"{name.replace('/', '.')}.json"  # files in two folders may have the same name
 
     def _read(self, name: str) -> dict[str, Any]:
         place = self._place(name)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from tests.mutants import reach
 from tests.mutants.copies import PROJECT
 from tests.mutants.excused import unexcused
 from tests.mutants.fault import PACKAGE
@@ -18,3 +21,11 @@ def test_each_written_fault_fits_one_piece_of_code() -> None:
 def test_each_excuse_fits_a_fault() -> None:
     """Otherwise the run would stop before its first fault."""
     assert unexcused(PROJECT / PACKAGE, []) == []
+
+
+def test_every_test_file_may_find_faults(request: pytest.FixtureRequest) -> None:
+    """Otherwise a fault counts as not found although a test finds it."""
+    collected = {item.path.relative_to(PROJECT).as_posix() for item in request.session.items}
+    assert "tests/project/test_written_faults.py" in collected
+    assert collected <= {*reach.test_files(), *reach.LEFT_OUT}
+    assert all((PROJECT / name).exists() for name in reach.LEFT_OUT)
