@@ -20,7 +20,7 @@ from tests.support.daemon_process import until
 Write = Callable[[str, str], Path]
 IDLE_CLIENTS = 300
 MOST_CONNECTIONS = 40
-REQUEST_SECONDS = 1.0
+REQUEST_SECONDS = 5.0
 FEW_DESCRIPTORS = 120
 SERVE = f"""
 import resource
