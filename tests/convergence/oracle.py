@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 
 from memsync.memory import Memory
-from memsync.model.answer import SearchResult
+from memsync.model.answer import Hit, SearchResult
 from memsync.model.status import Status
 from memsync.model.vocabulary import Mode, NotePath
 from memsync.notes.decode import BinaryFileError, decode
@@ -87,20 +87,31 @@ def tells_of(result: SearchResult, path: str) -> bool:
     return any(warning.startswith(begins) for warning in result.warnings)
 
 
+def places_of(hit: Hit) -> list[tuple[str, int, int]]:
+    """Return the path, first and last line of each place where a hit's text stands."""
+    places: list[tuple[str, int, int]] = [(hit.path, hit.start_line, hit.end_line)]
+    for citation in hit.also:
+        path, _, lines = citation.rpartition(":")
+        first, _, last = lines.partition("-")
+        places.append((path, int(first), int(last or first)))
+    return places
+
+
 def assert_finds(result: SearchResult, mark: str, path: str) -> None:
     """Check that what stood in a note before a search began is in its result, or the result says what it lacks."""
-    found = [hit.path for hit in result.hits if mark in hit.text]
+    found = [path for hit in result.hits if mark in hit.text for path, *_ in places_of(hit)]
     require(path in found or tells_of(result, path), f"{mark} of {path} is neither found nor missed: {result}")
 
 
 def assert_quotes(tree: Tree, result: SearchResult) -> None:
-    """Each hit's text stands where it says."""
+    """Each hit's text stands in all the places that it names."""
     for hit in result.hits:
-        content = tree.note_at(NotePath(hit.path))
-        if content is None:
-            raise Divergence(f"{hit.citation} quotes a file that is not there")
-        lines = decode(content).lines[hit.start_line - 1 : hit.end_line]
-        require(hit.text in "\n".join(lines), f"{hit.citation} does not say {hit.text!r}")
+        for path, first, last in places_of(hit):
+            content = tree.note_at(NotePath(path))
+            if content is None:
+                raise Divergence(f"{hit.citation} quotes {path}, which is not there")
+            lines = decode(content).lines[first - 1 : last]
+            require(hit.text in "\n".join(lines), f"{path}:{first} does not say {hit.text!r}")
 
 
 def assert_sound(memory: Memory) -> None:
