@@ -54,7 +54,10 @@ class HeldOpen:
                 os.rename(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def collect(self, *, drops: bool = False) -> None:
-        """Journal what was written to kept files, and delete those not open; `drops` empties the others."""
+        """Journal what was written to kept files, and delete those that no program has open.
+
+        With `drops`, no kept file keeps any text: it is deleted, or emptied if a program has it open.
+        """
         if held := self._held():
             self._save([file for file in held if self._is_kept(file, drops=drops)])
 

@@ -14,7 +14,7 @@ from memsync.edit.addition import Addition
 from memsync.edit.note_end import closing_lines
 from memsync.errors import UsageError
 from memsync.model.note import Block
-from memsync.model.text import printable, whole_characters
+from memsync.model.text import printable, quoted, whole_characters
 from memsync.notes.attributes import ESCAPES, MAX_BLOCK_CHARS
 from memsync.notes.blocks import BlockTree, Heading, parse_blocks
 from memsync.notes.dates import parse_moment
@@ -401,10 +401,10 @@ def _check_heading(role: str, time: str, attributes: Mapping[str, str]) -> None:
     """Raise UsageError for values that could not be parsed back from a heading."""
     if not is_role(role):
         raise UsageError(
-            f"{role!r} is not a role", hint="Write user, assistant, system, tool, agent:NAME, router or handoff."
+            f"{quoted(role)} is not a role", hint="Write user, assistant, system, tool, agent:NAME, router or handoff."
         )
     if time and not _is_time(time):
-        raise UsageError(f"{time!r} is not a time", hint="Write it as 2026-11-21 10:02, or with a zone.")
+        raise UsageError(f"{quoted(time)} is not a time", hint="Write it as 2026-11-21 10:02, or with a zone.")
     reserved = next((name for name in WRITING_ATTRIBUTES if name in attributes), None)
     if reserved is not None:
         raise UsageError(

@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 
 from memsync.errors import FilesystemError, UsageError, WriteRefused
-from memsync.model.text import printable
+from memsync.model.text import printable, quoted
 from memsync.model.vocabulary import NotePath, Tier
 from memsync.notes.ignore import is_hidden, is_note_name
 from memsync.notes.rules import THREADS_FOLDER
@@ -35,11 +35,11 @@ def note_path(text: str) -> NotePath:
     parts = path.split("/")
     name_hint = "Write it as search results do: notes/topic.md"
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise UsageError(f"{text!r} is not a path under the memory root", hint=name_hint)
+        raise UsageError(f"{quoted(text)} is not a path under the memory root", hint=name_hint)
     if is_hidden(path) or not is_note_name(parts[-1]):
         raise UsageError(f"{text!r} is a hidden file or an editor's temporary file; memsync ignores it", hint=name_hint)
     if not path.isprintable() or printable(path) != path:
-        raise UsageError(f"{text!r} has an unprintable character", hint=name_hint)
+        raise UsageError(f"{quoted(text)} has an unprintable character", hint=name_hint)
     if any(len(os.fsencode(part)) > _MAX_NAME_BYTES for part in parts):
         raise UsageError(f"{text[:80]!r}… has a name of over {_MAX_NAME_BYTES} bytes", hint="Write a shorter one.")
     return NotePath(path)
@@ -56,7 +56,7 @@ def new_note_path(text: str) -> NotePath:
     if not name:
         raise UsageError(f"{text!r} is a folder", hint="Name a note in it: notes/topic.md")
     if name in (".", ".."):
-        raise UsageError(f"{text!r} is not a path under the memory root", hint="Write it as notes/topic.md")
+        raise UsageError(f"{quoted(text)} is not a path under the memory root", hint="Write it as notes/topic.md")
     if not is_note_name(name) and _OTHER_ENDING.search(name) and not is_hidden(name):
         stem = name.rpartition(".")[0]
         raise UsageError(

@@ -45,6 +45,14 @@ Generation = Annotated[
     Meta(ge=0, le=LATEST_GENERATION, description="Wait until the index has reached generation N."),
     Cli(metavar="N"),
 ]
+After = Annotated[Values, Meta(description='Only since this day: 2026-11-01, 2026-11, yesterday, 3d, "2 weeks ago".')]
+Where = Annotated[
+    Values, Meta(description="Only where an attribute or front matter key has this value."), Cli(metavar="KEY=VALUE")
+]
+QuestionVector = Annotated[
+    tuple[float, ...], Meta(description="The question's vector, from embed_question of another memory.")
+]
+QuestionSpace = Annotated[str, Meta(description="The embedding space of `vector`; another memory's vector is ignored.")]
 
 
 @operation(
@@ -95,22 +103,12 @@ def search(
     role: Annotated[Values, Meta(description="Only messages by this role: user, assistant, agent, …")] = (),
     session: Annotated[Values, Meta(description="Only messages of this session.")] = (),
     status: Annotated[Values, Meta(description="Only threads and messages with this status: active, …")] = (),
-    after: Annotated[
-        Values, Meta(description='Only since this day: 2026-11-01, 2026-11, yesterday, 3d, "2 weeks ago".')
-    ] = (),
+    after: After = (),
     before: Annotated[Values, Meta(description="Only until this day, inclusive.")] = (),
-    where: Annotated[
-        Values,
-        Meta(description="Only where an attribute or front matter key has this value."),
-        Cli(metavar="KEY=VALUE"),
-    ] = (),
+    where: Where = (),
     archived: Annotated[bool, Meta(description="Search archived notes too.")] = False,
-    vector: Annotated[
-        tuple[float, ...], Meta(description="The question's vector, from embed_question of another memory.")
-    ] = (),
-    space: Annotated[
-        str, Meta(description="The embedding space of `vector`; another memory's vector is ignored.")
-    ] = "",
+    vector: QuestionVector = (),
+    space: QuestionSpace = "",
 ) -> SearchResult:
     """Find what the notes say about WORDS, by meaning and by word.
 

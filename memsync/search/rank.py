@@ -110,7 +110,9 @@ QUESTION = 0.04
 OWN_SHARE = 0.3
 """In a conversation: the weight of the line's own score; the rest is the weight of the windows around it."""
 READ, READ_BY_WORDS = 10, 30
-"""How many of the best entries, and of those with the most words, are read to see how literally they have the words."""
+"""How many of the best entries, and of those with the most words, are read to see how literally they have the words.
+
+If the words are a question, READ counts for both."""
 NAMED_SHARE = 0.1
 """The best entry of a note whose title, alias or file name is the question gets the best score and this share of its
 own."""
@@ -259,8 +261,8 @@ def by_words(
     changed since it was indexed. `scale` is the range of the scores, about 1 for both retrievers together.
     """
     found = sorted((scored for scored in ranked if scored.keyword_rank), key=lambda scored: scored.keyword_rank)
-    by_words = found[: READ if wording.asks else READ_BY_WORDS]  # of a question only words side by side count
-    for scored in {id(scored): scored for scored in (*ranked[:READ], *by_words)}.values():
+    found = found[: READ if wording.asks else READ_BY_WORDS]  # of a question only words side by side count
+    for scored in {id(scored): scored for scored in (*ranked[:READ], *found)}.values():
         text = text_of(scored)
         if text is not None:
             headings = dict.fromkeys((*scored.chunk.heading_path, scored.chunk.title))

@@ -30,6 +30,7 @@ RERANK_MODEL = "Xenova/ms-marco-MiniLM-L-6-v2"
 UNITED = "privacy.local_only"
 """The setting whose lists from all config files and the environment are united: none of them can remove a pattern."""
 EXCLUDED = "files.exclude"
+"""The setting whose patterns in the user's own file count even if another file has patterns, too."""
 DSN = "index.dsn"
 """The setting that holds a password."""
 FOLDERS = ("memsync.root", "index.dir")
@@ -296,11 +297,8 @@ def load_settings(
     files = _find_files(config, named_root, folder, environ)
     in_own_file = _in_own_file(files, named_root)
     in_file = _in_file(files.over) if files.over is not None else {}
-    if EXCLUDED in in_own_file and EXCLUDED in in_file:  # last, so that no pattern with ! takes one of the user's back
-        both = [*in_file[EXCLUDED].value, *in_own_file[EXCLUDED].value]
-        in_file[EXCLUDED] = in_file[EXCLUDED]._replace(value=both)
     in_options = {"memsync.root": _Given(named_root, "--root")} if root is not None else {}
-    given = in_own_file | in_file | _in_environment(environ) | in_options
+    given = _over(in_own_file, in_file) | _in_environment(environ) | in_options
     _check_secret(files, given)
     if files.over is not None and not files.is_named:
         not_overridden = {name: setting for name, setting in given.items() if setting is in_file.get(name)}
@@ -311,6 +309,15 @@ def load_settings(
     settings.stamps = config_file.stamps_of("", settings.root_name) | stamps
     settings.load_again = partial(load_settings, config=config, root=root, environ=environ, cwd=folder)
     return settings
+
+
+def _over(in_own_file: dict[str, _Given], in_file: dict[str, _Given]) -> dict[str, _Given]:
+    """Return the settings of the user's own file, overridden by those of another one except for EXCLUDED."""
+    given = in_own_file | in_file
+    if EXCLUDED in in_own_file and EXCLUDED in in_file:  # the user's last, so that no pattern with ! undoes one of them
+        patterns = [*in_file[EXCLUDED].value, *in_own_file[EXCLUDED].value]
+        given[EXCLUDED] = in_file[EXCLUDED]._replace(value=patterns)
+    return given
 
 
 def _of_default_root(files: _Files) -> Settings:

@@ -427,7 +427,7 @@ def test_a_path_that_leads_nowhere_is_refused_as_it_was_typed(
     """No error quotes a path that memsync made of it."""
     monkeypatch.chdir(vault / cwd)
     assert "'../../../zz.md' is not a path in" in run("get", "../../../zz.md").err
-    assert "'../../../zz' is not a path under" in run("note", "new", "../../../zz").err
+    assert '"../../../zz" is not a path under' in run("note", "new", "../../../zz").err
     assert "no such folder: ../../../zz" in run("search", "in:../../../zz").err
     inside = f"{os.path.relpath(vault)}/nosuch.md"
     assert f"memsync: {inside} does not exist\n" in run("get", f"{inside}:3").err

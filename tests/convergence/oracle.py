@@ -88,7 +88,7 @@ def tells_of(result: SearchResult, path: str) -> bool:
 
 
 def places_of(hit: Hit) -> list[tuple[str, int, int]]:
-    """Return the path, first and last line of each place where a hit's text stands."""
+    """Return path, first line and last line of a hit, and of each equal passage that it names."""
     places: list[tuple[str, int, int]] = [(hit.path, hit.start_line, hit.end_line)]
     for citation in hit.also:
         path, _, lines = citation.rpartition(":")
@@ -104,7 +104,7 @@ def assert_finds(result: SearchResult, mark: str, path: str) -> None:
 
 
 def assert_quotes(tree: Tree, result: SearchResult) -> None:
-    """Each hit's text stands in all the places that it names."""
+    """Check that each file has the text of a hit at the lines that the hit names, those of equal passages too."""
     for hit in result.hits:
         for path, first, last in places_of(hit):
             content = tree.note_at(NotePath(path))

@@ -216,6 +216,8 @@ def test_title_of_a_note_elsewhere_does_not_redirect_a_message(
         ("CLAUDE.local.md", True), ("AGENTS.override.md", True), ("skills/pdf/SKILL.md", True),
         ("threads/claude.md", True), ("copilot-instructions.md", True), ("x/style.instructions.md", True),
         ("\uff23\uff2c\uff21\uff35\uff24\uff25.md", True), ("CLA\u00adUDE.md", True), ("CLAUDE.md.", True),
+        ("CRUSH.local.md", True), ("opencode.md", True), ("OpenCode.local.md", True), ("x/replit.md", True),
+        ("codex.md", True), ("HEARTBEAT.md", True), ("a/app.knowledge.md", True), ("notes/knowledge-base.md", False),
         (".cursor/rules/x.md", True), ("a/.claude/commands/x.md", True), ("\uff0egithub/x.md", True),
         ("notes/claude-monet.md", False), ("notes/agents-of-change.md", False), ("skills/pdf.md", False),
     ],

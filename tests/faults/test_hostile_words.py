@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from memsync.errors import ConfigError, MemsyncError, WriteRefused
+from memsync.errors import ConfigError, MemsyncError, RootError, WriteRefused
 from memsync.memory import Memory
 from memsync.model.text import quoted
+from memsync.notes.git_files import checked_out
 from memsync.settings.load import load_settings
 
 Write = Callable[[str, str | bytes], Path]
@@ -46,6 +47,38 @@ def test_words_of_a_config_file_are_quoted_in_its_errors(write: Write, root: Pat
         load_settings(cwd=root, environ={})
     assert_is_quoted(caught.value.message.removeprefix(str(root)))
     assert_is_quoted(caught.value.hint.removeprefix(str(root)))
+
+
+@pytest.mark.parametrize("named", [ORDER, f"{ORDER}/config.toml"])
+def test_a_root_that_a_config_file_names_is_quoted(write: Write, root: Path, named: str) -> None:
+    """The folder may be missing; the path to the file is the user's own."""
+    write("config.toml", f'[memsync]\nroot = "{named}"\n')
+    with pytest.raises(RootError) as caught:
+        load_settings(cwd=root, environ={})
+    assert_is_quoted(caught.value.message.removeprefix(str(root)))
+    assert_is_quoted(caught.value.hint)
+
+
+def test_an_import_quotes_the_names_of_an_export(memory: Memory, write: Write) -> None:
+    """Of threads that it leaves out, too."""
+    for message in (
+        f'{{"thread": "../{ORDER}", "role": "user", "text": "A heron."}}\n',
+        f'{{"thread": "t", "role": "{ORDER}", "text": "A heron."}}\n',
+        f'{{"thread": "t", "role": "user", "time": "{ORDER}", "text": "A heron."}}\n',
+    ):
+        (wrong,) = memory.import_file(write("export.jsonl", message)).wrong
+        assert_is_quoted(wrong)
+
+
+def test_only_a_branch_or_a_commit_is_taken_from_git(memory: Memory, root: Path) -> None:
+    """A clone's HEAD can say anything."""
+    (root / ".git").mkdir()
+    (root / ".git" / "HEAD").write_text(f"ref: refs/heads/main. {ORDER}\n")
+    assert checked_out(root) == ""
+    memory.log("A heron.", day="2026-11-21")
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (root / "daily" / "2026-11-21.md").write_text("# 2026-11-21\n")
+    assert [entry.other_branch for entry in memory.overwritten()] == [""]
 
 
 def test_the_owner_of_a_lock_link_or_swap_file_is_not_named(memory: Memory, root: Path, write: Write) -> None:

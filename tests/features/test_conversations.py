@@ -276,7 +276,7 @@ def test_commands(cli: Cli, root: Path) -> None:
         1,
         f"{file}: 0 messages in 0 new threads and 0 continued; 0 already there\n",
     )
-    assert "t: 'x' is not a role" in done.stderr
+    assert 't: "x" is not a role' in done.stderr
     file = file_of(root, [{"thread": "t", "role": "user", "text": "Hi"}])
     assert json.loads(cli("import", str(file), "--json").stdout)["files"][0]["messages"] == 1
     file.write_text(file.read_text().replace('"t"', '"other"'))

@@ -93,7 +93,7 @@ def test_server_that_stops_answering_is_left(
     memory = open_memory(dsn)
     memory.sync()
     for name in ("READ_SECONDS", "WRITE_SECONDS"):
-        monkeypatch.setitem(Connections.__init__.__globals__, name, 2.0)  # also if another test imported it anew
+        monkeypatch.setattr(f"memsync.index.postgres.connections.{name}", 2.0)
     processes = [int(str(pid)) for (pid,) in own.execute("SELECT pid FROM pg_stat_activity WHERE datname = 'frozen'")]
     find = PostgresIndex._find
 

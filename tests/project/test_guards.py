@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -84,6 +85,7 @@ def test_extras_are_installed_from_the_clone() -> None:
 
 def test_missing_client_of_postgresql_is_named_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command that the hint names works in a clone."""
+    monkeypatch.setattr("memsync.index.postgres", importlib.import_module("memsync.index.postgres"))  # put back, too
     for name in [name for name in sys.modules if name.startswith(("psycopg", "memsync.index.postgres"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)

@@ -103,7 +103,7 @@ def test_only_a_folder_of_memsyncs_making_is_removed(indexed: Callable[[str], Pa
     assert cli("index", "remove", str(aside)).returncode == 0 and not aside.exists()
 
 
-@pytest.mark.parametrize("arguments", [[], ["--gone", "x"], ["x"]])
+@pytest.mark.parametrize("arguments", [[], [""], ["--gone", "x"], ["x"]])
 def test_what_to_remove_must_be_said(cli: Cli, arguments: list[str]) -> None:
     """No default: without an argument nothing is deleted."""
     done = cli("index", "remove", *arguments)
