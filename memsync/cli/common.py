@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from memsync.cli.output import is_terminal, paged, remark
-from memsync.errors import MemsyncError, NoMemoryRoot
+from memsync.errors import NoMemoryRoot
 from memsync.model.text import printable
 
 if TYPE_CHECKING:
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
     from memsync.settings.load import Settings
 
 _SETTINGS = "memsync.settings"
-STARTED = (
-    "started the daemon in the background, so that the next commands are quick. To stop it: memsync stop. "
-    'To start none: autostart = "never" under [daemon] in {}'
-)
 
 
 class Invocation(NamedTuple):
@@ -91,6 +86,7 @@ def setting_of(context: click.Context, name: str) -> Any:
 @contextmanager
 def opened(context: click.Context) -> Iterator[MemoryApi]:
     """Yield the memory that the global options name, through its daemon if that serves it; otherwise say why not."""
+    from memsync.daemon.autostart import start_if_wanted
     from memsync.memory import RemoteMemory
     from memsync.wiring import connect
 
@@ -100,53 +96,8 @@ def opened(context: click.Context) -> Iterator[MemoryApi]:
     settings = load(context)
     with connect(settings, lambda text: remark(printable(text))) as memory:
         if not isinstance(memory, RemoteMemory):  # once the answer is printed
-            context.find_root().call_on_close(lambda: _start_daemon_if_wanted(settings))
+            context.find_root().call_on_close(lambda: start_if_wanted(settings, remark))
         yield memory
-
-
-def _start_daemon_if_wanted(settings: Settings) -> None:
-    """Start the daemon in the background if the settings want that here and none runs; say so the first time ever.
-
-    It is started after the first command that a person types, as watchman and gpg-agent start theirs. That command is
-    answered in its own process; the daemon serves the next ones, and ends by itself.
-    """
-    choice = settings["daemon.autostart"]
-    is_wanted = choice == "always" or (choice != "never" and _is_typed())
-    if not (is_wanted and settings["daemon.use"]):
-        return
-    from memsync.daemon import daemon_lock, process
-
-    with suppress(OSError, MemsyncError):  # the command itself has succeeded
-        if daemon_lock.running(settings) is None:
-            process.start_unasked(settings.options)
-            if _is_first_start():
-                from memsync.settings.config_file import NAME
-                from memsync.system.user_folders import config_folder
-
-                remark(STARTED.format(os.path.join(config_folder(), NAME)))
-
-
-def _is_typed() -> bool:
-    """Return whether a person typed this command: at a terminal, not in a script, in cron or in CI.
-
-    A shell that a person types into gives each command a process group of its own; a script does not.
-    """
-    is_at_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stderr))
-    return is_at_terminal and os.getpid() == os.getpgrp() and not os.environ.get("CI")
-
-
-def _is_first_start() -> bool:
-    """Return whether memsync never started a daemon unasked before, and record that it has."""
-    from pathlib import Path
-
-    from memsync.system.user_folders import own_folder, state_folder
-
-    folder = Path(state_folder()) / "autostart"
-    with suppress(OSError, MemsyncError):
-        own_folder(folder)
-        os.close(os.open(folder / "said", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        return True
-    return False
 
 
 def opened_here(context: click.Context, settings: Settings | None = None) -> Memory:
