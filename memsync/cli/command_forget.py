@@ -46,8 +46,8 @@ def forget(
 
     A thread with `user: NAME` in its front matter goes as a whole. Of other notes go the messages, sections and list
     items with {user=NAME}, and the sections user:NAME of preferences.md. --apply keeps a copy of each note for --undo,
-    until --purge deletes the copies. --purge also deletes what the journal and recorded questions have of it, but not
-    the history of git.
+    until --purge deletes the copies. --purge also deletes what the journal has of it, and all recorded questions, but
+    not the history of git.
 
     With --root, delete everything that the index has of the memory NAME, a registered one or one of the database that
     MEMSYNC_INDEX_DSN names. Its notes stay, and so does its name in the list. --apply first stops its daemon, which

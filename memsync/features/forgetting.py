@@ -26,12 +26,10 @@ from memsync.edit.markdown import one_line
 from memsync.edit.note_end import read_end
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
 from memsync.index.fields import bigrams, cjk_runs, without_cjk
-from memsync.model.filters import Filters
 from memsync.model.note import Block, Note, Section
-from memsync.model.query import Query
 from memsync.model.status import Failure
 from memsync.model.upkeep import Forgetting, ForgottenPart, Purge, Restoring
-from memsync.model.vocabulary import Kind, Mode, NotePath
+from memsync.model.vocabulary import Kind, NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.frontmatter import value_span
 from memsync.notes.parse import MAX_HEADING_CHARS, parse_note
@@ -49,14 +47,10 @@ _USER = re.compile(r"user:\s*(\S.*)", re.IGNORECASE)
 _SPOKEN = re.compile(r"\s+@\s.*")
 """The time after the user's name in the heading of a thread's section, `## user:ada @ 2026-11-21`."""
 _UNSEEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs")
-_TOLD_WORDS = 2
-"""Fewest words of a recorded question that can be a quotation of a text."""
 
 SAME_WORDS = 0.8
 """Minimum share of words, without stop words, that a line keeps when it is edited."""
 _ATTRIBUTES = re.compile(r"\s*\{[^{}]*\}\s*$")
-_STEM_CHARS = 4
-"""Fewest letters of a word that can have forms."""
 
 OfUser = Annotated[str, Meta(description="Only what was deleted of this user. [default: of everyone]")]
 
@@ -114,10 +108,9 @@ def undo_forget(memory: Workspace, *, user: OfUser = "") -> Restoring:
 
 @operation(writes=True, is_slow=True, is_local=True)
 def purge_forgotten(memory: Workspace, *, user: OfUser = "") -> Purge:
-    """Delete what `forget` kept for good, also from the journal of appends and from recorded questions."""
+    """Delete what `forget` kept for good, also from the journal of appends, and delete all recorded questions."""
     _refuse_agents()
     name = _Owner(user).name if user else ""
-    _indexed(memory)  # it tells which words the remaining notes have
     with memory.writer.lock():
         memory.writer.held.collect(drops=True)
         runs = memory.forgotten.runs(name)
@@ -128,7 +121,7 @@ def purge_forgotten(memory: Workspace, *, user: OfUser = "") -> Purge:
             traces = _Traces(memory, _Owner(run.user), removed)
             notes += len(removed)
             appends += memory.writer.journal.drop(traces.has_append)
-            queries += memory.usage.forget(traces.has_question, [part.path for part in removed if part.is_whole])
+            queries += memory.usage.forget([part.path for part in removed if part.is_whole])
             run.delete()
         memory.writer.forget_all_ends()
     return Purge(notes, appends, queries)
@@ -438,34 +431,24 @@ def _names_user(line: str) -> bool:
 
 
 class _Traces:
-    """Recognises what is left of removed text in the journal of appends and in recorded questions."""
+    """Recognises what is left of removed text in the journal of appends."""
 
     def __init__(self, memory: Workspace, owner: _Owner, removed: Sequence[Removed]) -> None:
         self._owner = owner
         self._parse: Callable[[NotePath, bytes], Note] = memory.editor.parse
+        self._read = cache(memory.editor.read)
         self._whole = {path for part in removed if part.is_whole for path in (part.path, part.former)}
-        self._lines: dict[NotePath, set[str]] = {}
+        self._said: dict[NotePath, set[frozenset[str]]] = {}  # the words of each removed line
         for part in removed:
             for path in (part.path, part.former):
-                self._lines.setdefault(path, set()).update(part.lines)
-        self._text = " ".join(" ".join(line.casefold().split()) for part in removed for line in part.lines)
-        self._told = {" ".join(line.casefold().split()) for part in removed for line in part.lines}
-        self._words = _words_of(self._text)
-        self._words_of_lines = {path: set(map(_words_said, lines)) for path, lines in self._lines.items()}
-        self._said = set(chain.from_iterable(self._words_of_lines.values())) - {frozenset()}
-        self._read = cache(memory.editor.read)
-        self._index = memory.index
-        self._remaining: dict[str, bool] = {}
+                self._said.setdefault(path, set()).update(filter(None, map(_words_said, part.lines)))
 
     def has_append(self, path: NotePath, text: str) -> bool:
         """Tell whether an append to a note is the user's: to a removed note, of removed lines, or marked so."""
-        if path in self._whole:
-            return True
-        lines = {line.strip() for line in text.splitlines()} - {""}
-        if lines and lines <= self._lines.get(path, set()):
-            return True
         # It may be a removed line as it was before the name was added (any note), or edited otherwise (this note).
-        if not self._said.isdisjoint(map(_words_said, lines)) or self._was_edited(path, lines):
+        appended = set(map(_words_said, text.splitlines()))
+        is_removed = any(not appended.isdisjoint(removed) for removed in self._said.values())
+        if path in self._whole or is_removed or self._was_edited(path, text):
             return True
         if "user" not in text.lower():
             return False
@@ -473,60 +456,27 @@ class _Traces:
             return any(_parts(self._parse(path, text.encode("utf-8", "surrogateescape")), self._owner))
         return False
 
-    def _was_edited(self, path: NotePath, lines: set[str]) -> bool:
+    def _was_edited(self, path: NotePath, text: str) -> bool:
         """Tell whether a note no longer has a line, and most of its words were in one removed line, or the reverse.
 
         Comparing whole lines is not enough: who adds a user's name to a line may change more of it.
         """
-        if path not in self._words_of_lines:
+        if path not in self._said:
             return False
         note = self._read(path)
-        gone = [_words_said(line) for line in lines.difference(line.strip() for line in (note.lines if note else ()))]
+        present = {line.strip() for line in (note.lines if note else ())}
+        gone = [_words_said(line) for line in text.splitlines() if line.strip() not in present]
         return any(
             len(said & other) >= SAME_WORDS * min(len(said), len(other))
-            for said in gone
-            for other in self._words_of_lines[path]
-            if said and other
+            for said in filter(None, gone)
+            for other in self._said[path]
         )
-
-    def has_question(self, question: str) -> bool:
-        """Tell whether a recorded question names the user, or has something of removed text.
-
-        That is a line or a phrase of two words or more, or a word that no remaining note has.
-        """
-        asked = " ".join(question.casefold().split())
-        name = re.escape(" ".join(self._owner.name.casefold().split()))
-        if re.search(rf"(?<!\w){name}(?!\w)", asked):
-            return True
-        if len(asked.split()) >= _TOLD_WORDS and asked in self._text:
-            return True
-        if any(len(line.split()) >= _TOLD_WORDS and line in asked for line in self._told):
-            return True
-        return any(not self._remains(word) and self._was_told(word) for word in _words_of(asked))
-
-    def _was_told(self, word: str) -> bool:
-        """Tell whether removed text has a word, perhaps in another form: one form begins with the other."""
-        if word in self._words:
-            return True
-        longer_words = (told for told in self._words if min(len(word), len(told)) >= _STEM_CHARS)
-        return any(told.startswith(word) or word.startswith(told) for told in longer_words)
-
-    def _remains(self, word: str) -> bool:
-        """Tell whether a remaining note has a word, in any form."""
-        if word not in self._remaining:
-            query = Query(word, (word,), filters=Filters(archived=True), limit=1, mode=Mode.KEYWORD)
-            with self._index.reading() as reader:
-                self._remaining[word] = bool(reader.keyword_candidates(query, 1))
-        return self._remaining[word]
 
 
 def _words_said(line: str) -> frozenset[str]:
-    """Return the words of a line without its attributes; none for a heading, which has a role and a time."""
-    return frozenset() if line.startswith("#") else frozenset(_words_of(_ATTRIBUTES.sub("", line)))
-
-
-def _words_of(text: str) -> set[str]:
-    """Return the words of a text as the word index compares them, apart from forms, without those that it ignores."""
-    letters = unicodedata.normalize("NFD", without_cjk(text).casefold())
-    words = re.findall(r"\w+", "".join(letter for letter in letters if not unicodedata.combining(letter)))
-    return {*words, *(pair for run in cjk_runs(text) for pair in bigrams(run))} - STOP_WORDS
+    """Return the words of a line without its attributes and stop words; none for a heading, which has role and time."""
+    if line.lstrip().startswith("#"):
+        return frozenset()
+    text = _ATTRIBUTES.sub("", line.casefold())
+    pairs = (pair for run in cjk_runs(text) for pair in bigrams(run))
+    return frozenset({*re.findall(r"\w+", without_cjk(text)), *pairs} - STOP_WORDS)

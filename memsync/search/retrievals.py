@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -172,8 +172,8 @@ class UsageCounter:
                 return Used("", {}, (), 0, (), ())
             raise self._unreadable(error) from error
 
-    def forget(self, is_forgotten: Callable[[str], bool], paths: Iterable[NotePath]) -> int:
-        """Delete the texts of forgotten questions and the counts of notes; return how many texts these were.
+    def forget(self, paths: Iterable[NotePath]) -> int:
+        """Delete the texts of all questions and the counts of these notes; return how many texts these were.
 
         The searches still count. Raises FilesystemError.
         """
@@ -184,16 +184,15 @@ class UsageCounter:
 
         try:
             with self._writing() as database:
-                asked = database.execute("SELECT DISTINCT query FROM search WHERE query IS NOT NULL").fetchall()
-                forgotten = [(query,) for (query,) in asked if is_forgotten(str(query))]
-                database.executemany("UPDATE search SET query = NULL WHERE query = ?", forgotten)
+                (questions,) = database.execute("SELECT count(DISTINCT query) FROM search").fetchone()
+                database.execute("UPDATE search SET query = NULL")
                 database.executemany("DELETE FROM note WHERE path = ?", [(whole_characters(path),) for path in paths])
             with self._opened() as database:
                 database.execute("VACUUM")  # otherwise deleted text stays in unused pages
                 database.execute("PRAGMA wal_checkpoint (TRUNCATE)")
         except (OSError, sqlite3.Error) as error:
             raise self._unreadable(error) from error
-        return len(forgotten)
+        return int(questions)
 
     def retrievals(self) -> dict[NotePath, int]:
         """Return how often each note was retrieved; nothing if the database cannot be read."""
