@@ -2,7 +2,7 @@
 
 The database is in the state directory. Counts are written a few seconds later in one transaction, so that no search
 waits for them. It holds no text of notes, and stores queries only if the settings allow it. Answers do not depend on
-it: if it cannot be written, only statistics are lost.
+it: if it cannot be written, only statistics are lost. So a damaged database is set aside and begun again.
 """
 
 from __future__ import annotations
@@ -10,29 +10,30 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
+
+import apsw
 
 from memsync.errors import FilesystemError, MemsyncError
+from memsync.index.sqlite.database_files import create_private, set_aside
+from memsync.index.sqlite.transactions import read_transaction, translate_sqlite_errors, write_transaction
 from memsync.model.text import whole_characters
 from memsync.model.upkeep import AskedQuery, Growth, NoteUse
 from memsync.model.vocabulary import NotePath
 from memsync.ports import Index
-from memsync.system.user_folders import own_folder
-
-if TYPE_CHECKING:
-    import sqlite3
 
 FLUSH_SECONDS = 5.0
 KEEP_DAYS = 400
 """How long single searches are kept; counts of notes are kept forever."""
-MAX_WAITING = 10_000
-BUSY_SECONDS = 1.0
+BUSY_MS = 1_000
 MAX_QUERIES = 20
 
 _SCHEMA = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
 CREATE TABLE IF NOT EXISTS counted (since TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS note (path TEXT PRIMARY KEY, retrieved INTEGER NOT NULL, last TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS search (at TEXT NOT NULL, ms REAL NOT NULL, hits INTEGER NOT NULL, query TEXT);
@@ -93,56 +94,32 @@ class UsageCounter:
         if not self._is_on:
             return
         with self._lock:
-            if len(self._searches) < MAX_WAITING:
-                self._searches += searches
-                self._retrieved.update(paths)
+            self._searches += searches
+            self._retrieved.update(paths)
             if self._timer is None:
                 self._timer = threading.Timer(FLUSH_SECONDS, self.flush)
                 self._timer.daemon = True
                 self._timer.start()
 
     def flush(self) -> None:
-        """Write the counts to the database. If that fails, keep them for the next time and set `fault`."""
+        """Write the counts to the database. If that fails, they are lost, and `fault` says why."""
         with self._lock:
             searches, retrieved = self._searches, self._retrieved
             self._searches, self._retrieved = [], Counter()
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-        if not searches and not retrieved:
-            return
-        import sqlite3
-
-        try:
+        if searches or retrieved:
             try:
                 self._write(searches, retrieved)
                 self.fault = ""
-            except sqlite3.DatabaseError as error:
-                if not self._set_aside(error):
-                    raise
-                self._write(searches, retrieved)
-        except (sqlite3.Error, OSError, MemsyncError) as error:
-            self.fault = f"{self.path} cannot be written, so retrievals are not counted: {error}"
-            with self._lock:
-                self._searches = [*searches, *self._searches][-MAX_WAITING:]
-                self._retrieved.update(retrieved)
-
-    def _set_aside(self, error: Exception) -> bool:
-        """Rename a damaged database, so that counting starts again; return False for any other fault."""
-        import sqlite3
-
-        if type(error) is not sqlite3.DatabaseError:  # subclasses mean that it is locked, full or unreadable
-            return False
-        aside = self.path.with_name(f"{self.path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}")
-        for suffix in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                Path(f"{self.path}{suffix}").rename(f"{aside}{suffix}")
-        self.fault = f"{self.path} was damaged ({error}): it was set aside as {aside.name}, and counting started again"
-        return True
+            except MemsyncError as error:
+                self.fault = f"retrievals are not counted: {error.message}"
 
     def _write(self, searches: list[_Search], retrieved: Counter[NotePath]) -> None:
-        with self._writing() as database:
+        with self._opened() as database, write_transaction(database):
             now = _now()
+            database.execute("INSERT INTO counted SELECT ? WHERE NOT EXISTS (SELECT 1 FROM counted)", (now,))
             rows = [(whole_characters(path), times, now) for path, times in retrieved.items()]
             database.executemany(_PUT_NOTE, rows)
             database.executemany("INSERT INTO search VALUES (?, ?, ?, ?)", searches)
@@ -156,87 +133,58 @@ class UsageCounter:
     def used(self, since: str) -> Used:
         """Write the waiting counts, then return all counts and the searches since a moment.
 
-        Raises FilesystemError if the database exists but cannot be read.
+        If the database cannot be read, return nothing; `fault` says why.
         """
         self.flush()
-        if not self._has_begun():
-            return Used("", {}, (), 0, (), ())
-        import sqlite3
-
-        try:
-            with self._opened() as database:
-                database.execute("BEGIN")
-                return _read(database, since)
-        except (OSError, sqlite3.Error, TypeError, ValueError) as error:
-            if self._set_aside(error):
-                return Used("", {}, (), 0, (), ())
-            raise self._unreadable(error) from error
+        if self.path.exists():
+            try:
+                with self._opened() as database, read_transaction(database):
+                    return _read(database, since)
+            except MemsyncError as error:
+                self.fault = error.message
+        return Used("", {}, (), 0, (), ())
 
     def forget(self, paths: Iterable[NotePath]) -> int:
         """Delete the texts of all questions and the counts of these notes; return how many texts these were.
 
-        The searches still count. Raises FilesystemError.
+        The searches still count. Raises MemsyncError.
         """
         self.flush()
-        if not self._has_begun():
+        if not self.path.exists():
             return 0
-        import sqlite3
-
-        try:
-            with self._writing() as database:
-                (questions,) = database.execute("SELECT count(DISTINCT query) FROM search").fetchone()
+        with self._opened() as database:
+            with write_transaction(database):
+                (questions,) = next(database.execute("SELECT count(DISTINCT query) FROM search"))
                 database.execute("UPDATE search SET query = NULL")
                 database.executemany("DELETE FROM note WHERE path = ?", [(whole_characters(path),) for path in paths])
-            with self._opened() as database:
-                database.execute("VACUUM")  # otherwise deleted text stays in unused pages
-                database.execute("PRAGMA wal_checkpoint (TRUNCATE)")
-        except (OSError, sqlite3.Error) as error:
-            raise self._unreadable(error) from error
+            database.execute("VACUUM")  # otherwise deleted text stays in unused pages
+            database.execute("PRAGMA wal_checkpoint (TRUNCATE)")
         return int(questions)
 
     def retrievals(self) -> dict[NotePath, int]:
         """Return how often each note was retrieved; nothing if the database cannot be read."""
-        with suppress(FilesystemError):
-            return {path: use.retrieved for path, use in self.used(_now()).notes.items()}
-        return {}
-
-    def _unreadable(self, error: Exception) -> FilesystemError:
-        hint = "Try again." if "locked" in str(error) else "If it is damaged, move it away: counting starts again."
-        return FilesystemError(f"{self.path} cannot be read: {error}", hint=hint)
+        return {path: use.retrieved for path, use in self.used(_now()).notes.items()}
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield the database in one transaction, committed unless an error is raised; create a missing database."""
-        own_folder(self.path.parent)
-        if not self.path.exists():
-            self.path.touch(0o600)
-        with self._opened() as database:
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = NORMAL")
-            database.execute("BEGIN IMMEDIATE")
-            for statement in _SCHEMA.split(";"):
-                database.execute(statement)
-            database.execute("INSERT INTO counted SELECT ? WHERE NOT EXISTS (SELECT 1 FROM counted)", (_now(),))
-            yield database
-            database.execute("COMMIT")
-
-    def _opened(self) -> closing[sqlite3.Connection]:
-        import sqlite3
-
-        return closing(sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None))
-
-    def _has_begun(self) -> bool:
-        """Tell whether there is anything to read; a new database file is empty."""
+    def _opened(self) -> Iterator[apsw.Connection]:
+        """Yield the database; make a missing one, and set a damaged one aside. Raises MemsyncError."""
         try:
-            return self.path.stat().st_size > 0
-        except FileNotFoundError:
-            return False
+            with translate_sqlite_errors(str(self.path)):
+                create_private(self.path)
+                with closing(apsw.Connection(str(self.path))) as database:
+                    database.set_busy_timeout(BUSY_MS)
+                    database.execute(_SCHEMA).fetchall()
+                    yield database
+        except apsw.Error as error:  # any other error of SQLite means damage: only counts are lost
+            aside = set_aside(self.path)
+            message = f"{self.path} was damaged ({error}): it was set aside as {aside.name}, and counting starts again"
+            raise FilesystemError(message, hint="Try again.") from error
 
 
-def _read(database: sqlite3.Connection, since: str) -> Used:
-    (counted_since,) = database.execute("SELECT since FROM counted").fetchone()
+def _read(database: apsw.Connection, since: str) -> Used:
+    (counted_since,) = database.execute("SELECT since FROM counted").fetchone() or ("",)
     notes = database.execute("SELECT path, retrieved, last FROM note")
-    rows = database.execute("SELECT ms, hits FROM search WHERE at >= ? ORDER BY ms", (since,)).fetchall()
+    rows: list[Any] = database.execute("SELECT ms, hits FROM search WHERE at >= ? ORDER BY ms", (since,)).fetchall()
     sizes = database.execute("SELECT day, notes, passages, bytes FROM size WHERE day >= ? ORDER BY day", (since[:10],))
     queries = database.execute(
         "SELECT at, query, hits FROM search WHERE at >= ? AND query IS NOT NULL ORDER BY at DESC LIMIT ?",
@@ -245,7 +193,7 @@ def _read(database: sqlite3.Connection, since: str) -> Used:
     return Used(
         counted_since,
         {NotePath(path): NoteUse(NotePath(path), times, last) for path, times, last in notes},
-        [float(ms) for ms, _ in rows],
+        [ms for ms, _ in rows],
         sum(not hits for _, hits in rows),
         [Growth(day, notes, passages, size or None) for day, notes, passages, size in sizes],
         [AskedQuery(*row) for row in queries],
