@@ -6,7 +6,7 @@
         path: Annotated[str, Meta(description="The note."), Cli(names="note")],
         to: Annotated[str, Meta(description="Its new path.")],
         *,
-        force: Annotated[bool, Meta(description="Write even if an editor has it open.")] = False,
+        commit: Annotated[bool, Meta(description="Commit the change to git.")] = False,
     ) -> Written:
         \"\"\"Move a note to another path.\"\"\"
 

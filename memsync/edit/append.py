@@ -18,13 +18,13 @@ from memsync.edit.journal import Appended, Journal, missing, times_in
 from memsync.edit.markdown import as_it_was
 from memsync.edit.note_end import NoteEnd, read_end
 from memsync.edit.note_paths import cannot_write, check_writable
-from memsync.edit.open_in_editor import refuse_open_in_editor
 from memsync.errors import MemsyncError, WriteRefused
 from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.notes.git_files import changed_since
 
 TRY_SECONDS = 5.0
+RETRY_SECONDS = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Done:
 
 
 class Replaced(Exception):
-    """Another process replaced the note while it was being written."""
+    """Another process replaced the note while it was being written, or holds it open for writing."""
 
 
 Result = TypeVar("Result")
@@ -50,8 +50,10 @@ def tried(path: NotePath, attempt: Callable[[], Result]) -> Result:
     while time.monotonic() < limit:
         with suppress(Replaced):
             return attempt()
+        time.sleep(RETRY_SECONDS)
     raise WriteRefused(
-        f"{path} was replaced by another program at every attempt", hint="Try again when the editor or git is done."
+        f"{path} was replaced by another program at every attempt, or another program has it open for writing",
+        hint="Try again when that program is done.",
     )
 
 
@@ -133,7 +135,6 @@ class Appending:
     head: str
     journal: Journal
     ends: KnownEnds
-    force: bool
     replaces: Sequence[str]
     own: Appended | None = None
     written_times: int = 0  # how often the text is in the file we wrote to, if that was then replaced
@@ -162,8 +163,6 @@ class Appending:
         try:
             status = os.fstat(descriptor)
             check_writable(self.path, status)
-            if not self.force:
-                refuse_open_in_editor(self.folder, self.path)
             end, lost = self.ends.get(self.path, status), []
             if end is None:
                 content = note_file.read(descriptor, self.path)

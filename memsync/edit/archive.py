@@ -20,7 +20,6 @@ from memsync.edit import commits
 from memsync.edit.journal import append_line, json_objects
 from memsync.edit.note_paths import cannot_write, check_writable, folder_of
 from memsync.edit.note_writer import NoteWriter
-from memsync.edit.open_in_editor import refuse_open_in_editor
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.model.status import Failure
 from memsync.model.text import count
@@ -44,7 +43,6 @@ def move(root: Path, source: NotePath, target: NotePath, *, mtime_ns: int | None
             raise
         except OSError as error:
             raise cannot_write(source, error) from error
-        refuse_open_in_editor(here, source)
         if mtime_ns is not None and identity_of(status)[1] != mtime_ns:
             raise WriteRefused(f"{source} has just changed", hint="Try again.")
         if is_half_moved(root, source, target):

@@ -26,7 +26,6 @@ from memsync.edit.append import Replaced, make
 from memsync.edit.journal import append_line, json_objects, missing
 from memsync.edit.note_paths import check_writable, folder_of
 from memsync.edit.note_writer import NoteWriter
-from memsync.edit.open_in_editor import refuse_open_in_editor
 from memsync.errors import FilesystemError, MemsyncError, UsageError, WriteRefused
 from memsync.model.status import Failure
 from memsync.model.text import count
@@ -259,7 +258,6 @@ class Forgotten:
         path = change.path
         with folder_of(self._root, path) as folder:
             name = path.rpartition("/")[2]
-            refuse_open_in_editor(folder, path)
             check_writable(path, os.stat(name, dir_fd=folder, follow_symlinks=False))
             if not note_file.remove(folder, path, name, change.before):
                 raise WriteRefused(f"{path} has just changed", hint="Try again.")

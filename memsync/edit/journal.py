@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from difflib import SequenceMatcher
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +60,8 @@ _PATH_KEY = b'"path": '
 KEEP_DAYS = 30
 SIMILAR = 0.8
 """Minimum similarity of a line to an entry without a time to count as its edited version."""
-COMPARED = 1_000
-"""How many characters of a line or an entry to compare with another."""
-MAX_CHARS_APART = 200
-"""Longer lines are compared word by word: comparing characters takes time quadratic in their number, or worse."""
-_WORD = re.compile(r"[A-Za-z0-9]+|[^\sA-Za-z0-9]")
+COMPARED = 150
+"""How many characters of a line to compare: time is quadratic in their number, and difflib is exact under 200."""
 _SECTION = re.compile(r"## (?P<heading>[^\n]+)\n\n[-*+] .*", re.DOTALL)
 _STAMP = re.compile(
     r"\s*(?:(?:[-*+]|\d+[.)])\s+(?:\[.\]\s+)?(?=\d)|#+ .* @ )"
@@ -232,63 +229,26 @@ def missing(appends: Iterable[Appended], content: str) -> list[Appended]:
 
 
 def edited(appends: Sequence[Appended], lost: Sequence[Appended], content: str) -> set[str]:
-    """Return the ids of lost appends that somebody edited: the note has a changed version of their first line.
+    """Return the ids of lost appends that somebody may have edited.
 
-    A line counts only if no other append wrote it. It must have the lost entry's time stamp or, if the entry has none,
-    be similar to it. Each line counts for one entry: the one with the most similar first line and, among several with
-    equal first lines, the one with the most similar further lines.
+    The note then has a line that no other append wrote, with the entry's time stamp or, if the entry has none, like the
+    entry's first line. Of several lost entries of one minute, all count as edited: which one it was is not known.
     """
+    spare = Counter(content.replace("\r\n", "\n").split("\n"))
     lost_ids = {append.id for append in lost}
-    lines = content.replace("\r\n", "\n").split("\n")
-    spare = Counter(lines)
     for append in appends:
         if append.id not in lost_ids:
             spare.subtract(append.entry.split("\n"))
-    places: dict[str, list[int]] = {}
-    for index, line in enumerate(lines):
-        if spare[line] > 0:
-            places.setdefault(line, []).append(index)
-    pairs = [
-        (likeness, _likeness_with_rest(append.entry, lines, indexes), -number, append.id, line)
-        for number, append in enumerate(lost)
-        for line, indexes in places.items()
-        if (likeness := _likeness(append.entry.partition("\n")[0], line)) is not None
-    ]
-    edited_ids: set[str] = set()
-    for *_, lost_id, line in sorted(pairs, reverse=True):
-        if lost_id not in edited_ids and spare[line] > 0:
-            edited_ids.add(lost_id)
-            spare[line] -= 1
-    return edited_ids
+    lines = [line for line, times in spare.items() if times > 0]
+    stamps = {match[1] for match in map(_STAMP.match, lines) if match}
+    without_stamp = [line[:COMPARED] for line in lines if not _STAMP.match(line)]
 
+    def is_edited(first: str) -> bool:
+        if match := _STAMP.match(first):
+            return match[1] in stamps
+        return bool(get_close_matches(first[:COMPARED], without_stamp, 1, SIMILAR))
 
-def _likeness(first: str, line: str) -> float | None:
-    """Return the similarity of a line to the first line of an entry; None if it cannot be its edited version.
-
-    Compares the first COMPARED characters.
-    """
-    stamp = _STAMP.match(first)
-    other = _STAMP.match(line) if stamp else None
-    if stamp and not (other and other[1] == stamp[1]):
-        return None
-    first, line = first[:COMPARED], line[:COMPARED]
-    is_long = max(len(first), len(line)) > MAX_CHARS_APART
-    parts, others = (_WORD.findall(first), _WORD.findall(line)) if is_long else (list(first), list(line))
-    matcher = SequenceMatcher(None, parts, others, autojunk=False)
-    if stamp:
-        return matcher.ratio()
-    is_like = matcher.real_quick_ratio() >= SIMILAR and matcher.quick_ratio() >= SIMILAR
-    return ratio if is_like and (ratio := matcher.ratio()) >= SIMILAR else None
-
-
-def _likeness_with_rest(entry: str, lines: Sequence[str], indexes: Sequence[int]) -> float:
-    """Return the greatest similarity of an entry to the lines that begin at one of `indexes`.
-
-    Compares only which characters occur in the first COMPARED characters: that takes linear time.
-    """
-    size = entry.count("\n") + 1
-    blocks = ("\n".join(lines[index : index + size])[:COMPARED] for index in indexes)
-    return max(SequenceMatcher(None, entry[:COMPARED], block, autojunk=False).quick_ratio() for block in blocks)
+    return {append.id for append in lost if is_edited(append.entry.partition("\n")[0])}
 
 
 def times_in(text: str, content: str) -> int:

@@ -58,7 +58,6 @@ class NoteEditor:
         addition: Addition,
         head: str,
         *,
-        force: bool = False,
         replaces: Sequence[str] = (),
     ) -> Done:
         """Add an item at the end of a section unless the section has it; create the section if it does not exist.
@@ -76,7 +75,7 @@ class NoteEditor:
         section = find_section(note, heading) if note else None
         if note is None or section is None:
             new = Addition(f"## {heading}\n\n{addition.text}")
-            done = self._writer.append(path, new, head=head, force=force, replaces=replaces)
+            done = self._writer.append(path, new, head=head, replaces=replaces)
             return Done(path, done.line + 2, done.warnings)
         last = end_of_section(note, section)
         lines = addition.text.split("\n")
@@ -84,11 +83,11 @@ class NoteEditor:
             if list(note.lines[number - 1 : number - 1 + len(lines)]) == lines:
                 return Done(path, number, ("Already there; not added again.",))
         if not any(line.strip() for line in note.lines[last:]):
-            return self._writer.append(path, addition, force=force, replaces=replaces)
+            return self._writer.append(path, addition, replaces=replaces)
 
         def edit(text: str) -> str:
             current = self.parse(path, text)
             place = find_section(current, heading)
             return insert_after(path, text, end_of_section(current, place) if place else len(current.lines), addition)
 
-        return self._writer.rewrite(path, edit, adds=True, force=force, replaces=replaces)
+        return self._writer.rewrite(path, edit, adds=True, replaces=replaces)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
+import signal
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
 from memsync.edit.note_paths import cannot_write
@@ -105,14 +107,13 @@ def create(folder: int, name: str, content: bytes, *, sync: bool = True) -> None
             os.fsync(folder)
 
 
-def swap(
-    folder: int, path: NotePath, old: bytes, new: bytes, status: os.stat_result, keep: Callable[[int, str], None]
-) -> bool:
-    """Replace a file's content `old` by `new`; return False if the file no longer has the content `old`.
+def swap(folder: int, path: NotePath, old: bytes, new: bytes, status: os.stat_result) -> bool:
+    """Replace a file's content `old` by `new`; return False if the file has another content, or may get it.
 
-    The new file gets the old one's mode, extended attributes and ACL, and its owner if permitted. Both files exchange
-    names in one step. If the file changed just before that, the exchange is undone. `keep` may rename the old file,
-    which is deleted otherwise; it gets the folder and the file's name. Raises FilesystemError.
+    That is so if a program holds it open for writing (a logger): it would go on writing to the old file, which has no
+    name any more. The new file gets the old one's mode, extended attributes and ACL, and its owner if permitted. Both
+    files exchange names in one step. If the file changed just before that, the exchange is undone. Raises
+    FilesystemError.
     """
     name = path.rpartition("/")[2]
     try:
@@ -127,8 +128,6 @@ def swap(
             elif not _holds(folder, path, aside, old):
                 exchange(folder, aside, name)
                 return False
-            else:
-                keep(folder, aside)
             os.fsync(folder)
             return True
     except FileNotFoundError:
@@ -181,8 +180,26 @@ def _hidden_name() -> str:
 
 
 def _holds(folder: int, path: NotePath, name: str, content: bytes) -> bool:
+    """Tell whether a file has this content, and no program that has it open can change that."""
     with opened(folder, path, name) as descriptor:
-        return read(descriptor, path) == content
+        return not _is_open_to_write(descriptor) and read(descriptor, path) == content
+
+
+def _is_open_to_write(descriptor: int) -> bool:
+    """Tell whether a program has a file open for writing; False where the kernel does not tell.
+
+    Linux grants a read lease on a file only if nobody has it open for writing, and only to the file's owner.
+    """
+    if hasattr(fcntl, "F_SETLEASE"):
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # a program may open it now: SIGIO would end us
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+    return False
 
 
 @contextmanager

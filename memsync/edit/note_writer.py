@@ -11,17 +11,14 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 from memsync.edit import note_file
 from memsync.edit.addition import Addition
 from memsync.edit.append import Appending, Done, KnownEnds, Replaced, make, tried
-from memsync.edit.held_open import HeldOpen
 from memsync.edit.journal import Journal, missing
 from memsync.edit.note_end import read_end
 from memsync.edit.note_paths import check_writable, folder_of, numbered
-from memsync.edit.open_in_editor import refuse_open_in_editor
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
@@ -44,12 +41,11 @@ class NoteWriter:
     def __init__(
         self, root: Path, keep: Path, rules: PathRules | None = None, check_root: Callable[[], None] = lambda: None
     ) -> None:
-        self._check_root = check_root
+        self.check_root = check_root
         self._rules = rules or PathRules({}, {})
         self.journal = Journal(keep / "journal", lambda: checked_out(root))
         self._root = root
         self._keep = keep
-        self.held = HeldOpen(root, keep, self.journal)
         self._ends = KnownEnds(keep / "tails")
         self._holder: int | None = None
 
@@ -60,7 +56,7 @@ class NoteWriter:
             yield
             return
         with file_lock(self._keep / "write.lock", WAIT_SECONDS, _busy, poll_seconds=POLL_SECONDS):
-            self._check_root()
+            self.check_root()
             self._holder = threading.get_ident()
             try:
                 yield
@@ -103,19 +99,16 @@ class NoteWriter:
         addition: Addition,
         *,
         head: str = "",
-        force: bool = False,
         replaces: Sequence[str] = (),
     ) -> Done:
         """Append to a note and wait for the disk. A missing note is created and begins with `head`.
 
-        Also restores recent appends that an editor overwrote without having read them. `force` writes even if an
-        editor has the note open. `replaces` holds the journal ids of earlier appends that this one restores. Raises
-        WriteRefused, FilesystemError; nothing is changed then.
+        Also restores recent appends that an editor overwrote without having read them. `replaces` holds the journal ids
+        of earlier appends that this one restores. Raises WriteRefused, FilesystemError; nothing is changed then.
         """
         self.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
         with self.lock(), folder_of(self._root, path, create=True) as folder:
-            self.held.collect()
-            return Appending(self._root, folder, path, addition, head, self.journal, self._ends, force, replaces).done()
+            return Appending(self._root, folder, path, addition, head, self.journal, self._ends, replaces).done()
 
     def create(self, path: NotePath, text: str) -> Done:
         """Create a note. Raises UsageError if it exists, FilesystemError, WriteRefused."""
@@ -133,21 +126,16 @@ class NoteWriter:
         edit: Callable[[str], str],
         *,
         adds: bool = False,
-        force: bool = False,
         replaces: Sequence[str] = (),
     ) -> Done:
         """Replace a note's text by `edit(text)`. If the note changes meanwhile, read it and call `edit` again.
 
         The text has the file's own line ends, and lone surrogates for bytes that are not UTF-8. `adds`: record the new
-        lines in the journal, in place of the appends with the ids in `replaces`. `force` writes even if an editor has
-        the note open. Raises FileNotFoundError, WriteRefused, FilesystemError and the errors of `edit`; nothing is
-        changed then.
+        lines in the journal, in place of the appends with the ids in `replaces`. Raises FileNotFoundError,
+        WriteRefused, FilesystemError and the errors of `edit`; nothing is changed then.
         """
         self.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
         with self.lock(), folder_of(self._root, path) as folder:
-            self.held.collect()
-            if not force:
-                refuse_open_in_editor(folder, path)
             done, old, new = tried(path, lambda: self._rewrite(folder, path, edit))
             with suppress(MemsyncError):
                 # Settle the appends that this rewrite has removed, so that nothing restores them.
@@ -171,8 +159,7 @@ class NoteWriter:
         new = edit(old)
         if new == old:
             return Done(path, 1), old, new
-        keep = partial(self.held.keep, path, len(content))
-        if not note_file.swap(folder, path, content, new.encode("utf-8", "surrogateescape"), status, keep):
+        if not note_file.swap(folder, path, content, new.encode("utf-8", "surrogateescape"), status):
             raise Replaced
         shorter = min(len(old), len(new))
         changed_at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), shorter)

@@ -112,7 +112,6 @@ def purge_forgotten(memory: Workspace, *, user: OfUser = "") -> Purge:
     _refuse_agents()
     name = _Owner(user).name if user else ""
     with memory.writer.lock():
-        memory.writer.held.collect(drops=True)
         runs = memory.forgotten.runs(name)
         memory.forgotten.clear_leftovers(runs)
         notes = appends = queries = 0

@@ -27,7 +27,6 @@ Text = Annotated[
     str, Meta(description="The text."), Cli(metavar="TEXT", is_text=True, reads_input=True, is_editable=True)
 ]
 Tags = Annotated[tuple[str, ...], Meta(description="A tag, without #; may be given several times."), Cli(("--tag",))]
-Force = Annotated[bool, Meta(description="Write even if an editor has the note open.")]
 TierName = Annotated[str, one_of(("", *Tier), "How long it matters: personal, project or task.")]
 
 
@@ -61,7 +60,6 @@ def log(
     ] = "",
     time: Annotated[str, Meta(description="The time. [default: now; none for another day]"), Cli(metavar="HH:MM")] = "",
     tags: Tags = (),
-    force: Force = False,
 ) -> Written:
     """Append an entry to the log of a day. Raises UsageError when [kinds] has no folder for logs."""
     now = datetime.now()
@@ -70,7 +68,7 @@ def log(
     item = list_item(text, time=clock, tags=tags_of(tags))
     path = daily_log_path(of_day, memory.files, memory.reader.rules)
     head = f"# {of_day}\n"
-    return memory.write("log", text, lambda: memory.writer.append(path, item, head=head, force=force))
+    return memory.write("log", text, lambda: memory.writer.append(path, item, head=head))
 
 
 @operation(
@@ -115,7 +113,6 @@ def remember(
     ] = "",
     tier: TierName = "",
     tags: Tags = (),
-    force: Force = False,
 ) -> Written:
     """Add a list item to a section of long-term memory (MEMORY.md), or of another note.
 
@@ -130,7 +127,7 @@ def remember(
     is_memory = path == NOTE_OF_TIER[Tier.PERSONAL]
     fields = {"tier": str(tier_of_item)} if tier and not is_memory else {}
     head = f"{head_of(fields)}# {TITLE_OF_MEMORY if is_memory else title_of(path)}\n"
-    return memory.write("remember", text, lambda: memory.editor.add_to_section(path, heading, item, head, force=force))
+    return memory.write("remember", text, lambda: memory.editor.add_to_section(path, heading, item, head))
 
 
 @operation(

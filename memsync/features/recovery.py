@@ -36,8 +36,8 @@ def overwritten(
 ) -> tuple[Overwritten, ...]:
     """Return the entries that were appended within the last days and are no longer in their notes, oldest first.
 
-    `similar` marks entries that were edited, `note_deleted` those whose note is gone, `other_branch` those that were
-    appended while git had another branch checked out.
+    `similar` marks entries that may have been edited, `note_deleted` those whose note is gone, `other_branch` those
+    that were appended while git had another branch checked out.
     """
     return tuple(entry for _, entry in _lost(memory, days))
 
@@ -59,8 +59,7 @@ def dismiss(memory: Workspace, ids: Ids) -> int:
 
 def _lost(memory: Workspace, days: int) -> list[tuple[Appended, Overwritten]]:
     """Return the entries of the last days that are not in their notes, in the order they were appended."""
-    with memory.writer.lock():  # raises RootError for another folder, in which all entries are missing
-        memory.writer.held.collect()
+    memory.writer.check_root()  # in another folder, all entries are missing
     since = (datetime.now(UTC) - timedelta(days=days)).timestamp()
     pairs = []
     branch = checked_out(memory.files.root)

@@ -139,7 +139,6 @@ def append_message(
         Attributes, Meta(description="Any other attribute."), Cli(("--attr",), metavar="KEY=VALUE")
     ] = {},  # noqa: B006 (because nothing changes it)
     begin: Annotated[bool, Meta(description="Begin the thread if it does not exist.")] = False,
-    force: Annotated[bool, Meta(description="Write even if an editor has the thread open.")] = False,
 ) -> Written:
     """Append a message to a thread. Raises NoThread.
 
@@ -153,7 +152,7 @@ def append_message(
     addition = message(role, text, moment, _checked({**{k: v for k, v in options.items() if v}, **attributes}))
 
     def append(name: str) -> Written:
-        return _write(memory, name, f"{role}: {text}", lambda path: memory.writer.append(path, addition, force=force))
+        return _write(memory, name, f"{role}: {text}", lambda path: memory.writer.append(path, addition))
 
     try:
         return append(thread)

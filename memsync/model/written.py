@@ -34,7 +34,7 @@ class Written(Struct, frozen=True):
 class Overwritten(Struct, frozen=True):
     """An entry that was appended to a note and whose lines are not in the note any more.
 
-    `appended_at` is ISO 8601, UTC. `similar`: the note has a similar line in its place, so somebody edited it.
+    `appended_at` is ISO 8601, UTC. `similar`: somebody may have edited it into another line of the note.
     `note_deleted`: the note does not exist any more, perhaps on purpose. `other_branch`: the branch (or commit) of git
     to which it was appended, if another one is checked out now: git removed it, and it is probably still there.
     """

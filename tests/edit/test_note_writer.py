@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
-import socket
 import struct
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
+from memsync.edit import append as append_module
 from memsync.edit import note_file
 from memsync.edit.addition import Addition
 from memsync.edit.append import VERSION, KnownEnds
@@ -264,42 +264,45 @@ def test_path_that_is_no_notes_is_refused(name: str) -> None:
         note_path(name)
 
 
-def vim_swap(process: int, host: str) -> bytes:
-    return (
-        b"b0VIM 8.2".ljust(24, b"\0")
-        + struct.pack("<i", process)
-        + b"ada".ljust(40, b"\0")
-        + host.encode().ljust(40, b"\0")
-    )
-
-
-@pytest.mark.parametrize("editor", ["vim", "emacs"])
-def test_note_open_in_an_editor_is_refused_unless_forced(writer: NoteWriter, root: Path, editor: str) -> None:
-    """Its buffer is older than what would be appended; an editor that crashed is in nobody's way."""
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells whether a file is open for writing")
+def test_note_that_a_program_holds_open_is_not_replaced(
+    writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A logger would go on writing to the old file, which has no name any more. An append is no replacement."""
+    monkeypatch.setattr(append_module, "TRY_SECONDS", 0.1)
     file = put(root, b"- one\n")
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    host = socket.gethostname()
-
-    def open_by(process: int, host: str = host) -> None:
-        for trace in (".2026-11-21.md.swp", ".#2026-11-21.md"):
-            (file.parent / trace).unlink(missing_ok=True)
-        if editor == "vim":
-            (file.parent / ".2026-11-21.md.swp").write_bytes(vim_swap(process, host))
-        else:
-            (file.parent / ".#2026-11-21.md").symlink_to(f"ada@{host}.{process}:1700000000")
-
-    open_by(os.getpid())
-    with pytest.raises(WriteRefused, match=f"open in {editor} \\(process {os.getpid()}\\)"):
+    with file.open("a") as logger:
+        with pytest.raises(WriteRefused, match="open for writing"):
+            writer.rewrite(LOG, str.upper)
         writer.append(LOG, NEXT)
-    assert file.read_text() == "- one\n"
-    writer.append(LOG, NEXT, force=True)
-    open_by(ended.pid)
-    writer.append(LOG, NEXT)
-    open_by(ended.pid, "elsewhere")
-    with pytest.raises(WriteRefused, match=f"open in {editor} on another machine"):
-        writer.append(LOG, NEXT)
-    assert file.read_text() == "- one\n- next\n- next\n"
+        print("- late", file=logger)
+    writer.rewrite(LOG, str.upper)
+    assert file.read_text() == "- ONE\n- NEXT\n- LATE\n"
+    assert os.listdir(file.parent) == [file.name]
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells whether a file is open for writing")
+def test_note_that_a_program_opens_in_the_last_moment_is_put_back(
+    writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the two files exchange their names: what the program writes is in the note at the end."""
+    file = put(root, b"- one\n")
+    loggers: list[TextIO] = []
+    real = renames.exchange
+
+    def exchange(folder: int, one: str, other: str) -> bool:
+        if not loggers:
+            loggers.append(file.open("a"))
+        elif not loggers[0].closed:  # the exchange back: the program goes on
+            done = real(folder, one, other)
+            with loggers[0] as logger:
+                print("- late", file=logger)
+            return done
+        return real(folder, one, other)
+
+    monkeypatch.setattr("memsync.edit.note_file.exchange", exchange)
+    writer.rewrite(LOG, str.upper)
+    assert file.read_text() == "- ONE\n- LATE\n"
 
 
 def test_existing_note_is_not_made_again(writer: NoteWriter, root: Path) -> None:

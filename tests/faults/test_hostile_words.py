@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.errors import ConfigError, MemsyncError, RootError, WriteRefused
+from memsync.errors import ConfigError, MemsyncError, RootError
 from memsync.memory import Memory
 from memsync.model.text import quoted
 from memsync.notes.git_files import checked_out
@@ -79,21 +79,6 @@ def test_only_a_branch_or_a_commit_is_taken_from_git(memory: Memory, root: Path)
     (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     (root / "daily" / "2026-11-21.md").write_text("# 2026-11-21\n")
     assert [entry.other_branch for entry in memory.overwritten()] == [""]
-
-
-def test_the_owner_of_a_lock_link_or_swap_file_is_not_named(memory: Memory, root: Path, write: Write) -> None:
-    """Both come with a clone like any file, and can name any machine."""
-    write("MEMORY.md", "# Memory\n")
-    os.symlink(f"user@{ORDER}.1234:1", root / ".#MEMORY.md")
-    for _ in range(2):
-        with pytest.raises(WriteRefused, match=r"open in (emacs|vim) on another machine") as caught:
-            memory.remember("A heron.", tier="personal")
-        assert_is_quoted(caught.value.sentences())
-        if (root / ".#MEMORY.md").is_symlink():
-            (root / ".#MEMORY.md").unlink()
-            block = bytearray(b"b0" + bytes(200))
-            block[24:28], block[68 : 68 + 30] = (7).to_bytes(4, "little"), ORDER.encode()[:30]
-            write(".MEMORY.md.swp", bytes(block))
 
 
 def test_names_that_are_not_utf_8_are_quoted(memory: Memory, root: Path) -> None:

@@ -239,21 +239,21 @@ def test_what_an_old_buffer_overwrote_is_shown_and_put_back(
 ) -> None:
     """An edited line is told apart; what was deleted on purpose is forgotten on request."""
     monkeypatch.setattr(append, "UNSEEN_SECONDS", 0.0)
-    for text in ("The heron nests in the alder.", "The bittern booms.", "The stork clatters."):
-        own.log(text, day="2026-11-20", time="10:00")
+    for minute, text in enumerate(("The heron nests in the alder.", "The bittern booms.", "The stork clatters.")):
+        own.log(text, day="2026-11-20", time=f"10:0{minute}")
     own.remember("prefers tabs")
     write("daily/2026-11-20.md", "# 2026-11-20\n\n- 10:00 The heron nests in the old alder.\n- mine\n")
     found = own.overwritten()
     assert [(one.text, one.similar) for one in found] == [
         ("- 10:00 The heron nests in the alder.", True),
-        ("- 10:00 The bittern booms.", False),
-        ("- 10:00 The stork clatters.", False),
+        ("- 10:01 The bittern booms.", False),
+        ("- 10:02 The stork clatters.", False),
     ]
     (written,) = own.recover((found[1].id,))
     assert written.line == 5
     assert own.dismiss((found[0].id, found[2].id)) == 2
     assert own.overwritten() == ()
-    assert read(root, "daily/2026-11-20.md").endswith("- mine\n- 10:00 The bittern booms.\n")
+    assert read(root, "daily/2026-11-20.md").endswith("- mine\n- 10:01 The bittern booms.\n")
     with pytest.raises(UsageError, match="no overwritten entry has the id"):
         own.recover(("1234",))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import subprocess
@@ -620,17 +619,6 @@ def test_text_of_a_renamed_note_is_forgotten_too(memory: Memory, root: Path) -> 
     assert memory.overwritten() == ()
     memory.purge_forgotten()
     assert b"zither" not in everything_under(memory.settings.keep_dir)
-
-
-@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells whether a file is open for writing")
-def test_purge_deletes_a_replaced_note_that_a_program_holds_open(memory: Memory, root: Path, write: Write) -> None:
-    """Its old version has the text, too."""
-    note = write("MEMORY.md", "# Memory\n\n- Ada has a zither {user=ada}\n")
-    with note.open("a"):
-        memory.forget(user="ada", apply=True)
-        assert b"zither" in everything_under(root)
-        memory.purge_forgotten()
-    assert b"zither" not in everything_under(root) + everything_under(memory.settings.keep_dir)
 
 
 def test_purge_of_one_user_keeps_what_others_can_undo(memory: Memory, root: Path, write: Write) -> None:

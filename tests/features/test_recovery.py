@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-import fcntl
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,11 +16,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memsync.edit import append
-from memsync.edit.journal import Appended, edited
-from memsync.errors import FilesystemError
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory, MemoryApi
-from memsync.model.vocabulary import NotePath
 from memsync.settings.load import load_settings
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.daemon_process import Cli
@@ -59,29 +51,25 @@ def test_an_entry_like_another_is_restored(memory: Memory, root: Path) -> None:
     assert memory.overwritten() == ()
 
 
-def test_a_line_with_the_same_time_that_nobody_appended_is_the_edited_entry(memory: Memory, write: Write) -> None:
-    """However little is left of its words; each line stands for one entry only."""
-    for text in ("met Dana", "met Erik"):
-        memory.log(text, day=DAY, time="10:00")
+def test_a_line_with_the_same_time_that_nobody_appended_may_be_the_edited_entry(memory: Memory, write: Write) -> None:
+    """However little is left of its words. Which of several entries of that minute it was, nobody knows."""
+    for text, time in (("met Dana", "10:00"), ("met Erik", "10:00"), ("left", "10:01")):
+        memory.log(text, day=DAY, time=time)
     write(LOG, f"# {DAY}\n\n- 10:00 lunch with Erik, who was late\n")
     assert [(one.text, one.similar) for one in memory.overwritten()] == [
-        ("- 10:00 met Dana", False),
+        ("- 10:00 met Dana", True),
         ("- 10:00 met Erik", True),
+        ("- 10:01 left", False),
     ]
 
 
-def test_of_entries_with_equal_first_lines_the_edited_one_is_told_by_its_further_lines(
-    memory: Memory, root: Path
-) -> None:
-    """Only the other one is lost."""
-    memory.log("call\nabout hiring", day=DAY, time="10:00")
-    (root / LOG).unlink()
-    memory.log("call\nabout pricing", day=DAY, time="10:00")
-    (root / LOG).write_text(f"# {DAY}\n\n- 10:00 call (short)\n  about pricing\n")
-    assert [(one.text, one.similar) for one in memory.overwritten()] == [
-        ("- 10:00 call\n  about hiring", False),
-        ("- 10:00 call\n  about pricing", True),
-    ]
+def test_an_item_without_a_time_was_edited_if_a_line_is_like_it(memory: Memory, write: Write) -> None:
+    """Only the first characters of long lines are compared."""
+    words = " ".join(map(str, range(15_000)))
+    for text in ("prefers tabs over spaces", f"prefers {words}", "likes tea"):
+        memory.remember(text)
+    write("MEMORY.md", f"# Memory\n\n- prefers tabs over 2 spaces\n- prefers some {words}\n- Text.\n")
+    assert [one.similar for one in memory.overwritten()] == [True, True, False]
 
 
 def test_a_line_of_another_time_is_no_evidence(memory: Memory, write: Write) -> None:
@@ -219,7 +207,10 @@ def _memory(folder: str) -> Iterator[Memory]:
 def test_whatever_happens_to_a_log_recover_neither_loses_nor_doubles_an_entry(
     actions: list[tuple[str, str | int]],
 ) -> None:
-    """Appends, copies that are put back, edits and deletions in any order; all entries of one minute."""
+    """Appends, copies that are put back, edits and deletions in any order; all entries of one minute.
+
+    At the end an entry is in the note once, unless somebody may have edited it: then `overwritten` has it.
+    """
     with tempfile.TemporaryDirectory() as folder, _memory(folder) as memory:
         log, copy = Path(folder, "notes", LOG), None
         entries: list[str] = []
@@ -245,11 +236,13 @@ def test_whatever_happens_to_a_log_recover_neither_loses_nor_doubles_an_entry(
         assert all(one.similar or one.note_deleted for one in lost)
         memory.recover(tuple(one.id for one in lost if one.note_deleted))
         text = log.read_text() if log.exists() else ""
+        marked = {one.text for one in memory.overwritten() if one.similar}
         for entry in entries:
             first, *rest = entry.split("\n")
             whole = "\n".join([f"- 10:00 {first}", *(f"  {line}" for line in rest)])
             edited = "\n".join([f"- 10:00 {first} (edited)", *(f"  {line}" for line in rest)])
-            assert text.count(f"{whole}\n") + text.count(f"{edited}\n") == 1, (entry, text)
+            times = text.count(f"{whole}\n") + text.count(f"{edited}\n")
+            assert times == 1 or (not times and whole in marked), (entry, text)
         if entries:
             assert text.startswith(f"# {DAY}\n\n- ")
 
@@ -263,99 +256,12 @@ def test_recovery_says_what_it_leaves_to_be_named(cli: Cli, root: Path, write: W
     assert "met Dana" not in (root / LOG).read_text()
 
 
-@pytest.mark.parametrize("word", ["heron ", "\u9dfa\u9dfa", "x"])
-def test_comparing_long_lines_costs_no_more_than_short_ones(word: str) -> None:
-    """One edited line of 60,000 characters: what is counted is the steps of the comparison."""
-    line = "- 10:02 " + "".join(f"{word}{number} " for number in range(60_000 // (len(word) + 6)))
-    appends = [Appended(str(n), 0.0, NotePath("a.md"), f"{line}{n}") for n in range(3)]
-    steps = 0
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal steps
-        steps += event == "line"
-        return trace if frame.f_code.co_filename == difflib.__file__ else None
-
-    sys.settrace(trace)
-    try:
-        assert edited(appends[:1], appends[:1], f"{line[:500]}stork {line[506:]}") == {"0"}
-    finally:
-        sys.settrace(None)
-    assert 0 < steps < 2_000_000  # without a limit there are thousands of millions
-
-
-@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells whether a file is open for writing")
-def test_what_a_program_writes_to_a_replaced_note_is_offered(memory: Memory, root: Path, write: Write) -> None:
-    """A logger that holds the note open goes on writing to the file that a rewrite replaced."""
-    note = write("threads/t.md", "---\ntitle: T\nstatus: active\n---\n")
-    with note.open("a") as logger:
-        for status in ("paused", "active"):
-            memory.set_thread_status("t", status)
-            print(f"The heron was {status}.", file=logger, flush=True)
-        assert [entry.text for entry in memory.overwritten()] == ["The heron was paused.", "The heron was active."]
-        print("The heron flew.", file=logger, flush=True)
-        memory.append_message("t", "user", "Where is it?")  # every write looks, too
-    assert "flew" not in note.read_text()
-    (*_, flew) = memory.overwritten()
-    assert flew.text == "The heron flew."
-    memory.recover((flew.id,))
-    assert note.read_text().endswith("Where is it?\n\nThe heron flew.\n")
-    assert len(memory.overwritten()) == 2
-    assert os.listdir(note.parent) == ["t.md"]
-
-
-@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells whether a file is open for writing")
-def test_a_purge_empties_a_replaced_note_that_a_program_still_writes_to(memory: Memory, write: Write) -> None:
-    """What the program writes after the purge is offered, and nothing from before."""
-    note = write("threads/t.md", "---\ntitle: T\nstatus: active\n---\n")
-    with note.open("a") as logger:
-        memory.set_thread_status("t", "paused")
-        memory.writer.held.collect(drops=True)
-        (kept,) = set(os.listdir(note.parent)) - {"t.md"}
-        assert (note.parent / kept).read_bytes() == b""
-        print("The heron flew.", file=logger, flush=True)
-    assert [entry.text for entry in memory.overwritten()] == ["The heron flew."]
-
-
-@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells whether a file is open for writing")
-def test_a_replaced_note_of_another_user_may_be_open(
-    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The kernel tells only the owner, so the file is kept."""
-
-    def refuse(*_: Any) -> None:
-        raise PermissionError
-
-    note = write("threads/t.md", "---\ntitle: T\nstatus: active\n---\n")
-    monkeypatch.setattr(fcntl, "fcntl", refuse)
-    memory.set_thread_status("t", "paused")
-    assert len(os.listdir(note.parent)) == 2
-
-
 def test_a_preference_that_was_given_another_value_is_not_lost(memory: Memory, root: Path) -> None:
     """However differently the new value is worded, restoring the old one would revert it."""
     memory.set_preference("deploy", "never")
     text = (root / "preferences.md").read_text()
     (root / "preferences.md").write_text(text.replace("never", "only on Mondays after the standup, ask Bob first"))
     assert [entry.is_restored_unasked for entry in memory.overwritten()] == [False]
-
-
-@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells whether a file is open for writing")
-def test_text_for_a_replaced_note_waits_if_the_journal_cannot_be_written(
-    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The disk may be full for a while; the kept file and its record stay until then."""
-    note = write("threads/t.md", "---\ntitle: T\nstatus: active\n---\n")
-
-    def refuse(*_: Any, **__: Any) -> None:
-        raise FilesystemError("no space left", hint="Free some.")
-
-    with note.open("a") as logger:
-        memory.set_thread_status("t", "paused")
-        print("The heron flew.", file=logger, flush=True)
-        with monkeypatch.context() as full_disk:
-            full_disk.setattr(memory.writer.journal, "append", refuse)
-            memory.writer.held.collect()
-    assert [entry.text for entry in memory.overwritten()] == ["The heron flew."]
 
 
 def test_note_that_no_program_writes_to_leaves_nothing_when_it_is_replaced(
