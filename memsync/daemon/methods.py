@@ -223,12 +223,6 @@ def command(
 
 
 @_method
-def subscribe(request: Request) -> dict[str, Any]:  # noqa: ARG001 (because the server keeps the list of subscribers)
-    """Send a notification whenever the freshness of the index changes."""
-    return {"subscribed": True}
-
-
-@_method
 def shutdown(request: Request) -> dict[str, Any]:
     """End the daemon."""
     request.daemon.stop()

@@ -113,14 +113,10 @@ class Daemon:
 
     def _engine(self, settings: Settings) -> Engine:
         memory = connect_here(settings, IsolatedEmbedder, IsolatedReranker)
-        return Engine(memory, partial(Watcher, settings.root), self._path, self._changed)
+        return Engine(memory, partial(Watcher, settings.root), self._path)
 
     def _about(self) -> DaemonAbout:
         return DaemonAbout(self._settings, self._stop, self._run_command)
-
-    def _changed(self) -> None:
-        if self._server is not None:
-            self._server.changed()
 
     def _stop(self) -> None:
         assert self._loop is not None

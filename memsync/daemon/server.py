@@ -1,4 +1,4 @@
-"""The daemon's socket server: it accepts connections, passes requests to an engine and sends notifications."""
+"""The daemon's socket server: it accepts connections, passes requests to an engine."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from memsync.client import wire
 from memsync.daemon.engine import Engine
-from memsync.daemon.methods import DaemonAbout, Request, RequestError, freshness_of, is_method, method_names, takes_long
+from memsync.daemon.methods import DaemonAbout, Request, RequestError, is_method, method_names, takes_long
 from memsync.daemon.peer import Connection
 from memsync.errors import DaemonError, DaemonRunning, MemsyncError
 from memsync.sync.gate import Stopped
@@ -33,8 +32,6 @@ CHEAP_WORKERS = 2
 STOP_SECONDS = 0.5
 ACCEPT_TURNS = 3
 """Turns of the event loop after which a connection that was just accepted is in the set of peers."""
-TELL_SECONDS = 0.5
-"""How often to check, for subscribers, whether the freshness has changed without a commit of text."""
 
 
 class Server:
@@ -45,9 +42,6 @@ class Server:
         self.daemon = daemon
         self.engine = engine
         self._peers: set[Connection] = set()
-        self._subscribers: dict[Connection, _Subscription] = {}
-        self._telling: asyncio.Task[None] | None = None
-        self._change = asyncio.Event()
         self._quick = ThreadPoolExecutor(WORKERS, thread_name_prefix="request")
         self._cheap = ThreadPoolExecutor(CHEAP_WORKERS, thread_name_prefix="cheap")
         self._long = ThreadPoolExecutor(MAX_CONNECTIONS, thread_name_prefix="long")
@@ -153,8 +147,6 @@ class Server:
                 reason = f"{method} failed: {type(error).__name__}"
                 return wire.failure(wire.INTERNAL_ERROR, reason, hint="See memsync logs.")
             else:
-                if method == "subscribe":
-                    self._subscribe(peer, _Subscription(number, result["freshness"]))
                 return {"result": result}
         return wire.failure(wire.STOPPING, "the daemon is stopping")
 
@@ -172,48 +164,6 @@ class Server:
         long, quick = takes_long(method, params), method in ("search", "embed_question", "command")
         pool = self._long if long else self._quick if quick else self._cheap
         return await self._loop.run_in_executor(pool, request.result)
-
-    # ------------------------------------------------------------------------------------ subscriptions
-
-    def changed(self) -> None:
-        """Notify subscribers soon if the freshness has changed. Any thread may call this."""
-        if self._subscribers:
-            with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._change.set)
-
-    def _subscribe(self, peer: Connection, subscription: _Subscription) -> None:
-        self._subscribers[peer] = subscription
-        if self._telling is None or self._telling.done():
-            self._telling = self._loop.create_task(self._tell())
-
-    async def _tell(self) -> None:
-        """Send each change of freshness to all subscribers, until there are none."""
-        while not self._stopping:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._change.wait(), TELL_SECONDS)
-            self._change.clear()
-            self._subscribers = {peer: sent for peer, sent in self._subscribers.items() if peer in self._peers}
-            if not self._subscribers:
-                return
-            engine = self.engine
-            with engine.in_use():
-                freshness = await self._loop.run_in_executor(self._cheap, freshness_of, engine)
-            for peer, subscription in self._subscribers.items():
-                if subscription.differs(freshness):
-                    subscription.freshness = freshness
-                    peer.send({"method": "changed", "params": {"id": subscription.number, "freshness": freshness}})
-
-
-@dataclass(slots=True)
-class _Subscription:
-    """A subscription: the id of its request, and the freshness that was sent last."""
-
-    number: object
-    freshness: dict[str, Any] | None
-
-    def differs(self, freshness: dict[str, Any] | None) -> bool:
-        """Return whether anything but the time of the last comparison has changed."""
-        return {**(self.freshness or {}), "scanned_at": ""} != {**(freshness or {}), "scanned_at": ""}
 
 
 def bound(path: str) -> socket.socket:

@@ -159,22 +159,6 @@ def test_peer_that_never_reads_is_cut_off_and_holds_nobody_up(
         wait_until(lambda: served.peers() == 1, "the greedy peer is cut off")
 
 
-def test_subscriber_that_never_reads_is_cut_off(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Notifications wait for nobody either."""
-    monkeypatch.setattr(peer_module, "MAX_ANSWER_BUFFER_BYTES", 1_000)
-    with served.peer() as peer:
-        peer.result("subscribe")
-        assert served.server is not None
-        (subscriber,) = served.server._peers
-
-        def flood() -> None:
-            for _ in range(10_000):
-                subscriber.send({"method": "changed", "params": {"id": 1, "freshness": None}})
-
-        served.on_loop(flood)
-        wait_until(lambda: served.peers() == 0, "the subscriber is cut off")
-
-
 @pytest.mark.parametrize("half_closed", [False, True])
 def test_peer_that_hangs_up_in_mid_wait_is_no_longer_waited_for(
     half_closed: bool, served: Served, monkeypatch: pytest.MonkeyPatch
