@@ -18,7 +18,7 @@ from typing import Any
 from memsync.client import wire
 from memsync.daemon.engine import Engine
 from memsync.daemon.methods import DaemonAbout, Request, RequestError, is_method, method_names, takes_long
-from memsync.daemon.peer import Connection
+from memsync.daemon.peer import READ_LIMIT, Connection
 from memsync.errors import DaemonError, DaemonRunning, MemsyncError
 from memsync.sync.gate import Stopped
 
@@ -30,8 +30,6 @@ WORKERS = 4
 CHEAP_WORKERS = 2
 """Threads for quick requests, which must not wait for searches: a client that gets no greeting soon gives up."""
 STOP_SECONDS = 0.5
-ACCEPT_TURNS = 3
-"""Turns of the event loop after which a connection that was just accepted is in the set of peers."""
 
 
 class Server:
@@ -41,7 +39,7 @@ class Server:
         self._path = path
         self.daemon = daemon
         self.engine = engine
-        self._peers: set[Connection] = set()
+        self._peers: dict[Connection, asyncio.Task[None]] = {}
         self._quick = ThreadPoolExecutor(WORKERS, thread_name_prefix="request")
         self._cheap = ThreadPoolExecutor(CHEAP_WORKERS, thread_name_prefix="cheap")
         self._long = ThreadPoolExecutor(MAX_CONNECTIONS, thread_name_prefix="long")
@@ -89,18 +87,27 @@ class Server:
     async def _listen(self) -> None:
         listening = bound(self._path)
         self._inode = os.lstat(self._path).st_ino
-        self._listener = await self._loop.create_unix_server(
-            lambda: Connection(self._respond, self._peers, MAX_CONNECTIONS), sock=listening
-        )
+        self._listener = await asyncio.start_unix_server(self._connected, sock=listening, limit=READ_LIMIT)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a peer; refuse processes of other users, and more than MAX_CONNECTIONS peers."""
+        peer = Connection(reader, writer, self._respond)
+        if not wire.is_own_user(writer.get_extra_info("socket")):
+            log.warning("a process of another user was refused")
+            peer.close()
+            return
+        is_one_too_many = len(self._peers) >= MAX_CONNECTIONS
+        work = peer.refuse(f"more than {MAX_CONNECTIONS} connections at once") if is_one_too_many else peer.serve()
+        self._peers[peer] = self._loop.create_task(work)
+        self._peers[peer].add_done_callback(lambda _: self._peers.pop(peer))
 
     async def _hang_up(self) -> None:
         """Give running requests STOP_SECONDS to finish, then close every connection."""
-        for _ in range(ACCEPT_TURNS):
-            await asyncio.sleep(0)
-        peers = list(self._peers)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*(peer.finish() for peer in peers)), STOP_SECONDS)
-        for peer in peers:
+        for peer in self._peers:
+            peer.take_no_more()
+        if self._peers:
+            await asyncio.wait(self._peers.values(), timeout=STOP_SECONDS)
+        for peer in self._peers:
             peer.close()
         await asyncio.sleep(0)
         for pool in (self._quick, self._cheap, self._long):
@@ -155,10 +162,10 @@ class Server:
     ) -> dict[str, Any]:
         def notify(name: str, values: dict[str, Any]) -> None:
             with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(peer.send, {"method": name, "params": {"id": number, **values}})
+                self._loop.call_soon_threadsafe(peer.notify, {"method": name, "params": {"id": number, **values}})
 
         def is_over() -> bool:
-            return peer.is_gone or self._stopping or self.engine is not engine
+            return peer.is_gone() or self._stopping or self.engine is not engine
 
         request = Request(self.daemon, engine, method, params, notify, is_over)
         long, quick = takes_long(method, params), method in ("search", "embed_question", "command")
