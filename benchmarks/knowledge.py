@@ -99,19 +99,13 @@ def _sync_until_vectors(memory: Memory) -> tuple[float, float, str]:
     def progress(what: str, done: int, total: int) -> None:
         nonlocal message
         message = message if total else what
-        if message and what == "computing vectors" and done >= NOTES and _every_note_has_a_vector(memory):
+        if message and what == "computing vectors" and done >= NOTES:  # the first passages are one of each note
             raise _Measured
 
     with ThreadPoolExecutor(1) as pool, contextlib.suppress(_Measured):
         words = pool.submit(watch)
         memory.sync(progress=progress)
     return words.result(), time.perf_counter() - started, message
-
-
-def _every_note_has_a_vector(memory: Memory) -> bool:
-    with memory.index.reading() as reader:
-        space = reader.active_space()
-        return space is not None and all(note.telling not in note.passages for note in reader.waiting_notes(space))
 
 
 def _sizes(root: Path, state: Path, size: int) -> list[Row]:

@@ -11,7 +11,7 @@ from memsync.errors import EmbedderError
 from memsync.model.conversation import Cost, Thread, ThreadMessage
 from memsync.model.note import Chunk, FileStamp, Note
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query
-from memsync.model.status import IndexCounts, IndexedFile, PendingPassage, PutResult, WaitingNote
+from memsync.model.status import IndexCounts, IndexedFile, PendingPassage, PutResult
 from memsync.model.upkeep import Place
 from memsync.model.vocabulary import NotePath, WatcherState
 
@@ -148,10 +148,11 @@ class IndexReader(Protocol):
     def pending(self, space: EmbeddingSpace) -> int:
         """Return how many passages wait for a vector in `space`. Local-only passages never wait for a remote model."""
 
-    def waiting_notes(self, space: EmbeddingSpace) -> list[WaitingNote]:
-        """Return the notes that have passages without a vector in `space`, unordered.
+    def waiting(self, space: EmbeddingSpace, retrievals: Mapping[NotePath, int]) -> list[int]:
+        """Return the ids of the passages without a vector in `space`, in the order in which to embed them.
 
-        A passage that several notes share is listed with each of them.
+        First the passage that tells most of each note, then all others, note by note. Notes are sorted by: pinned,
+        importance, number of retrievals by searches, time of the last change.
         """
 
     def pending_passages(self, space: EmbeddingSpace, passages: Sequence[int]) -> list[PendingPassage]:

@@ -125,8 +125,8 @@ def status(memory: Workspace) -> Status:
     """Return what the index holds as of the last sync, without looking for changed files."""
     # Imported here, because a process that only declares this operation does not sync.
     from memsync.notes.git_files import commit_in
+    from memsync.sync.embedding import pending_seconds
     from memsync.sync.git_dates import read_dates
-    from memsync.sync.order import pending_seconds
     from memsync.sync.plan import read_failures
     from memsync.sync.syncer import MODEL_FAILURE
 

@@ -10,6 +10,7 @@ import math
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from memsync.errors import UsageError
@@ -21,7 +22,7 @@ from memsync.model.conversation import Cost, Thread, ThreadMessage, Usage
 from memsync.model.filters import Filters
 from memsync.model.note import Entry
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query, names_tag
-from memsync.model.status import IndexCounts, WaitingNote
+from memsync.model.status import IndexCounts
 from memsync.model.upkeep import Place
 from memsync.model.vocabulary import Form, Kind, NotePath, Tier
 
@@ -280,23 +281,20 @@ class SqlReader(ABC):
             return int(self.value(self.statements.PASSAGE_COUNT)) - self._local_only(space)
         return int(self.value(self.statements.PENDING_COUNT, {"space": number}))
 
-    def waiting_notes(self, space: EmbeddingSpace) -> list[WaitingNote]:
-        """Return the notes with passages that wait for a vector, in no order.
+    def waiting(self, space: EmbeddingSpace, retrievals: Mapping[NotePath, int]) -> list[int]:
+        """Return the ids of the waiting passages in the order in which to embed them; those without a note come last.
 
-        Waiting passages that belong to no note come under a WaitingNote with an empty path.
+        That is the first telling passage of every note, then all others, in the order that the port says.
         """
-        number = self._space_number(space)
+        parameters = {"space": self._space_number(space), "beginning": TELLING_CHUNKS, "enough": TELLING_TOKENS}
         passages: dict[int | None, list[int]] = {}
-        for passage_id, note_id in self.rows(self.statements.WAITING, {"space": number}):
+        for passage_id, note_id in self.rows(self.statements.WAITING, parameters):
             passages.setdefault(note_id, []).append(passage_id)
-        limits = {"space": number, "beginning": TELLING_CHUNKS, "enough": TELLING_TOKENS}
-        rows = self.rows(self.statements.WAITING_NOTES, limits)
-        notes = [
-            WaitingNote(NotePath(path), bool(pinned), importance, changed_ns, telling, passages[note_id])
-            for note_id, path, pinned, importance, changed_ns, telling in rows
-        ]
-        without_note = passages.get(None, [])
-        return [*notes, WaitingNote(NotePath(""), False, 0.0, 0, 0, without_note)] if without_note else notes
+        notes = list(self.rows(self.statements.WAITING_NOTES, parameters))
+        notes.sort(key=lambda note: (not note[2], -note[3], -retrievals.get(note[1], 0), -note[4], note[1]))
+        telling = [note[5] for note in notes if note[5] in passages[note[0]]]
+        others = chain.from_iterable(passages.get(note, ()) for note in (*(note[0] for note in notes), None))
+        return list(dict.fromkeys([*telling, *others]))
 
     def pending_hashes(self, space: EmbeddingSpace, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Return (id, content hash) of the waiting passages with a higher id than `after`, by id."""

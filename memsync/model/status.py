@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -80,21 +79,6 @@ class PendingPassage(Struct, frozen=True):
     content_hash: bytes
     path: NotePath
     text: str | None
-
-
-class WaitingNote(Struct, frozen=True):
-    """A note with passages that wait for their vector: `passages` has their ids in the order of the text.
-
-    `telling` is the passage that describes the note best, whether or not it waits. `changed_ns`: when the note was
-    last changed, by git's history or its mtime.
-    """
-
-    path: NotePath
-    pinned: bool
-    importance: float
-    changed_ns: int
-    telling: int
-    passages: Sequence[int]
 
 
 class PutResult(Struct, frozen=True):

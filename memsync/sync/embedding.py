@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from memsync.errors import EmbedderError, NoteError
 from memsync.model.note import Chunk
 from memsync.model.query import EmbeddingSpace
-from memsync.model.status import PendingPassage
+from memsync.model.status import IndexCounts, PendingPassage
 from memsync.model.text import count, duration
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import Identity, NoteFiles
 from memsync.notes.parse import NoteReader
 from memsync.ports import Clock, Embedder, Index, IndexReader, Progress
-from memsync.sync.order import RATE_PASSAGES, RATES, embedding_order, known_rate, rates_with
-from memsync.sync.sharing import Sharing
+from memsync.sync.sharing import Sharing, remember
 
 BATCH_PASSAGES = 32
 """Passages of the first batch."""
@@ -30,6 +30,10 @@ ORDER_REST = 20
 """After sorting the queue, embed at least this many times as long before sorting again. Sorting 160,000 passages takes
 a second."""
 WORTH_ANNOUNCING_SECONDS = 5.0
+RATES = "embedding_rates"
+"""Key in the index for the passages per second of each model on this machine in its last long run."""
+RATE_PASSAGES = 200
+"""Minimum passages to compute a rate from. The first ones are slow, because the model is being loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,8 @@ class EmbeddingQueue:
         self._sharing = sharing
         self._clock = clock
         self._retrievals = retrievals
-        self._last_read: tuple[NotePath | None, Identity | None, Mapping[bytes, str]] = (None, None, {})
+        self._last_read: tuple[NotePath, Identity | None] | None = None
+        self._texts: Mapping[bytes, str] = {}
 
     def build_space(
         self, embedder: Embedder, *, progress: Progress | None = None, pause: Callable[[], None] = lambda: None
@@ -103,54 +108,62 @@ class EmbeddingQueue:
     ) -> VectorReport:
         """Embed the passages without a vector in the embedder's space, at most `limit`; `pause` as in Embedder.
 
-        The order is that of `embedding_order`; new passages of notes that change meanwhile are sorted in. Vectors from
-        the cache are used first and do not count for the limit.
+        The order is that of IndexReader.waiting; new passages of notes that change meanwhile are sorted in. Vectors
+        from the cache are used first and do not count for the limit.
         """
-        reused = self._sharing.take(embedder.space, progress)
-        run = _Run(embedder.space, limit, self._clock.monotonic)
+        space = embedder.space
+        reused = self._sharing.take(space, progress)
         with self._index.reading() as reader:
-            run.take_stock(reader, self._retrievals)
-            run.rate = known_rate(reader, run.space.name)
-        error: EmbedderError | None = None
-        while batch := run.next_batch():
+            run = _Run(space, limit, _rates(reader).get(space.name, 0.0), BATCH_PASSAGES)
+        while ids := self._next_ids(run):
             with self._index.reading() as reader:
-                passages = reader.pending_passages(run.space, batch)
+                passages = reader.pending_passages(space, ids)
             run.announce(progress)
             started = self._clock.monotonic()
             try:
-                done, refused = self._embed_batch(embedder, run.space, passages, pause)
+                done, refused = self._embed_batch(embedder, space, passages, pause)
             except EmbedderError as failed:  # the model failed; an unusable vector only affects its own passage
-                error = failed
+                run.error = failed
                 break
-            run.note_batch(done, refused, self._clock.monotonic() - started)
+            run.unusable = run.unusable or next(iter(refused), None)
+            run.note_batch(done, self._clock.monotonic() - started)
             if progress is not None:
-                progress("computing vectors", len(run.tried), run.total)
-            if run.has_first_rate:
-                self._keep_rate(run)
-            if run.is_to_take_stock():
+                progress("computing vectors", len(run.tried), len(run.tried) + len(run.order))
+            if run.computed >= RATE_PASSAGES:
                 with self._index.reading() as reader:
-                    run.take_stock(reader, self._retrievals)
-        if run.computed >= RATE_PASSAGES:
-            self._keep_rate(run)
+                    rates = {**_rates(reader), space.name: round(run.rate, 2)}
+                remember(self._index, RATES, json.dumps(rates, sort_keys=True), quiet=True)
         with self._index.reading() as reader:
-            return VectorReport(run.computed, reused, reader.pending(run.space), error, run.unusable)
+            return VectorReport(run.computed, reused, reader.pending(space), run.error, run.unusable)
 
-    def _keep_rate(self, run: _Run) -> None:
-        with self._index.writing() as writer:
-            writer.set_meta(RATES, rates_with(writer, run.space, run.rate))
-        run.has_first_rate = False
+    def _next_ids(self, run: _Run) -> Sequence[int]:
+        """Return the ids of the passages to embed next; empty if each was tried.
+
+        Sorts again from time to time if notes have changed, never in a run with a limit.
+        """
+        started = self._clock.monotonic()
+        if started >= run.sort_at:
+            with self._index.reading() as reader:
+                generation = reader.notes_generation()
+                if generation != run.generation:
+                    retrievals = self._retrievals() if reader.pending(run.space) > BATCH_PASSAGES else {}
+                    order = [passage for passage in reader.waiting(run.space, retrievals) if passage not in run.tried]
+                    run.order, run.generation = order[: run.limit], generation
+            rest = max(ORDER_SECONDS, ORDER_REST * (self._clock.monotonic() - started))
+            run.sort_at = self._clock.monotonic() + rest if run.limit is None else float("inf")
+        ids = run.order[: run.size]
+        del run.order[: run.size]
+        run.tried.update(ids)
+        return ids
 
     def _embed_batch(
         self, embedder: Embedder, space: EmbeddingSpace, batch: Sequence[PendingPassage], pause: Callable[[], None]
     ) -> tuple[int, list[EmbedderError]]:
         """Embed and commit one batch; return how many vectors were stored, and an error for each unusable one."""
-        if space.is_remote:
-            # Take every text from its file: the index may not know yet that the note has become local-only.
-            if self._last_read[1] != self._identity(self._last_read[0]):
-                self._last_read = (None, None, {})
-            texts = [self._read(p.path, is_remote=True).get(p.content_hash) for p in batch]
-        else:
-            texts = [p.text if p.text is not None else self._read(p.path).get(p.content_hash) for p in batch]
+        # For a remote model, take every text from its file: the index may not know yet that it has become local-only.
+        texts = [
+            self._text(p, is_remote=space.is_remote) if space.is_remote or p.text is None else p.text for p in batch
+        ]
         # A passage without a text is of a note that has changed; the next sync will index it.
         known = [(passage, text) for passage, text in zip(batch, texts, strict=True) if text is not None]
         if space.is_remote:
@@ -162,91 +175,70 @@ class EmbeddingQueue:
             unusable = writer.put_vectors(space, pairs)
         return len(known) - len(unusable), unusable
 
-    def _read(self, path: NotePath, *, is_remote: bool = False) -> Mapping[bytes, str]:
-        """Return the texts of a note by their hash; none of a local-only note if they are for a remote model.
+    def _text(self, passage: PendingPassage, *, is_remote: bool) -> str | None:
+        """Return the text of a passage from its file; None if it is not there, or is not for a remote model.
 
-        Caches the last note, because the next batch may continue it.
+        Keeps the texts of the last note, because the next passage is often of the same.
         """
-        if self._last_read[0] != path:
+        read = passage.path, self._files.identity(passage.path)  # before the reading, to notice a later change
+        if self._last_read != read:
             chunks: Sequence[Chunk] = ()
-            identity = self._identity(path)  # before the reading, so that a later change is noticed
             with suppress(FileNotFoundError, NoteError, BinaryFileError):
-                content, _ = self._files.read(path)
-                note, chunks = self._reader.read(path, content)
+                content, _ = self._files.read(passage.path)
+                note, chunks = self._reader.read(passage.path, content)
                 if is_remote and note.local_only:
                     chunks = ()
-            self._last_read = path, identity, {chunk.content_hash: chunk.text for chunk in chunks}
-        return self._last_read[2]
-
-    def _identity(self, path: NotePath | None) -> Identity | None:
-        return None if path is None else self._files.identity(path)
+            self._last_read, self._texts = read, {chunk.content_hash: chunk.text for chunk in chunks}
+        return self._texts.get(passage.content_hash)
 
 
+@dataclass(eq=False)
 class _Run:
-    """The queue and the progress of one call of `embed`."""
+    """One call of `embed`: what is left to embed, in `order`, and the figures of the progress.
 
-    def __init__(self, space: EmbeddingSpace, limit: int | None, now: Callable[[], float]) -> None:
-        self.space = space
-        self._left = limit
-        self._now = now
-        self._order: list[int] = []
-        self._position = 0
-        self._notes_generation = -1
-        self._stock_at = 0.0
-        self._size = BATCH_PASSAGES
-        self._seconds = 0.0
-        self._is_announced = False
-        self.has_first_rate = False
-        self.tried: set[int] = set()
-        self.computed = 0
-        self.rate = 0.0
-        self.unusable: EmbedderError | None = None
+    `rate`: passages per second. `sort_at` (monotonic clock): when to sort again if the notes' `generation` has changed.
+    """
 
-    @property
-    def total(self) -> int:
-        """The number of passages tried and to be tried."""
-        return len(self.tried) + len(self._order) - self._position
+    space: EmbeddingSpace
+    limit: int | None
+    rate: float
+    size: int
+    order: list[int] = field(default_factory=list)
+    tried: set[int] = field(default_factory=set)
+    generation: int = -1
+    sort_at: float = float("-inf")
+    computed: int = 0
+    seconds: float = 0.0
+    is_announced: bool = False
+    error: EmbedderError | None = None
+    unusable: EmbedderError | None = None
 
-    def take_stock(self, reader: IndexReader, retrievals: Callable[[], Mapping[NotePath, int]]) -> None:
-        """Make the queue again: the passages that have no vector now and were not tried yet, in order."""
-        started = self._now()
-        generation = reader.notes_generation()
-        if generation == self._notes_generation:
-            self._stock_at = started + ORDER_SECONDS
-            return
-        self._notes_generation = generation
-        notes = reader.waiting_notes(self.space)
-        counts = retrievals() if sum(len(note.passages) for note in notes) > BATCH_PASSAGES else {}
-        order = [passage for passage in embedding_order(notes, counts) if passage not in self.tried]
-        self._order, self._position = order[: self._left], 0
-        self._stock_at = self._now() + max(ORDER_SECONDS, ORDER_REST * (self._now() - started))
-
-    def is_to_take_stock(self) -> bool:
-        """Tell whether it is time to check for new passages; never in a run with a limit."""
-        return self._left is None and self._now() >= self._stock_at
-
-    def next_batch(self) -> Sequence[int]:
-        """Return the passages to embed next; empty if all were tried."""
-        batch = self._order[self._position : self._position + self._size]
-        self._position += len(batch)
-        self.tried.update(batch)
-        return batch
-
-    def note_batch(self, done: int, refused: Sequence[EmbedderError], seconds: float) -> None:
+    def note_batch(self, done: int, seconds: float) -> None:
         """Count one batch, and choose the size of the next one from the time that this one took."""
         self.computed += done
-        self.unusable = self.unusable or next(iter(refused), None)
-        self._seconds += seconds
+        self.seconds += seconds
         if self.computed >= RATE_PASSAGES:
-            self.has_first_rate = not self.rate
-            self.rate = self.computed / max(self._seconds, 1e-3)
-        fits = self._size * BATCH_SECONDS / max(seconds, 1e-3)
-        self._size = int(min(max(fits, BATCH_PASSAGES / 2, self._size / 2), self._size * 2, MAX_BATCH_PASSAGES))
+            self.rate = self.computed / max(self.seconds, 1e-3)
+        fits = self.size * BATCH_SECONDS / max(seconds, 1e-3)
+        self.size = int(min(max(fits, BATCH_PASSAGES / 2), MAX_BATCH_PASSAGES))
 
     def announce(self, progress: Progress | None) -> None:
         """Announce once, as soon as the rate is known, how many passages are left and how long they will take."""
-        left = self.total - self.computed
-        if progress is not None and self.rate and not self._is_announced:
-            self._is_announced = True
+        left = len(self.tried) + len(self.order) - self.computed
+        if progress is not None and self.rate and not self.is_announced:
+            self.is_announced = True
             if left / self.rate >= WORTH_ANNOUNCING_SECONDS:
                 progress(f"{count(left, 'passage')} to embed, about {duration(left / self.rate)}", 0, 0)
+
+
+def _rates(reader: IndexReader) -> dict[str, float]:
+    rates: dict[str, float] = json.loads(reader.meta(RATES) or "{}")
+    return rates
+
+
+def pending_seconds(reader: IndexReader, counts: IndexCounts) -> float:
+    """Return the estimated seconds to embed all pending passages; 0 if there are none or the rate is unknown."""
+    building = (counts.building_pending, counts.building_space)
+    waiting, space = building if counts.building_space else (counts.pending, counts.active_space)
+    rate = _rates(reader).get(space, 0.0)
+    return round(waiting / rate, 1) if rate else 0.0

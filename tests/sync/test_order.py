@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import sys
@@ -13,13 +14,13 @@ from typing import Any
 import pytest
 
 from memsync.cli.common import progress_on_stderr
+from memsync.errors import EmbedderError
+from memsync.index.reading import SqlReader
 from memsync.memory import Memory
-from memsync.model.status import WaitingNote
 from memsync.model.text import duration
 from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
-from memsync.sync import embedding, order
-from memsync.sync.order import embedding_order
+from memsync.sync import embedding
 from tests.conftest import FakeEmbedder
 from tests.support.index_checks import dump
 
@@ -32,7 +33,6 @@ SENTENCE = "the heron nests in an old alder by the pond and returns to it late e
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding, "BATCH_PASSAGES", 2)
     monkeypatch.setattr(embedding, "MAX_BATCH_PASSAGES", 2)
-    monkeypatch.setattr(order, "RATE_PASSAGES", 4)
     monkeypatch.setattr(embedding, "RATE_PASSAGES", 4)
 
 
@@ -42,34 +42,25 @@ def note_of(name: str, sections: int = 3) -> str:
     return f"# {name}\n\n{name} begins.\n\n" + "\n\n".join(parts) + "\n"
 
 
-def waiting(name: str, passages: Sequence[int], **what: Any) -> WaitingNote:
-    about = {"pinned": False, "importance": 0.5, "changed_ns": 0, "telling": passages[0], **what}
-    return WaitingNote(NotePath(name), passages=passages, **about)
-
-
-def test_each_note_has_one_passage_before_any_has_its_second() -> None:
-    """Then come the others, note by note; a text of two notes comes once, and a told note has no first one."""
-    notes = [
-        waiting("a", [1, 2, 3], telling=2),
-        waiting("b", [4, 5]),
-        waiting("c", [6, 3], telling=90),
-    ]
-    assert embedding_order(notes, {}) == [2, 4, 1, 3, 5, 6]
-
-
-def test_pinned_important_retrieved_and_new_notes_come_first() -> None:
-    """In this order; what is equal in all comes by its path."""
-    notes = [
-        waiting("old", [1], changed_ns=5),
-        waiting("same", [2], changed_ns=7),
-        waiting("new", [3], changed_ns=7),
-        waiting("asked", [4]),
-        waiting("asked often", [5]),
-        waiting("important", [6], importance=0.9),
-        waiting("pinned", [7], pinned=True),
-    ]
-    retrievals = {NotePath("asked"): 1, NotePath("asked often"): 9}
-    assert embedding_order(notes, retrievals) == [7, 6, 5, 4, 3, 2, 1]
+def test_pinned_important_retrieved_and_new_notes_come_first(
+    memory: Memory, write: Write, embedder: FakeEmbedder
+) -> None:
+    """In this order, otherwise by path. Each note has one passage before any has its second; shared text comes once."""
+    embedder.fail = EmbedderError("down")
+    heads = {"pinned": "pinned: true", "important": "importance: 0.9"}
+    changed = {"new": 7, "same": 7}
+    for name in ("old", "same", "new", "asked", "asked often", "important", "pinned"):
+        path = write(f"{name}.md", f"---\n{heads.get(name, 'x: 1')}\n---\n{note_of(name)}\n## Shared\n\nBy all.\n")
+        os.utime(path, (1, changed.get(name, 5)))
+    memory.sync()
+    retrievals = {NotePath("asked.md"): 1, NotePath("asked often.md"): 9}
+    with memory.index.reading() as reader:
+        space = embedder.space
+        order = reader.pending_passages(space, reader.waiting(space, retrievals))
+    expected = ["pinned.md", "important.md", "asked often.md", "asked.md", "new.md", "same.md", "old.md"]
+    paths = [passage.path for passage in order]
+    assert paths[:7] == expected
+    assert paths[7:9] + paths[10:] == [path for path in expected for _ in range(2)]  # order[9] is the shared one
 
 
 def test_telling_passage_is_the_first_that_says_enough(memory: Memory, write: Write, embedder: FakeEmbedder) -> None:
@@ -103,7 +94,8 @@ def test_order_leaves_no_trace_in_the_index(
     memory = make_memory()
     memory.sync()
     before = dump(memory)
-    monkeypatch.setattr(embedding, "embedding_order", lambda notes, counts: embedding_order(notes, counts)[::-1])
+    real = SqlReader.waiting
+    monkeypatch.setattr(SqlReader, "waiting", lambda *given: real(*given)[::-1])
     memory.rebuild(drop_vectors=True)
     assert dump(memory) == before
 
@@ -199,7 +191,7 @@ def test_sync_says_how_much_there_is_and_how_long_it_takes(
     assert computing[-1] == ("computing vectors", 9, 9)
     assert memory.status().pending_seconds == 0.0
     with memory.index.writing() as writer:
-        writer.set_meta(order.RATES, order.rates_with(writer, memory.models.configured().space, 0.1))
+        writer.set_meta(embedding.RATES, json.dumps({memory.models.configured().space.name: 0.1}))
     write("b.md", note_of("b", 23))
     memory.syncer.refresh()
     assert memory.status().pending_seconds == 230.0
