@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from memsync.errors import EmbedderError, FilesystemError
+from memsync.errors import FilesystemError
 from memsync.index.sqlite.index import SqliteIndex
 from tests.support.daemon_fixtures import Served, served, short_runtime_folder
 from tests.support.daemon_process import Cli, until
@@ -113,36 +113,3 @@ def test_bounded_says_what_could_not_be_indexed(served: Served, write: Write, mo
         assert (result.hits, result.freshness.stale) == ((), True)
     assert "no space left" in " ".join(served.memory.search("heron", mode="keyword").warnings)
     assert "a.md" in [hit.path for hit in served.memory.search("heron", mode="keyword").hits]
-
-
-def test_half_an_answer_of_the_model_is_its_end_and_it_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model killed in the midst of an answer does not leave everybody waiting."""
-    from memsync.daemon.isolated import IsolatedEmbedder
-
-    embedder = IsolatedEmbedder("minilm", 1)
-    try:
-        embedder.embed_query("heron")
-        child = embedder._child
-        assert child is not None
-        read = child._answers.read
-        monkeypatch.setattr(child, "_answers", _Torn(child._answers, read))
-        with pytest.raises(EmbedderError, match="ended"):
-            for _ in range(3):  # the reader may be within the call before
-                embedder._answered(child, child.ask("query", "heron"))
-        assert len(embedder.embed_query("heron")) == embedder.space.dimension
-    finally:
-        embedder.unload()
-
-
-class _Torn:
-    """A stream of which only half of what is asked for comes."""
-
-    def __init__(self, stream: object, read: Callable[[int], bytes]) -> None:
-        self._stream = stream
-        self._read = read
-
-    def read(self, count: int) -> bytes:
-        return self._read(count)[: count // 2]
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._stream, name)

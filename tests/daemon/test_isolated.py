@@ -41,7 +41,7 @@ def reranker(tmp_path: Path) -> Iterator[IsolatedReranker]:
 
 def process_of(model: IsolatedEmbedder | IsolatedReranker) -> int:
     assert model._child is not None
-    return model._child._process.pid
+    return model._child.process.pid
 
 
 def is_alive(process: int) -> bool:
@@ -79,7 +79,7 @@ def test_killed_process_is_an_error_once_and_begins_anew(embedder: IsolatedEmbed
     child = embedder._child
     assert child is not None
     os.kill(process_of(embedder), signal.SIGSTOP)
-    asked = child.ask("query", "who waits?")
+    asked = child.ask("embed_query", "who waits?")
     os.kill(process_of(embedder), signal.SIGKILL)
     with pytest.raises(EmbedderError, match="ended"):
         embedder._answered(child, asked)
@@ -130,7 +130,7 @@ def test_process_ends_with_the_one_that_asks() -> None:
         "import os, signal\n"
         "embedder = IsolatedEmbedder('minilm', 1)\n"
         "embedder.space\n"
-        "print(embedder._child._process.pid, flush=True)\n"
+        "print(embedder._child.process.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)

@@ -33,6 +33,7 @@ SENTENCE = "the heron nests in an old alder by the pond and returns to it late e
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding, "BATCH_PASSAGES", 2)
     monkeypatch.setattr(embedding, "MAX_BATCH_PASSAGES", 2)
+    monkeypatch.setattr(embedding, "BATCH_SECONDS", 1e9)  # a slow machine gets no smaller batches
     monkeypatch.setattr(embedding, "RATE_PASSAGES", 4)
 
 

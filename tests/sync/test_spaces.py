@@ -69,6 +69,7 @@ def test_searches_answer_from_the_old_space_while_the_new_one_is_built(
 
     monkeypatch.setattr(embedding, "BATCH_PASSAGES", 2)
     monkeypatch.setattr(embedding, "MAX_BATCH_PASSAGES", 2)
+    monkeypatch.setattr(embedding, "BATCH_SECONDS", 1e9)  # a slow machine gets no smaller batches
     monkeypatch.setattr(b, "embed_passages", embed)
     report = memory.sync()
     assert found == [6, 6, 6]
