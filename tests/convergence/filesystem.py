@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from memsync.notes import files, ignore, stillness
+from memsync.notes import files, stillness
 from memsync.search import anchor
 from tests.convergence.clock import SimulatedClock
 
@@ -141,7 +141,7 @@ class SimulatedFileSystem:
 def mounted(system: SimulatedFileSystem) -> Iterator[None]:
     """Let memsync see files and time as the world has them."""
     with ExitStack() as stack:
-        for module in (files, ignore, stillness, anchor):
+        for module in (files, stillness, anchor):
             stack.enter_context(mock.patch.object(module, "time", system))
         stack.enter_context(mock.patch.object(files, "os", system))
         yield

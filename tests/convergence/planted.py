@@ -95,12 +95,9 @@ def _ignore_files_kept() -> Iterator[None]:
     read = IgnoreRules.read
 
     def read_once(rules: IgnoreRules, folder: str, file: Any) -> Any:
-        if folder not in rules._compiled:
-            found = read(rules, folder, file)
-            if found is None:
-                return None
-            rules._compiled[folder] = ((0, 0, 0, 0), found)
-        return rules._compiled[folder][1]
+        if folder not in rules._parsed and read(rules, folder, file) is None:
+            return None
+        return rules._parsed[folder][1]
 
     with mock.patch.object(IgnoreRules, "read", read_once):
         yield
