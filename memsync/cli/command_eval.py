@@ -65,8 +65,8 @@ def eval_(
     {"question": "which store did we choose", "answers": ["decisions/store.md:3-9"]}
     {"question": "who plays the piano", "answers": []}
 
-    Without FILE, memsync makes questions of headings and links. They contain words of the notes that answer them, so
-    they are easier than real questions and favour search by word. eval counts no retrievals and writes no notes.
+    Without FILE, memsync makes questions of headings. They contain words of the notes that answer them, so they are
+    easier than real questions and favour search by word. eval counts no retrievals and writes no notes.
     """
     from memsync.features.evaluation.evaluator import check_comparable
     from memsync.settings.load import with_changes
@@ -158,7 +158,7 @@ def _show(
         return
     if file is None:
         again = f"{unanswerable} asked again without the notes that answer them"
-        say(f"{count(answerable, 'question')} made of headings and links, {again}")
+        say(f"{count(answerable, 'question')} made of headings, {again}")
     else:
         say(f"{count(answerable, 'question')} with an answer, {unanswerable} without")
     _figures(measurements, differences)

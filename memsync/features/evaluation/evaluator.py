@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +25,15 @@ from memsync.features.evaluation.measures import (
     percentile,
     resampled_areas,
 )
-from memsync.features.evaluation.questions import Question, Vault, paths_besides, read_questions, without_answers
+from memsync.features.evaluation.questions import (
+    Question,
+    paths_besides,
+    questions_of,
+    read_questions,
+    without_answers,
+)
 from memsync.model.filters import Filters
+from memsync.model.note import Note
 from memsync.model.query import Query
 from memsync.model.vocabulary import Fresh, Mode, NotePath
 from memsync.notes.decode import BinaryFileError
@@ -39,14 +46,6 @@ AUC = "AUC"
 COMPARABLE = ("mode", "keyword_weight", "memory_keyword_weight", "candidates", "recency", "recency_days")
 COMPARABLE_SETTINGS = (*(f"search.{name}" for name in COMPARABLE), "search.importance", "search.pinned")
 """The settings that change the order of hits, and need neither another index nor another measure."""
-_NOT_COMPARABLE = {
-    "search.limit": f"eval always looks at {HITS} hits",
-    "search.min_score": "eval looks at hits of every score, and reports what min_score hides",
-    "search.deadline_ms": "eval indexes everything first",
-    "search.bound_ms": "eval indexes everything first",
-    "search.rerank_model": "eval does not rerank",
-    "search.rerank_weight": "eval does not rerank",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,29 +174,32 @@ class Evaluator:
                 raise UsageError(f"{question.source}: {path} has no line {last}", hint="Was the note edited since?")
 
     def generated(self, limit: int, progress: Progress) -> list[Question]:
-        """Return at most `limit` questions made from the notes' headings and links, and these without their answers.
+        """Return at most `limit` questions made from the notes' headings, and these without their answers.
 
         If the model may run on another machine, local-only notes are left out, because it gets every question.
         """
+        questions = questions_of(self._notes(progress), limit)
+        if not questions:
+            raise UsageError(
+                "no questions can be made of these notes: they have no headings of several words",
+                hint='Write questions to a file: {"question": "…", "answers": ["note.md:3"]}, one a line',
+            )
+        return [*questions, *map(without_answers, questions)]
+
+    def _notes(self, progress: Progress) -> Iterator[Note]:
+        """Yield the notes of which questions may be made."""
         with self._memory.as_of_now() as (index, _):
-            notes = [note.path for note in index.notes() if not note.archived]
-        vault, reader, is_remote = Vault(), self._memory.reader, self._asks_elsewhere()
-        for number, path in enumerate(notes, 1):
+            paths = [note.path for note in index.notes() if not note.archived]
+        reader, is_remote = self._memory.reader, self._asks_elsewhere()
+        for number, path in enumerate(paths, 1):
             try:
                 content, _ = self._memory.files.read(path)
                 note = parse_note(path, content, reader.rules, reader.max_structured_bytes)
             except (OSError, NoteError, BinaryFileError):  # it was just deleted or changed
                 continue
             if not (is_remote and note.local_only):
-                vault.add(note)
-            progress("reading notes", number, len(notes))
-        questions = vault.questions(limit)
-        if not questions:
-            raise UsageError(
-                "no questions can be made of these notes: they have no headings of several words and no links",
-                hint='Write questions to a file: {"question": "…", "answers": ["note.md:3"]}, one a line',
-            )
-        return [*questions, *filter(None, map(without_answers, questions))]
+                yield note
+            progress("reading notes", number, len(paths))
 
     def _asks_elsewhere(self) -> bool:
         """Tell whether a model that answers questions now or after the next sync may run on another machine."""
@@ -237,7 +239,7 @@ class Evaluator:
         return result.hits
 
     def _query(self, question: Question) -> Query:
-        filters = Filters(path_globs=paths_besides(question.without))
+        filters = Filters(path_globs=paths_besides(question.without) if question.without else ())
         try:
             return replace(self._memory.parse(question.text, limit=HITS, filters=filters), min_score=0.0)
         except UsageError as error:
@@ -248,8 +250,8 @@ def check_comparable(names: Iterable[str]) -> None:
     """Raise UsageError for settings that cannot be compared."""
     for name in names:
         if name not in COMPARABLE_SETTINGS:
-            reason = _NOT_COMPARABLE.get(name, "it does not decide the order of hits")
-            raise UsageError(f"{name} cannot be compared: {reason}", hint=f"Compare {', '.join(COMPARABLE_SETTINGS)}.")
+            hint = f"Compare {', '.join(COMPARABLE_SETTINGS)}."
+            raise UsageError(f"{name} cannot be compared: it does not decide the order of hits", hint=hint)
 
 
 def measured(asked: Sequence[Asked], settings: Mapping[str, Any], mode: Mode, min_score: float) -> Measured:
