@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from memsync.memory import Memory, RemoteMemory
+from memsync.memory import Memory, RemoteMemory, connect_daemon, connect_here
 from memsync.ports import Embedder
 from memsync.settings.load import Settings, load_settings, settings_of_root
-from memsync.wiring import connect_daemon, connect_here, make_index, make_token_counter
+from memsync.wiring import make_index, make_token_counter
 
 FOLDERS = 100
 _SCRIPT = Path(sys.executable).with_name("memsync")

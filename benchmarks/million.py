@@ -27,7 +27,7 @@ from memsync.index.postgres.index import PostgresIndex
 from memsync.index.postgres.reader import PostgresReader
 from memsync.index.vectors import cosines, to_float16
 from memsync.memory import Memory
-from memsync.model.query import EmbeddingSpace
+from memsync.model.query import EmbeddingSpace, SearchRequest
 from memsync.wiring import make_embedder
 
 CHUNKS = 1_000_000
@@ -82,7 +82,7 @@ def _knn(memory: Memory, embedder: SumsOfSentences, questions: Sequence[str], na
     """Take the time of the nearest chunks alone, and compare the nearest ten with those of an exact search."""
     assert isinstance(memory.index, PostgresIndex)
     times, found = [], 0
-    query = memory.parse("sections")  # without filters, which words in quotation marks are, too
+    query = memory.parse(SearchRequest("sections"))  # without filters, which words in quotation marks are, too
     for text in questions:
         vector = embedder.embed_query(text)
         with memory.index.reading() as reader:

@@ -18,7 +18,7 @@ from memsync.index.fields import any_of
 from memsync.index.sqlite import queries, schema
 from memsync.index.vectors import to_int8
 from memsync.memory import Memory
-from memsync.model.query import EmbeddingSpace
+from memsync.model.query import EmbeddingSpace, SearchRequest
 from memsync.ports import Embedder
 from memsync.wiring import make_embedder
 
@@ -51,7 +51,7 @@ def _compare(
     whole, bare = [], []
     for _ in range(ROUNDS):
         for question in questions:
-            bare.append(seconds(search_bare, question, memory.parse(question).words))
+            bare.append(seconds(search_bare, question, memory.parse(SearchRequest(question)).words))
             whole.append(seconds(memory.search, question))
     rows = []
     for share, limit in zip((0.5, 0.95), limits, strict=True):

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from memsync.errors import MemsyncError as MemsyncError
+    from memsync.memories.several import Memories as Memories
     from memsync.memory import Memory as Memory
     from memsync.model.answer import Excerpt as Excerpt
     from memsync.model.answer import Hit as Hit
@@ -14,13 +15,12 @@ if TYPE_CHECKING:
     from memsync.model.status import Status as Status
     from memsync.model.status import SyncReport as SyncReport
     from memsync.model.written import Written as Written
-    from memsync.registered import Memories as Memories
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Memory": "memsync.memory",
-    "Memories": "memsync.registered",
+    "Memories": "memsync.memories.several",
     "MemsyncError": "memsync.errors",
     "Excerpt": "memsync.model.answer",
     "Hit": "memsync.model.answer",

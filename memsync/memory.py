@@ -10,11 +10,29 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from memsync import features
+from memsync.client import wire
 from memsync.client.connection import MAYBE_WRITTEN, Client
-from memsync.errors import ODD_ERRORS, AnswerLost, IndexDamaged, MemsyncError
+from memsync.errors import (
+    ODD_ERRORS,
+    AnswerLost,
+    DaemonNotRunning,
+    DaemonUnavailable,
+    IndexDamaged,
+    MemsyncError,
+)
 from memsync.model.json import from_json, to_json
 from memsync.operation import Lazy, Operation
-from memsync.ports import WRITES_FOR_AGENT, Progress, no_progress
+from memsync.ports import WRITES_FOR_AGENT, Embedder, Progress, Reranker, no_progress
+from memsync.settings.load import Settings, load_settings
+from memsync.wiring import (
+    make_embedder,
+    make_index,
+    make_reranker,
+    make_token_counter,
+    make_vector_cache,
+    model_of,
+    recognise_root,
+)
 from memsync.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -34,6 +52,7 @@ class MemoryApi(ABC):
 
     search = Lazy(lambda: features.search.search)
     get = Lazy(lambda: features.search.get)
+    answer_request = Lazy(lambda: features.search.answer_request)
     embed_question = Lazy(lambda: features.search.embed_question)
     sync = Lazy(lambda: features.indexing.sync)
     status = Lazy(lambda: features.indexing.status)
@@ -102,9 +121,6 @@ class Memory(Workspace, MemoryApi):
 
         Raises ConfigError, RootError, IndexFailure.
         """
-        from memsync.settings.load import load_settings
-        from memsync.wiring import connect_here
-
         return connect_here(load_settings(config=config, root=root))
 
     @classmethod
@@ -113,9 +129,6 @@ class Memory(Workspace, MemoryApi):
 
         Raises DaemonUnavailable when no daemon serves this root with these settings, ConfigError, RootError.
         """
-        from memsync.settings.load import load_settings
-        from memsync.wiring import connect_daemon
-
         return connect_daemon(load_settings(config=config, root=root))
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -188,3 +201,50 @@ class RemoteMemory(Client, MemoryApi):
                 raise
         result: R = from_json(operation.result, answer)
         return result
+
+
+def served(settings: Settings, notice: Callable[[str], None] = lambda text: None) -> RemoteMemory | None:
+    """Return the memory of these settings through its daemon; None if none serves it.
+
+    Calls `notice` with the reason if a daemon is running but does not serve the memory.
+    """
+    if settings["daemon.use"]:
+        try:
+            return connect_daemon(settings)
+        except DaemonNotRunning:
+            pass
+        except DaemonUnavailable as error:
+            notice(f"{error.message}: working in this process ({error.hint})")
+    return None
+
+
+def connect(settings: Settings, notice: Callable[[str], None] = lambda text: None) -> RemoteMemory | Memory:
+    """Return the memory of these settings: `served` by its daemon, otherwise in this process."""
+    return served(settings, notice) or connect_here(settings)
+
+
+def connect_daemon(settings: Settings) -> RemoteMemory:
+    """Return the memory through its daemon. Raises DaemonUnavailable."""
+    return RemoteMemory(wire.socket_path(settings.index_name), wire.settings_digest(settings))
+
+
+def connect_here(
+    settings: Settings,
+    make: Callable[[str, int], Embedder] = make_embedder,
+    rerank_by: Callable[[str, int], Reranker] = make_reranker,
+) -> Memory:
+    """Return the memory of these settings in this process, whether or not there is a daemon.
+
+    `make` and `rerank_by` return the embedder and the reranker for a model's name and a number of threads.
+    """
+    recognise_root(settings)
+    return Memory(
+        settings,
+        make_index(settings),
+        make_token_counter(),
+        lambda: make(settings["embedder.model"], settings["embedder.threads"]),
+        lambda space: make(model_of(space), settings["embedder.threads"]),
+        make_reranker=lambda: rerank_by(settings["search.rerank_model"], settings["embedder.threads"]),
+        cache=make_vector_cache(settings),
+        processes=settings["index.processes"],
+    )

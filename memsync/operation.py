@@ -59,6 +59,7 @@ class Cli:
     `flags` replace `--name`; a single short one (`-n`) is added to it. `names` tells what a path names (`note`,
     `location` or `folder`), so that the user may write it relative to the current folder. `is_text` marks free text:
     all remaining arguments, or standard input with `reads_input`. With `is_editable`, `--edit` opens an editor for it.
+    With `is_hidden`, the command line does not take it.
     """
 
     flags: tuple[str, ...] = ()
@@ -67,6 +68,7 @@ class Cli:
     is_text: bool = False
     reads_input: bool = False
     is_editable: bool = False
+    is_hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,9 @@ class Operation(Generic[P, R]):
     """A declared operation.
 
     `function` does the work, given a Workspace and the arguments. With `writes`, notes or the index may change, so that
-    it is not repeated after a fault. With `is_slow` it may take minutes; with `is_local` no daemon offers it.
+    it is not repeated after a fault. With `is_slow` it may take minutes; with `is_quick` it delays no other request of
+    a daemon. With `is_local` no daemon offers it. `several` is the parameter that may name registered memories, which
+    can answer together. With `needs_no_files` also a memory of a database without its files answers.
     """
 
     function: Callable[Concatenate[Any, P], R]
@@ -199,7 +203,10 @@ class Operation(Generic[P, R]):
     tool: Tool | None = None
     writes: bool = False
     is_slow: bool = False
+    is_quick: bool = False
     is_local: bool = False
+    several: str = ""
+    needs_no_files: bool = False
 
     def __post_init__(self) -> None:
         self.name = self.function.__name__
@@ -339,12 +346,17 @@ def operation(
     tool: Tool | None = None,
     writes: bool = False,
     is_slow: bool = False,
+    is_quick: bool = False,
     is_local: bool = False,
+    several: str = "",
+    needs_no_files: bool = False,
 ) -> Callable[[Callable[Concatenate[W, P], R]], Operation[P, R]]:
     """Declare the decorated function as an operation, with its commands and its MCP tool, if any."""
 
     def declare(function: Callable[Concatenate[W, P], R]) -> Operation[P, R]:
-        declared: Operation[P, R] = Operation(function, commands, tool, writes, is_slow, is_local)
+        declared: Operation[P, R] = Operation(
+            function, commands, tool, writes, is_slow, is_quick, is_local, several, needs_no_files
+        )
         OPERATIONS[declared.name] = declared
         return declared
 

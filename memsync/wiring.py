@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable, IndexBusy, how_to_install
+from memsync.errors import ConfigError, IndexBusy, how_to_install
 from memsync.settings.load import BUILT_IN_MODEL, Settings
 
 if TYPE_CHECKING:
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from memsync.client.connection import Client
     from memsync.index.postgres.access import DatabaseStatus
     from memsync.index.postgres.database import Database
-    from memsync.memory import Memory, MemoryApi, RemoteMemory
+    from memsync.index.postgres.stored import StoredIndex
     from memsync.model.query import EmbeddingSpace
     from memsync.model.status import HeldByIndex
     from memsync.ports import Embedder, Index, Reranker, TokenCounter, VectorCache
-    from memsync.stored import StoredMemory
 
 # The setting index.backend -> what opens it, and the name of its file in the index folder; empty: the index is not
 # there, and does not move with the root.
@@ -151,6 +150,17 @@ def _forget_index(settings: Settings, *, apply: bool) -> HeldByIndex:
         return HeldByIndex(index.place, counts.notes, counts.passages, daemon_stopped=was_served)
 
 
+def make_stored_index(dsn: str, name: str, source: str) -> StoredIndex:
+    """Open a memory of a database whose files are elsewhere; `source` says in errors where `dsn` comes from.
+
+    Raises ConfigError, IndexFailure.
+    """
+    from memsync.settings.load import default_of
+
+    index: StoredIndex = _load(STORED_INDEX)(dsn, name, default_of("index.ef_search"), source)
+    return index
+
+
 def make_vector_cache(settings: Settings) -> VectorCache | None:
     """Return the vector cache that all memory roots of the user share; None if it is switched off."""
     max_bytes = vector_cache_bytes(settings)
@@ -201,60 +211,12 @@ def make_token_counter() -> TokenCounter:
     return counter
 
 
-def connect(settings: Settings, notice: Callable[[str], None] = lambda text: None) -> MemoryApi:
-    """Return the memory of these settings: through its daemon if one serves it, otherwise in this process.
-
-    Calls `notice` with the reason if a daemon is running but does not serve it.
-    """
-    if settings["daemon.use"]:
-        try:
-            return connect_daemon(settings)
-        except DaemonNotRunning:
-            pass
-        except DaemonUnavailable as error:
-            notice(f"{error.message}: working in this process ({error.hint})")
-    return connect_here(settings)
-
-
-def connect_daemon(settings: Settings) -> RemoteMemory:
-    """Return the memory through its daemon. Raises DaemonUnavailable."""
-    from memsync.client import wire
-    from memsync.memory import RemoteMemory
-
-    return RemoteMemory(wire.socket_path(settings.index_name), wire.settings_digest(settings))
-
-
 def connect_to_daemon(settings: Settings) -> Client:
     """Return a connection to the daemon, which imports less than a RemoteMemory. Raises DaemonUnavailable."""
     from memsync.client import wire
     from memsync.client.connection import Client
 
     return Client(wire.socket_path(settings.index_name), wire.settings_digest(settings))
-
-
-def connect_stored(dsn: str, name: str, source: str = "the connection string") -> StoredMemory:
-    """Return a memory of a database whose files are elsewhere; `source` says in errors where `dsn` comes from.
-
-    Raises ConfigError, IndexFailure.
-    """
-    from memsync.settings.load import default_of
-
-    # Imported here, because only searches of such a memory need it.
-    from memsync.stored import StoredMemory
-
-    index = _load(STORED_INDEX)(dsn, name, default_of("index.ef_search"), source)
-    try:
-        index.require()
-    except BaseException:
-        index.close()
-        raise
-    threads = default_of("embedder.threads")
-    return StoredMemory(
-        index,
-        make_token_counter(),
-        lambda: make_embedder(default_of("embedder.model"), threads),
-        lambda: make_reranker(default_of("search.rerank_model"), threads),
-    )
 
 
 def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda text: None) -> None:
@@ -273,30 +235,6 @@ def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda te
     if moved is not None:
         stopped = ". Its daemon was stopped; run: memsync start" if moved.was_served else ""
         notice(f"Recognised the moved memory root; index kept (was {moved.before}){stopped}")
-
-
-def connect_here(
-    settings: Settings,
-    make: Callable[[str, int], Embedder] = make_embedder,
-    rerank_by: Callable[[str, int], Reranker] = make_reranker,
-) -> Memory:
-    """Return the memory of these settings in this process, whether or not there is a daemon.
-
-    `make` and `rerank_by` return the embedder and the reranker for a model's name and a number of threads.
-    """
-    from memsync.memory import Memory
-
-    recognise_root(settings)
-    return Memory(
-        settings,
-        make_index(settings),
-        make_token_counter(),
-        lambda: make(settings["embedder.model"], settings["embedder.threads"]),
-        lambda space: make(model_of(space), settings["embedder.threads"]),
-        make_reranker=lambda: rerank_by(settings["search.rerank_model"], settings["embedder.threads"]),
-        cache=make_vector_cache(settings),
-        processes=settings["index.processes"],
-    )
 
 
 def _load(target: str) -> Callable[..., Any]:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import fields
-from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from memsync.errors import ConfigError, MemsyncError, NoThread, UsageError
-from memsync.model.filters import Filters
-from memsync.model.query import BUDGET_HITS, EmbeddingSpace, Query
+from memsync.model.answer import SearchResult
+from memsync.model.query import EmbeddingSpace, Query, SearchRequest
 from memsync.model.status import Status
 from memsync.model.text import quoted
-from memsync.model.vocabulary import Kind, Mode, NotePath
+from memsync.model.vocabulary import Kind, NotePath
 from memsync.model.written import Written
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules, unusable_local_only
 from memsync.ports import Clock, Embedder, Index, IndexReader, Reranker, TokenCounter, VectorCache
@@ -112,30 +111,19 @@ class Workspace:
         """Compare the files with the index, then yield a view of it and the number of changed files it lacks."""
         return self.fresh_search.as_of_now()
 
-    def parse(
-        self,
-        text: str,
-        *,
-        limit: int | None = None,
-        mode: Mode | str | None = None,
-        filters: Filters | None = None,
-        filter_pairs: Sequence[tuple[str, str]] = (),
-        tokens: int | None = None,
-    ) -> Query:
-        """Parse `text` as a query; default limit: `search.limit`, or BUDGET_HITS with `tokens`. Raises UsageError."""
-        from memsync.search.query_syntax import parse_query
+    def parse(self, request: SearchRequest) -> Query:
+        """Return the query that a request asks for, with the settings of this memory. Raises UsageError."""
+        from memsync.search.query_syntax import parse_request
 
-        if limit is None:
-            limit = self.settings["search.limit"] if tokens is None else BUDGET_HITS
-        mode, filters = Mode(mode or self.settings["search.mode"]), filters or Filters()
-        query = parse_query(
-            text, now=datetime.now(), limit=limit, mode=mode, filters=filters, filter_pairs=filter_pairs
-        )
-        typed = query.filters.folders[len(filters.folders) :]  # the others are resolved already
-        if not typed:
+        query = parse_request(request, self.settings.__getitem__)
+        if not query.filters.folders:
             return query
-        folders = (*filters.folders, *self.fresh_search.folders(self.settings.root, typed))
+        folders = self.fresh_search.folders(self.settings.root, query.filters.folders)
         return replace(query, filters=replace(query.filters, folders=folders))
+
+    def answer(self, request: SearchRequest) -> SearchResult:
+        """Answer a search and count it as one. Raises UsageError, RootError, IndexFailure, UnknownModel."""
+        return self.fresh_search.answer(self.parse(request))
 
     # ------------------------------------------------------------------------------------------ writing
 

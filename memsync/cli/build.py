@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import Any, get_origin
 
 import click
 from click.shell_completion import CompletionItem
@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem
 from memsync import features
 from memsync.cli.arguments import FREE_TEXT
 from memsync.cli.common import here, json_option, long_output, opened, opened_here, progress_on_stderr, say_waiting
+from memsync.cli.covered import covered, roots_options
 from memsync.cli.here import without_place
 from memsync.cli.output import KEPT, NotServed, say_json
 from memsync.cli.render import document, exit_code, remarks, render
@@ -24,9 +25,6 @@ from memsync.notes.rules import THREADS_FOLDER
 from memsync.operation import OPERATIONS, Command, Operation, Parameter, Runs
 from memsync.ports import no_progress
 from memsync.settings.load import load_settings
-
-if TYPE_CHECKING:
-    from memsync.registered import Memories
 
 _LAST_LINE_END = re.compile(r"(?:\r\n|\n|\r)\Z")
 _PLAIN_NAME = re.compile(r"\w[\w.-]*")
@@ -40,20 +38,19 @@ MAX_SERVED_CHARS = 100_000
 def command_of(
     operation: Operation[Any, Any],
     offered: Command,
-    covered: Callable[[click.Context, dict[str, Any]], Memories | None] = lambda *_: None,
-    *,
-    without: Iterable[str] = (),
-    options: Callable[[Callable[..., None]], Callable[..., None]] = lambda callback: callback,
 ) -> click.Command:
-    """Return the click command that runs an operation.
+    """Return the click command that runs an operation, on the current memory or on registered ones that it names."""
 
-    `covered`, given the context and the arguments, returns the registered memories to run it on, or None for the
-    current memory. It may change the arguments. `options` adds options to the command, and it has no option for the
-    parameters in `without`.
-    """
-
-    def callback(context: click.Context, /, as_json: bool, **given: Any) -> None:
-        memories = covered(context, given)
+    def callback(
+        context: click.Context, /, as_json: bool, roots: tuple[str, ...] = (), all_roots: bool = False, **given: Any
+    ) -> None:
+        memories = None
+        if operation.several:
+            words = given[operation.several]
+            text = words if isinstance(words, str) else " ".join(words)
+            memories, named = covered(context, operation, {operation.several: text}, roots, is_all=all_roots)
+            if not isinstance(words, str):
+                given["query"] = tuple(filter(str.strip, named.values()))
         arguments = {**arguments_of(context, operation, given, is_here=memories is None), **offered.fixed}
         is_here = offered.runs_here or operation.is_local or _is_long(arguments)
         try:
@@ -77,15 +74,14 @@ def command_of(
             sys.exit(code)
 
     takes_text = operation.text is not None and operation.writes
+    command = json_option(click.pass_context(callback))
+    if operation.several == "query":
+        command = roots_options(command)
     return click.command(
         name=offered.path.rpartition(" ")[2],
         help=help_of(operation, offered),
         context_settings=FREE_TEXT if takes_text else {},
-    )(
-        with_parameters(
-            operation, options(json_option(click.pass_context(callback))), without=(*offered.fixed, *without)
-        )
-    )
+    )(with_parameters(operation, command, without=tuple(offered.fixed)))
 
 
 def offered(first_word: str = "") -> dict[str, tuple[Operation[Any, Any], Command]]:
@@ -120,7 +116,7 @@ def with_parameters(
 ) -> Callable[..., None]:
     """Return a callback with the arguments and options of an operation, in their order."""
     for parameter in reversed(list(operation.values.values())):
-        if parameter.name in without:
+        if parameter.name in without or parameter.cli.is_hidden:
             continue
         if parameter.cli.is_editable:
             callback = click.option(f"--{_EDIT}", is_flag=True, help="Write the text in $EDITOR.")(callback)

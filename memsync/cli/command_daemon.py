@@ -181,7 +181,7 @@ def _await_model(settings: Settings, limit: float) -> tuple[str, str]:
 
     Return why it does not, and what that means for searches; two empty texts if it does.
     """
-    from memsync.wiring import connect_daemon
+    from memsync.memory import connect_daemon
 
     try:
         with connect_daemon(settings) as memory:

@@ -57,13 +57,11 @@ def mcp(
     gc.disable()  # the MCP SDK makes thousands of classes, and none of them is garbage
     from memsync.mcp_server.memories import ServedMemories
     from memsync.mcp_server.protocol import serve_stdio
-    from memsync.registered import MemoryOpener
+    from memsync.memories.opener import Opener
 
     gc.freeze()
     gc.enable()
-    memories = ServedMemories(
-        MemoryOpener(lambda: load(context)) if settings is not None else None, is_alone=only_this_root
-    )
+    memories = ServedMemories(Opener(lambda: load(context)) if settings is not None else None, is_alone=only_this_root)
     _end_on_signals(memories)
     try:
         if is_http:

@@ -48,7 +48,7 @@ def add(name: str, place: str, memory: str | None, as_json: bool) -> None:
     password in ~/.pgpass, because other users of this machine can see a command line.
     """
     if is_dsn(place):
-        from memsync.wiring import connect_stored
+        from memsync.memories.stored import connect_stored
 
         check_name(name)
         with connect_stored(place, memory or name) as stored:
@@ -78,7 +78,7 @@ def list_(as_json: bool) -> None:
 
     Names the default memory (see memsync roots default).
     """
-    from memsync.registered import unreachable
+    from memsync.memories.several import unreachable
 
     registered = list(registered_roots().values())
     faults = unreachable(registered)

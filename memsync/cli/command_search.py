@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from memsync.cli.build import arguments_of, help_of, run_on, with_parameters
 from memsync.cli.command_open import keep_hits, linked, template_of
 from memsync.cli.common import here, json_option, load, long_output, opened, setting_of
-from memsync.cli.covered import in_question, roots_options
+from memsync.cli.covered import covered, roots_options
 from memsync.cli.here import Here
 from memsync.cli.output import NO_EXIT_CODE, has_colour, is_terminal, remark, say, say_as_it_is, say_json
 from memsync.errors import NoteError
@@ -29,8 +29,8 @@ from memsync.model.text import count, printable, visible
 from memsync.model.vocabulary import in_root
 
 if TYPE_CHECKING:
+    from memsync.memories.several import Memories
     from memsync.memory import MemoryApi
-    from memsync.registered import Memories
 
 NOT_KNOWN_YET_EXIT_CODE = 13
 _STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "\x1b[1;33m"}
@@ -207,9 +207,10 @@ def _search(
     **given: Any,
 ) -> None:
     text = " ".join(_requoted(word, alone=len(words) == 1) for word in words)
-    memories, text = in_question(context, roots, text, is_all=all_roots)
-    arguments = arguments_of(context, operation, given, is_here=memories is None)
-    arguments["query"] = here(context).words(text) if "in:" in text and memories is None else text
+    memories, asked = covered(context, operation, {"query": text}, roots, is_all=all_roots)
+    arguments = {**arguments_of(context, operation, given, is_here=memories is None), **asked}
+    if "in:" in text and memories is None:
+        arguments["query"] = here(context).words(text)
     with memories or opened(context) as memory:
         result = run_on(memory, operation, arguments)
         around = [_around(memory, hit, neighbour_count) for hit in result.hits] if neighbour_count else []
@@ -231,7 +232,7 @@ def _search(
 
 
 search = click.command("search", help=help_of(operation, _OFFERED))(
-    with_parameters(operation, _search, without=("query", "vector", "space"))
+    with_parameters(operation, _search, without=("query",))
 )
 
 

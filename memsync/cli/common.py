@@ -87,8 +87,7 @@ def setting_of(context: click.Context, name: str) -> Any:
 def opened(context: click.Context) -> Iterator[MemoryApi]:
     """Yield the memory that the global options name, through its daemon if that serves it; otherwise say why not."""
     from memsync.daemon.autostart import start_if_wanted
-    from memsync.memory import RemoteMemory
-    from memsync.wiring import connect
+    from memsync.memory import RemoteMemory, connect
 
     if context.obj.memory is not None:
         yield context.obj.memory
@@ -105,7 +104,7 @@ def opened_here(context: click.Context, settings: Settings | None = None) -> Mem
 
     `settings` replaces the memory's settings.
     """
-    from memsync.wiring import connect_here
+    from memsync.memory import connect_here
 
     return connect_here(settings or load(context))
 

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
 HAND_WRITTEN = {
     "search": "memsync.cli.command_search:search",
-    "get": "memsync.cli.command_get:get",
     "open": "memsync.cli.command_open:open_",
-    "context": "memsync.cli.command_context:context",
     "prune": "memsync.cli.command_composed:prune",
     "forget": "memsync.cli.command_forget:forget",
     "recover": "memsync.cli.command_composed:recover",

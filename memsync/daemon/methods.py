@@ -17,6 +17,7 @@ from memsync.daemon.engine import Engine
 from memsync.errors import DaemonOutdated, MemsyncError, UsageError
 from memsync.memory import Memory
 from memsync.model.json import to_json
+from memsync.model.query import LATEST_GENERATION
 from memsync.operation import OPERATIONS, Operation
 from memsync.ports import for_agent
 from memsync.settings.load import Settings
@@ -30,7 +31,6 @@ PROGRESS_SECONDS = 0.1
 WAIT_POLL_SECONDS = 0.02
 WAIT_SECONDS = 10.0
 LONGEST_WAIT_SECONDS = 600.0
-LATEST_GENERATION = 2**63 - 1
 DAEMON_METHODS: dict[str, Operation[Any, dict[str, Any]]] = {}
 """The daemon's own methods, which are not operations of a memory, by name."""
 
@@ -130,7 +130,7 @@ def takes_long(name: str, params: Mapping[str, Any]) -> bool:
     """Return whether a method may take minutes; it then runs on its own thread and delays no other request."""
     if name == "search":
         return "generation" in params
-    return name == "wait" or (name not in DAEMON_METHODS and name not in ("get", "status", "embed_question"))
+    return name == "wait" or (name not in DAEMON_METHODS and not OPERATIONS[name].is_quick)
 
 
 def freshness_of(engine: Engine) -> dict[str, Any] | None:
@@ -150,7 +150,7 @@ def _arguments(operation: Operation[Any, Any], params: Mapping[str, Any]) -> dic
 
 
 def _method(function: Callable[Concatenate[Request, P], dict[str, Any]]) -> Operation[P, dict[str, Any]]:
-    declared: Operation[P, dict[str, Any]] = Operation(function, (), None, writes=False, is_slow=False, is_local=False)
+    declared: Operation[P, dict[str, Any]] = Operation(function)
     DAEMON_METHODS[declared.name] = declared
     return declared
 
@@ -220,6 +220,12 @@ def command(
     look = {"is_terminal": is_terminal, "has_colour": has_colour, "width": width, "open_with": open_with}
     params = {"arguments": arguments, "folder": folder, **look}
     return request.daemon.run_command(request.engine.memory, params)
+
+
+@_method
+def subscribe(request: Request) -> dict[str, Any]:  # noqa: ARG001 (because the server keeps the list of subscribers)
+    """Send a notification whenever the freshness of the index changes."""
+    return {"subscribed": True}
 
 
 @_method

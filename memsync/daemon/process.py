@@ -27,8 +27,9 @@ from memsync.daemon.methods import DaemonAbout, RunCommand
 from memsync.daemon.server import Server, where
 from memsync.daemon.watch import Watcher
 from memsync.errors import DaemonError, DaemonOutdated, DaemonRunning, DaemonUnavailable, MemsyncError
+from memsync.memory import connect_here
 from memsync.settings.load import Settings
-from memsync.wiring import connect_here, connect_to_daemon
+from memsync.wiring import connect_to_daemon
 
 log = logging.getLogger("memsync.daemon")
 
@@ -113,10 +114,14 @@ class Daemon:
 
     def _engine(self, settings: Settings) -> Engine:
         memory = connect_here(settings, IsolatedEmbedder, IsolatedReranker)
-        return Engine(memory, partial(Watcher, settings.root), self._path)
+        return Engine(memory, partial(Watcher, settings.root), self._path, self._changed)
 
     def _about(self) -> DaemonAbout:
         return DaemonAbout(self._settings, self._stop, self._run_command)
+
+    def _changed(self) -> None:
+        if self._server is not None:
+            self._server.changed()
 
     def _stop(self) -> None:
         assert self._loop is not None

@@ -1,4 +1,4 @@
-"""The daemon's socket server: it accepts connections, passes requests to an engine."""
+"""The daemon's socket server: it accepts connections, passes requests to an engine and sends notifications."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from memsync.client import wire
 from memsync.daemon.engine import Engine
-from memsync.daemon.methods import DaemonAbout, Request, RequestError, is_method, method_names, takes_long
-from memsync.daemon.peer import READ_LIMIT, Connection
+from memsync.daemon.methods import DaemonAbout, Request, RequestError, freshness_of, is_method, method_names, takes_long
+from memsync.daemon.peer import Connection
 from memsync.errors import DaemonError, DaemonRunning, MemsyncError
 from memsync.sync.gate import Stopped
 
@@ -30,6 +31,10 @@ WORKERS = 4
 CHEAP_WORKERS = 2
 """Threads for quick requests, which must not wait for searches: a client that gets no greeting soon gives up."""
 STOP_SECONDS = 0.5
+ACCEPT_TURNS = 3
+"""Turns of the event loop after which a connection that was just accepted is in the set of peers."""
+TELL_SECONDS = 0.5
+"""How often to check, for subscribers, whether the freshness has changed without a commit of text."""
 
 
 class Server:
@@ -39,7 +44,10 @@ class Server:
         self._path = path
         self.daemon = daemon
         self.engine = engine
-        self._peers: dict[Connection, asyncio.Task[None]] = {}
+        self._peers: set[Connection] = set()
+        self._subscribers: dict[Connection, _Subscription] = {}
+        self._telling: asyncio.Task[None] | None = None
+        self._change = asyncio.Event()
         self._quick = ThreadPoolExecutor(WORKERS, thread_name_prefix="request")
         self._cheap = ThreadPoolExecutor(CHEAP_WORKERS, thread_name_prefix="cheap")
         self._long = ThreadPoolExecutor(MAX_CONNECTIONS, thread_name_prefix="long")
@@ -87,27 +95,18 @@ class Server:
     async def _listen(self) -> None:
         listening = bound(self._path)
         self._inode = os.lstat(self._path).st_ino
-        self._listener = await asyncio.start_unix_server(self._connected, sock=listening, limit=READ_LIMIT)
-
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a peer; refuse processes of other users, and more than MAX_CONNECTIONS peers."""
-        peer = Connection(reader, writer, self._respond)
-        if not wire.is_own_user(writer.get_extra_info("socket")):
-            log.warning("a process of another user was refused")
-            peer.close()
-            return
-        is_one_too_many = len(self._peers) >= MAX_CONNECTIONS
-        work = peer.refuse(f"more than {MAX_CONNECTIONS} connections at once") if is_one_too_many else peer.serve()
-        self._peers[peer] = self._loop.create_task(work)
-        self._peers[peer].add_done_callback(lambda _: self._peers.pop(peer))
+        self._listener = await self._loop.create_unix_server(
+            lambda: Connection(self._respond, self._peers, MAX_CONNECTIONS), sock=listening
+        )
 
     async def _hang_up(self) -> None:
         """Give running requests STOP_SECONDS to finish, then close every connection."""
-        for peer in self._peers:
-            peer.take_no_more()
-        if self._peers:
-            await asyncio.wait(self._peers.values(), timeout=STOP_SECONDS)
-        for peer in self._peers:
+        for _ in range(ACCEPT_TURNS):
+            await asyncio.sleep(0)
+        peers = list(self._peers)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*(peer.finish() for peer in peers)), STOP_SECONDS)
+        for peer in peers:
             peer.close()
         await asyncio.sleep(0)
         for pool in (self._quick, self._cheap, self._long):
@@ -154,6 +153,8 @@ class Server:
                 reason = f"{method} failed: {type(error).__name__}"
                 return wire.failure(wire.INTERNAL_ERROR, reason, hint="See memsync logs.")
             else:
+                if method == "subscribe":
+                    self._subscribe(peer, _Subscription(number, result["freshness"]))
                 return {"result": result}
         return wire.failure(wire.STOPPING, "the daemon is stopping")
 
@@ -162,15 +163,57 @@ class Server:
     ) -> dict[str, Any]:
         def notify(name: str, values: dict[str, Any]) -> None:
             with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(peer.notify, {"method": name, "params": {"id": number, **values}})
+                self._loop.call_soon_threadsafe(peer.send, {"method": name, "params": {"id": number, **values}})
 
         def is_over() -> bool:
-            return peer.is_gone() or self._stopping or self.engine is not engine
+            return peer.is_gone or self._stopping or self.engine is not engine
 
         request = Request(self.daemon, engine, method, params, notify, is_over)
-        long, quick = takes_long(method, params), method in ("search", "embed_question", "command")
+        long, quick = takes_long(method, params), method in ("search", "answer_request", "embed_question", "command")
         pool = self._long if long else self._quick if quick else self._cheap
         return await self._loop.run_in_executor(pool, request.result)
+
+    # ------------------------------------------------------------------------------------ subscriptions
+
+    def changed(self) -> None:
+        """Notify subscribers soon if the freshness has changed. Any thread may call this."""
+        if self._subscribers:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._change.set)
+
+    def _subscribe(self, peer: Connection, subscription: _Subscription) -> None:
+        self._subscribers[peer] = subscription
+        if self._telling is None or self._telling.done():
+            self._telling = self._loop.create_task(self._tell())
+
+    async def _tell(self) -> None:
+        """Send each change of freshness to all subscribers, until there are none."""
+        while not self._stopping:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._change.wait(), TELL_SECONDS)
+            self._change.clear()
+            self._subscribers = {peer: sent for peer, sent in self._subscribers.items() if peer in self._peers}
+            if not self._subscribers:
+                return
+            engine = self.engine
+            with engine.in_use():
+                freshness = await self._loop.run_in_executor(self._cheap, freshness_of, engine)
+            for peer, subscription in self._subscribers.items():
+                if subscription.differs(freshness):
+                    subscription.freshness = freshness
+                    peer.send({"method": "changed", "params": {"id": subscription.number, "freshness": freshness}})
+
+
+@dataclass(slots=True)
+class _Subscription:
+    """A subscription: the id of its request, and the freshness that was sent last."""
+
+    number: object
+    freshness: dict[str, Any] | None
+
+    def differs(self, freshness: dict[str, Any] | None) -> bool:
+        """Return whether anything but the time of the last comparison has changed."""
+        return {**(self.freshness or {}), "scanned_at": ""} != {**(freshness or {}), "scanned_at": ""}
 
 
 def bound(path: str) -> socket.socket:

@@ -120,6 +120,7 @@ def verify(
         "Tell how much the memory holds, whether its index is current, and what is wrong with it, if anything. Use it "
         "when answers carry warnings.",
     ),
+    is_quick=True,
 )
 def status(memory: Workspace) -> Status:
     """Return what the index holds as of the last sync, without looking for changed files."""

@@ -5,19 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
-from msgspec.structs import replace
 
-from memsync.model.answer import EmbeddedQuestion, Excerpt, SearchResult
+from memsync.model.answer import Excerpt, SearchResult
+from memsync.model.query import LATEST_GENERATION, MAX_HITS, MAX_TOKENS, EmbeddedQuestion, SearchRequest
 from memsync.model.vocabulary import Fresh, Mode
 from memsync.operation import Cli, Command, Tool, one_of, operation
 from memsync.search.excerpt import read_excerpt
 
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
-
-MAX_HITS = 1_000
-MAX_TOKENS = 1_000_000
-LATEST_GENERATION = 2**63 - 1
 
 Values = tuple[str, ...]
 Limit = Annotated[
@@ -49,10 +45,6 @@ After = Annotated[Values, Meta(description='Only since this day: 2026-11-01, 202
 Where = Annotated[
     Values, Meta(description="Only where an attribute or front matter key has this value."), Cli(metavar="KEY=VALUE")
 ]
-QuestionVector = Annotated[
-    tuple[float, ...], Meta(description="The question's vector, from embed_question of another memory.")
-]
-QuestionSpace = Annotated[str, Meta(description="The embedding space of `vector`; another memory's vector is ignored.")]
 
 
 @operation(
@@ -83,6 +75,9 @@ QuestionSpace = Annotated[str, Meta(description="The embedding space of `vector`
             "limit": "Maximum number of hits. Default: 10.",
         },
     ),
+    is_quick=True,
+    several="query",
+    needs_no_files=True,
 )
 def search(
     memory: Workspace,
@@ -107,8 +102,6 @@ def search(
     before: Annotated[Values, Meta(description="Only until this day, inclusive.")] = (),
     where: Where = (),
     archived: Annotated[bool, Meta(description="Search archived notes too.")] = False,
-    vector: QuestionVector = (),
-    space: QuestionSpace = "",
 ) -> SearchResult:
     """Find what the notes say about WORDS, by meaning and by word.
 
@@ -121,16 +114,22 @@ def search(
         "kind": kind, "tier": tier, "tag": tag, "in": folder, "path": path, "role": role, "session": session,
         "status": status, "after": after, "before": before, "where": where, "is": ("archived",) * archived,
     }  # fmt: skip
-    pairs = [(name, value) for name, values in options.items() for value in values]
-    parsed = memory.parse(query, limit=limit, mode=mode, filter_pairs=pairs, tokens=tokens)
-    parsed = replace(parsed, min_score=min_score, rerank=rerank)
-    embedded = EmbeddedQuestion(space, vector) if vector else None
-    return memory.fresh_search.answer(
-        parsed, tokens=tokens, fresh=Fresh(fresh), generation=generation, embedded=embedded
+    pairs = tuple((name, value) for name, values in options.items() for value in values)
+    chosen = Mode(mode) if mode else None
+    return memory.answer(
+        SearchRequest(query, limit, chosen, tokens, min_score, rerank, Fresh(fresh), generation, pairs)
     )
 
 
-@operation()
+@operation(is_quick=True, needs_no_files=True)
+def answer_request(
+    memory: Workspace, request: Annotated[SearchRequest, Meta(description="The search: a SearchRequest.")]
+) -> SearchResult:
+    """Answer a search that is already a request, as one search of several memories sends it to each of them."""
+    return memory.answer(request)
+
+
+@operation(is_quick=True, needs_no_files=True)
 def embed_question(
     memory: Workspace,
     query: Annotated[str, Meta(description="What to look for; filters in it are left out.")],
@@ -139,7 +138,7 @@ def embed_question(
 
     Raises UsageError, and EmbedderError if the model fails or nothing is embedded yet.
     """
-    return memory.fresh_search.embed(memory.parse(query))
+    return memory.fresh_search.embed(memory.parse(SearchRequest(query)))
 
 
 @operation(
@@ -162,6 +161,9 @@ def embed_question(
         "note that does not exist, the answer is empty except for its path.",
         ("location",),
     ),
+    is_quick=True,
+    several="location",
+    needs_no_files=True,
 )
 def get(
     memory: Workspace,

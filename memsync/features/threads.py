@@ -256,7 +256,7 @@ def thread(
     return Conversation(known, str(head.get("prompt") or ""), str(head.get("summary") or ""), messages, warnings)
 
 
-@operation()
+@operation(several="path", needs_no_files=True)
 def neighbours(
     memory: Workspace,
     path: Annotated[str, Meta(description="The note.")],

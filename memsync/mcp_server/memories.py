@@ -7,8 +7,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import MemsyncError, UsageError
-from memsync.registered import Memories, MemoryOpener, Openers, root_of, roots_in
-from memsync.settings.roots import RegisteredRoot, chosen_roots, is_root_name, registered_roots
+from memsync.memories.cover import covered
+from memsync.memories.opener import Opener, Openers
+from memsync.memories.several import Memories
+from memsync.operation import Operation
+from memsync.settings.roots import chosen_roots, is_root_name, registered_roots
 
 if TYPE_CHECKING:
     from memsync.memory import MemoryApi
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 class ServedMemories:
     """What an MCP server offers: `own`, if it has one, and registered ones unless it `is_alone`."""
 
-    def __init__(self, own: MemoryOpener | None, *, is_alone: bool = False) -> None:
+    def __init__(self, own: Opener | None, *, is_alone: bool = False) -> None:
         self.own = own
         self.is_alone = is_alone
         self._openers = Openers()
@@ -33,27 +36,18 @@ class ServedMemories:
 
     @contextmanager
     def memory_for(
-        self, operation: str, arguments: Mapping[str, Any], names: tuple[str, ...] = ()
-    ) -> Iterator[MemoryApi | Memories]:
-        """Yield what answers an operation: the own memory, or the registered ones that the call names.
+        self, operation: Operation[Any, Any], arguments: Mapping[str, Any], names: tuple[str, ...] = ()
+    ) -> Iterator[tuple[MemoryApi | Memories, dict[str, Any]]]:
+        """Yield what answers an operation, and its arguments for that: the own memory, or those that the call names.
 
         `names` may have ALL_ROOTS. Without an own memory all registered ones answer. Raises MemsyncError.
         """
-        roots = {} if self.is_alone else self._named(operation, arguments, names)
+        roots, given = ({}, dict(arguments)) if self.is_alone else covered(operation, arguments, names)
         if self.own is None or roots:
-            yield Memories(roots or chosen_roots(), own=self.own, openers=self._openers)
+            yield Memories(roots or chosen_roots(), own=self.own, openers=self._openers), given
             return
         with self.own.memory() as memory:
-            yield memory
-
-    def _named(
-        self, operation: str, arguments: Mapping[str, Any], names: tuple[str, ...]
-    ) -> Mapping[str, RegisteredRoot]:
-        if operation in ("search", "context"):
-            return roots_in(names, arguments.get("query", ""))[0]
-        if operation == "get":
-            return root_of(arguments["location"])
-        return {}
+            yield memory, given
 
     def refuse_other(self, location: str) -> None:
         """Raise UsageError for a location that the own memory does not have, if it looks like another one's citation.

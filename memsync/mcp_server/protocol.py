@@ -21,13 +21,13 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
-from memsync import __version__
+from memsync import __version__, features
 from memsync.errors import MemsyncError, NoSuchNote, NoteError, UsageError
 from memsync.mcp_server.memories import ServedMemories
-from memsync.mcp_server.tools import ASKING, answer, arguments_of, offered, roots_of, schema_of, tool_of
+from memsync.mcp_server.tools import answer, arguments_of, may_name_roots, offered, roots_of, schema_of, tool_of
 from memsync.model.answer import Excerpt
 from memsync.model.text import json_line, printable, shown, visible, whole_characters
-from memsync.operation import Operation
+from memsync.operation import Operation, Runs
 from memsync.ports import for_agent
 
 SCHEME = "memory://"
@@ -40,6 +40,11 @@ INSTRUCTIONS = (
 )
 
 Context = ServerRequestContext[Any]
+
+
+def run_on(memory: Runs, operation: Operation[Any, Any], arguments: dict[str, Any]) -> Any:
+    """Run an operation on a memory and return its result."""
+    return memory.run(operation, **arguments)
 
 
 def make_server(memories: ServedMemories, *, read_only: bool) -> Server[Any]:
@@ -126,10 +131,10 @@ class _Handlers:
         try:
             given = dict(params.arguments or {})
             names = () if self._memories.is_alone else roots_of(tool, given)
-            offered_roots = await anyio.to_thread.run_sync(self._memories.names) if tool.name in ASKING else ()
+            offered_roots = await anyio.to_thread.run_sync(self._memories.names) if may_name_roots(tool) else ()
             arguments = arguments_of(tool, given, offered_roots)
-            result = await self._ask(lambda memory: answer(memory, tool, arguments), tool.name, arguments, names)
-            if tool.name == "get" and not result.content["exists"]:
+            result = await self._ask(tool, arguments, names, answer)
+            if tool is features.search.get and not result.content["exists"]:
                 self._memories.refuse_other(arguments["location"])
         except MemsyncError as error:
             return _failed(error.sentences())
@@ -148,10 +153,10 @@ class _Handlers:
             return types.ListResourcesResult(resources=[])
         after = unquote((params.cursor if params else None) or "", errors="surrogateescape")
         try:
-            all_notes = await self._ask(lambda memory: memory.notes())
+            listed = await self._ask(features.listing.notes, {})
         except MemsyncError as error:
             raise MCPError(types.INTERNAL_ERROR, printable(error.sentences())) from error
-        notes = [note for note in all_notes.notes if note.path > after]
+        notes = [note for note in listed.notes if note.path > after]
         page = notes[:RESOURCES_A_PAGE]
         resources = [
             types.Resource(
@@ -193,7 +198,7 @@ class _Handlers:
 
     async def _text_of(self, path: str) -> str:
         try:
-            excerpt: Excerpt = await self._ask(lambda memory: memory.get(path), "get", {"location": path})
+            excerpt: Excerpt = await self._ask(features.search.get, {"location": path})
         except NoSuchNote:
             self._memories.refuse_other(path)
             return ""
@@ -201,18 +206,18 @@ class _Handlers:
 
     async def _ask(
         self,
-        question: Callable[[Any], Any],
-        operation: str = "",
-        arguments: Mapping[str, Any] | None = None,
+        operation: Operation[Any, Any],
+        arguments: Mapping[str, Any],
         names: tuple[str, ...] = (),
+        run: Callable[[Runs, Operation[Any, Any], dict[str, Any]], Any] = run_on,
     ) -> Any:
-        """Ask the memories that an operation with these arguments is for; `names` are those of registered ones."""
+        """Run an operation for an agent on the memories that it is for; `names` are of registered ones."""
 
-        def ask() -> Any:
-            with self._memories.memory_for(operation, arguments or {}, names) as memory, for_agent():
-                return question(memory)
+        def work() -> Any:
+            with self._memories.memory_for(operation, arguments, names) as (memory, given), for_agent():
+                return run(memory, operation, given)
 
-        return await anyio.to_thread.run_sync(ask)
+        return await anyio.to_thread.run_sync(work)
 
 
 def uri_of(path: str) -> str:

@@ -128,13 +128,6 @@ class SearchResult(Struct, frozen=True):
     not_shared: int = 0
 
 
-class EmbeddedQuestion(Struct, frozen=True):
-    """The vector of a question: floats of unit length in the embedding space of the name `space`."""
-
-    space: str
-    vector: tuple[float, ...]
-
-
 class Excerpt(Struct, frozen=True):
     """Lines of one note, as `get` returns them: `text` quotes `start_line`..`end_line` of `line_count` lines.
 

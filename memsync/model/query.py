@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from memsync.model.filters import Filters
 from memsync.model.note import Entry
-from memsync.model.vocabulary import Form, JsonValue, Kind, Mode, NotePath, Tier
+from memsync.model.vocabulary import Form, Fresh, JsonValue, Kind, Mode, NotePath, Tier
 
 BUDGET_HITS = 50
 """Limit of hits of a search with a budget of tokens."""
+MAX_HITS = 1_000
+MAX_TOKENS = 1_000_000
+LATEST_GENERATION = 2**63 - 1
 LOCAL_PROVIDERS = frozenset({"minilm", "multilingual", "fastembed"})
 """The providers of models that run on this machine. Any other gets no text of local-only notes."""
 _COSINE_UNRELATED, _LIKENESS_UNRELATED, _LIKENESS_PER_COSINE = 0.75, 0.06, 5.3
@@ -106,13 +109,40 @@ class TimeHint(Struct, frozen=True):
         return is_between(moment, self.after, self.before)
 
 
+class EmbeddedQuestion(Struct, frozen=True):
+    """The vector of a question: floats of unit length in the embedding space of the name `space`."""
+
+    space: str
+    vector: tuple[float, ...]
+
+
+class SearchRequest(Struct, frozen=True):
+    """A search as its caller asks for it; None, or no mode, stands for the setting of the memory that answers.
+
+    `filters` are names and values, besides those in `query`. With `tokens`, hits that exceed this budget are left out.
+    `generation` is the state of the index that the answer must include. `question` is a vector of another memory that
+    was asked the same: a memory with the same embedding space need not embed the question again.
+    """
+
+    query: str = ""
+    limit: Annotated[int, Meta(ge=1, le=MAX_HITS)] | None = None
+    mode: Mode | None = None
+    tokens: Annotated[int, Meta(ge=1, le=MAX_TOKENS)] | None = None
+    min_score: Annotated[float, Meta(ge=0, le=1)] | None = None
+    rerank: bool = False
+    fresh: Fresh = Fresh.STRICT
+    generation: Annotated[int, Meta(ge=0, le=LATEST_GENERATION)] = 0
+    filters: tuple[tuple[str, str], ...] = ()
+    question: EmbeddedQuestion | None = None
+
+
 class Query(Struct, frozen=True):
     """A parsed query.
 
     `text` is for the embedding model, `words` for the word index, both without the filters. A hit must contain each
-    phrase word for word, and no exclusion. Hits with a score under `min_score` are left out; if it is None and a model
-    answers, under the setting `search.min_score`. With `rerank` a cross-encoder reads the first hits. Entries dated at
-    one of `times` get a small bonus.
+    phrase word for word, and no exclusion. Entries dated at one of `times` get a small bonus. `request` is what it was
+    parsed from: hits with a score under its `min_score` are left out; if that is None and a model answers, under the
+    setting `search.min_score`. With its `rerank` a cross-encoder reads the first hits.
     """
 
     text: str
@@ -123,9 +153,8 @@ class Query(Struct, frozen=True):
     limit: int = 10
     mode: Mode = Mode.HYBRID
     warnings: tuple[str, ...] = ()
-    min_score: float | None = None
-    rerank: bool = False
     times: tuple[TimeHint, ...] = ()
+    request: SearchRequest = SearchRequest()
 
 
 class Candidate(NamedTuple):

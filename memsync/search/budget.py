@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from memsync.model.answer import Hit
 from memsync.model.text import count
 
 CITATION_TOKENS = 12
+CountTokens = Callable[[Sequence[str]], Sequence[int]]
 _TOO_LOW = "which is too low (see min_score)"
 
 
-def within(hits: Sequence[Hit], tokens: int, count_tokens: Callable[[Sequence[str]], Sequence[int]]) -> list[Hit]:
-    """Return the hits that fit into a budget of tokens, citations included, in order."""
+def within(hits: Sequence[Hit], tokens: int, costs_of: Callable[[Sequence[Hit]], Iterable[int]]) -> list[Hit]:
+    """Return the hits that fit into a budget of tokens, in order; `costs_of` returns the tokens of each hit."""
     kept = []
-    for hit, cost in zip(hits, count_tokens([hit.text for hit in hits]), strict=True):
-        if CITATION_TOKENS + cost <= tokens:
-            tokens -= CITATION_TOKENS + cost
+    for hit, cost in zip(hits, costs_of(hits), strict=True):
+        if cost <= tokens:
+            tokens -= cost
             kept.append(hit)
     return kept
+
+
+def costs(hits: Sequence[Hit], count_tokens: CountTokens) -> list[int]:
+    """Return the tokens of each hit with its citation."""
+    return [CITATION_TOKENS + cost for cost in count_tokens([hit.text for hit in hits])]
 
 
 def why_empty(hits: Sequence[Hit], likely: Sequence[Hit], tokens: int | None) -> tuple[str, ...]:
@@ -28,6 +34,11 @@ def why_empty(hits: Sequence[Hit], likely: Sequence[Hit], tokens: int | None) ->
     if hits:
         return (f"the best hit has a score of {hits[0].score:.2f}, {_TOO_LOW}",)
     return ()
+
+
+def is_about_tokens(warning: str) -> bool:
+    """Tell whether a warning says that no hit fits into the budget."""
+    return warning.startswith("none of ") and " fits into " in warning
 
 
 def is_about_low_scores(warning: str) -> bool:

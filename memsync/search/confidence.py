@@ -74,7 +74,7 @@ def likely_hits(hits: list[Hit], query: Query, mode: Mode, floor: float) -> list
 
     By words alone, only a `min_score` leaves hits out: scores are no probabilities then.
     """
-    if query.min_score is None and (not query.text or mode is Mode.KEYWORD):
+    if query.request.min_score is None and (not query.text or mode is Mode.KEYWORD):
         return hits
-    least = floor if query.min_score is None else query.min_score
+    least = floor if query.request.min_score is None else query.request.min_score
     return [hit for hit in hits if hit.score >= least]

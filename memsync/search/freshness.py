@@ -23,8 +23,8 @@ from memsync.errors import (
     UnknownModel,
     UsageError,
 )
-from memsync.model.answer import EmbeddedQuestion, Freshness, SearchResult
-from memsync.model.query import EmbeddingSpace, Query
+from memsync.model.answer import Freshness, SearchResult
+from memsync.model.query import EmbeddedQuestion, EmbeddingSpace, Query
 from memsync.model.status import Failure
 from memsync.model.text import count, not_shared, still_indexing
 from memsync.model.vocabulary import Fresh, Mode, NotePath, WatcherState
@@ -95,43 +95,26 @@ class FreshSearch:
         self._pending_text = 0
         self.live: Live | None = None
 
-    def answer(
-        self,
-        query: Query,
-        *,
-        tokens: int | None,
-        fresh: Fresh,
-        generation: int,
-        embedded: EmbeddedQuestion | None = None,
-    ) -> SearchResult:
-        """Answer a query and count it as a search; see Memory.search. `embedded` is as in `answer_uncounted`."""
+    def answer(self, query: Query) -> SearchResult:
+        """Answer a query and count it as a search; see Memory.search."""
         started = time.perf_counter()
-        result = self.answer_uncounted(query, tokens=tokens, fresh=fresh, generation=generation, embedded=embedded)
+        result = self.answer_uncounted(query)
         milliseconds = (time.perf_counter() - started) * 1000
         self._usage.searched(query.text, milliseconds, (hit.path for hit in result.hits))
         return result
 
-    def answer_uncounted(
-        self,
-        query: Query,
-        *,
-        tokens: int | None,
-        fresh: Fresh,
-        generation: int,
-        embedded: EmbeddedQuestion | None = None,
-    ) -> SearchResult:
+    def answer_uncounted(self, query: Query) -> SearchResult:
         """Answer a query without counting it as a search.
 
-        If `embedded` is from the space that this memory searches, the question is not embedded again. Raises UsageError
-        if it is not a vector of that space.
+        Raises UsageError if the request brings a vector that is not one of its space.
         """
         with self._syncer.gate.searching():
             listing = of_its_times(query)
             if listing is not None:
-                result = self._answer(listing, tokens, fresh, generation, None)
+                result = self._answer(listing)
                 if result.hits:
                     return replace(result, explain=replace(result.explain, times=query.times))
-            return self._answer(query, tokens, fresh, generation, embedded)
+            return self._answer(query)
 
     def embed(self, query: Query) -> EmbeddedQuestion:
         """Embed the text of a query in the space that searches use. Raises EmbedderError."""
@@ -180,28 +163,26 @@ class FreshSearch:
             known = list(reader.stamps())
         return tuple(existing_folder(root, folder, known) for folder in folders)
 
-    def _answer(
-        self, query: Query, tokens: int | None, fresh: Fresh, generation: int, embedded: EmbeddedQuestion | None
-    ) -> SearchResult:
+    def _answer(self, query: Query) -> SearchResult:
         started = time.perf_counter()
-        warnings = [*query.warnings]
+        warnings, fresh = [*query.warnings], query.request.fresh
         by_meaning = query.mode is not Mode.KEYWORD and bool(query.words)  # the texts nearest to `?!` are arbitrary
-        await_near = self._ask_model(query, warnings, embedded) if by_meaning else None
+        await_near = self._ask_model(query, warnings) if by_meaning else None
         report = self._freshen(fresh, query.words)
         if by_meaning and self.live is None:
             with suppress(EmbedderError):  # the model then fails at the question, too, and `await_near` reports that
                 if self._syncer.embed_leftovers():  # the question was asked before there was a model to embed it
-                    await_near = self._ask_model(query, warnings, embedded)
-        warnings += self._await_generation(generation)
+                    await_near = self._ask_model(query, warnings)
+        warnings += self._await_generation(query.request.generation)
         timings = {"scan": (time.perf_counter() - started) * 1000}
-        search = partial(self._search, query, await_near, tokens, warnings)
+        search = partial(self._search, query, await_near, warnings)
         report, result = self._as_compared(report, search, lambda: self._freshen(fresh, query.words))
         is_by_word = any("keyword" in hit.ranks for hit in result.hits)
         if report.pending and not is_by_word and query.words and self.live is not None and fresh is Fresh.STRICT:
             left = self._limits.deadline - (time.perf_counter() - started)
             report = self._refresh(min(left, BACKLOG_SECONDS), LEAVE_TO_BACKGROUND, query.words)
             await_near = await_near if result.mode is not Mode.KEYWORD else None
-            result = self._search(query, await_near, tokens, warnings)
+            result = self._search(query, await_near, warnings)
         if not result.hits:  # a damaged index may have lost a table: check before answering "nothing"
             self._index.check(is_quick=True)
         warnings += self._stale(report)
@@ -234,21 +215,20 @@ class FreshSearch:
         self,
         query: Query,
         await_near: Callable[[], Near | None] | None,
-        tokens: int | None,
         warnings: list[str],
         as_of: int | None = None,
     ) -> SearchResult:
         relevance = self._relevance(query, warnings)
         try:
-            return self._searcher.search(query, await_near, relevance, tokens=tokens, as_of=as_of)
+            return self._searcher.search(query, await_near, relevance, as_of=as_of)
         except UnknownModel:  # it is the reranking model, so a search by words would fail as well
             raise
         except EmbedderError as error:
             warnings.append(warning_of(error, SEARCHED_BY_WORDS))
-            return self._searcher.search(query, None, relevance, tokens=tokens, as_of=as_of)
+            return self._searcher.search(query, None, relevance, as_of=as_of)
 
     def _relevance(self, query: Query, warnings: list[str]) -> Relevance | None:
-        if not query.rerank:
+        if not query.request.rerank:
             return None
         if not query.text:
             warnings.append(NOTHING_TO_RERANK)
@@ -342,9 +322,7 @@ class FreshSearch:
 
     # -------------------------------------------------------------------------------------- the question
 
-    def _ask_model(
-        self, query: Query, warnings: list[str], embedded: EmbeddedQuestion | None
-    ) -> Callable[[], Near | None] | None:
+    def _ask_model(self, query: Query, warnings: list[str]) -> Callable[[], Near | None] | None:
         """Start to embed the question and to search by meaning, in parallel with the comparison of files.
 
         Returns a function that waits for the result, or None if the model still has not answered an earlier question.
@@ -352,7 +330,7 @@ class FreshSearch:
         if self.silence():
             warnings.append(NO_ANSWER)
             return None
-        answer = self._pool.submit(self._near, query, embedded)
+        answer = self._pool.submit(self._near, query)
 
         def await_near() -> Near | None:
             try:
@@ -373,12 +351,12 @@ class FreshSearch:
 
         return await_near
 
-    def _near(self, query: Query, embedded: EmbeddedQuestion | None) -> Near | None:
+    def _near(self, query: Query) -> Near | None:
         """Embed a question and return the nearest chunks; None if there is no active space yet."""
-        if embedded is not None:
+        if (given := query.request.question) is not None:
             space = active_space(self._index)
-            if space is not None and space.name == embedded.space:
-                return self._searcher.near(query, checked_vector(embedded, space), space)
+            if space is not None and space.name == given.space:
+                return self._searcher.near(query, checked_vector(given, space), space)
         found = self._embedded(query)
         return None if found is None else self._searcher.near(query, *found)
 

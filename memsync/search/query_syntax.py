@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from memsync.errors import UsageError
 from memsync.model.filters import FILTER_ALIASES, FILTERS, TASKS, Filters
-from memsync.model.query import Query
+from memsync.model.query import BUDGET_HITS, Query, SearchRequest
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import Mode
 from memsync.notes.dates import parse_when
@@ -103,6 +103,14 @@ def parse_query(
         warnings=tuple(warnings),
         times=times,
     )
+
+
+def parse_request(request: SearchRequest, setting: Callable[[str], Any]) -> Query:
+    """Parse a request; `setting` returns the default of its limit and its mode. Raises UsageError."""
+    limit = request.limit or (BUDGET_HITS if request.tokens else setting("search.limit"))
+    mode = Mode(request.mode or setting("search.mode"))
+    query = parse_query(request.query, now=datetime.now(), limit=limit, mode=mode, filter_pairs=request.filters)
+    return replace(query, request=request)
 
 
 def without_roots(typed: str) -> tuple[tuple[str, ...], str]:

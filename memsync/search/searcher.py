@@ -20,7 +20,7 @@ from memsync.notes.files import NoteFiles
 from memsync.notes.parse import NoteReader
 from memsync.ports import Index, IndexReader
 from memsync.search.anchor import Anchor, Anchored
-from memsync.search.budget import why_empty, within
+from memsync.search.budget import costs, why_empty, within
 from memsync.search.confidence import are_letters_only, certainty, likely_hits
 from memsync.search.rank import (
     KEYWORD_SCALE,
@@ -118,15 +118,14 @@ class Searcher:
         await_near: Callable[[], Near | None] | None = None,
         relevance: Relevance | None = None,
         *,
-        tokens: int | None = None,
         as_of: int | None = None,
     ) -> SearchResult:
         """Answer `query`. With `as_of`, raise IndexChanged if the index has another `last_removal`.
 
         `await_near` returns the result of `near`, or None to search by words alone. It is called after the words were
         looked up, so that `near` can run in parallel. `relevance` rates the first hits; if it returns None, they keep
-        their order. With `tokens`, a hit that does not fit into the rest of the budget is skipped. Raises EmbedderError
-        if another space has become active meanwhile.
+        their order. A hit that does not fit into the rest of a budget of tokens is skipped. Raises EmbedderError if
+        another space has become active meanwhile.
         """
         timer = _Timer()
         with self._index.reading() as index:
@@ -145,7 +144,8 @@ class Searcher:
                 hits = [structs.replace(hit, score=hit.score / max(hits[0].score, 1e-9)) for hit in hits]
             hits = blended(hits, read, self._ranking.rerank_weight)[: query.limit]
         likely = likely_hits(hits, query, mode, self._ranking.min_score)
-        fitting = likely if tokens is None else within(likely, tokens, self._count_tokens)
+        tokens = query.request.tokens
+        fitting = likely if tokens is None else within(likely, tokens, lambda hits: costs(hits, self._count_tokens))
         warnings = why_empty(hits, likely, tokens) if not fitting else ()
         timer.lap("hits")
         fresh = Freshness("", 0, 0)

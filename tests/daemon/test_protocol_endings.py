@@ -38,15 +38,6 @@ def test_whoever_waits_when_the_daemon_ends_is_told_so(served: Served) -> None:
         assert waiting.is_hung_up_on()
 
 
-def test_half_a_request_is_no_request_when_the_daemon_ends(served: Served) -> None:
-    """Its sender did not get to finish it: it is hung up on, and not told of an error of its own."""
-    with served.peer() as sending, served.peer() as peer:
-        sending.send('{"id": 1, "method": "hello"}\n{"id": 2, "meth')
-        assert sending.line()["id"] == 1
-        peer.result("shutdown")
-        assert sending.is_hung_up_on()
-
-
 def test_sync_under_way_when_the_daemon_ends_is_told_so(
     served: Served, write: Write, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:

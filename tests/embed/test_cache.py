@@ -20,12 +20,12 @@ from memsync.embed.cache.cache import SqliteVectorCache
 from memsync.embed.cache.cache_database import VectorDatabase
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.index.vectors import to_float16
-from memsync.memory import Memory
+from memsync.memory import Memory, connect_here
 from memsync.model.query import EmbeddingSpace
 from memsync.settings.load import load_settings
 from memsync.sync import sharing
 from memsync.system.user_folders import state_folder
-from memsync.wiring import connect_here, vector_cache_path
+from memsync.wiring import vector_cache_path
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.index_checks import check_sound, database, orphans, value
 

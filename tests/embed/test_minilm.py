@@ -16,8 +16,9 @@ from memsync.doctor import check_all
 from memsync.embed import minilm
 from memsync.embed.minilm.digests import SHA256
 from memsync.errors import EmbedderError
+from memsync.memory import connect_here
 from memsync.settings.load import Settings, load_settings
-from memsync.wiring import connect_here, make_embedder, make_token_counter
+from memsync.wiring import make_embedder, make_token_counter
 
 DAMAGED_BYTES = 64
 FILES = sorted(SHA256)

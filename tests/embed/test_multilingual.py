@@ -17,8 +17,9 @@ import pytest
 from memsync.embed import minilm, multilingual
 from memsync.embed.fastembed import FastembedEmbedder
 from memsync.errors import EmbedderError
+from memsync.memory import connect_here
 from memsync.settings.load import load_settings
-from memsync.wiring import connect_here, make_embedder, model_of
+from memsync.wiring import make_embedder, model_of
 
 Write = Callable[[str, str | bytes], Path]
 HAS_EXTRA = all(importlib.util.find_spec(package) is not None for package in (multilingual.PACKAGE, "onnx"))

@@ -11,18 +11,18 @@ import anyio
 import pytest
 from mcp.client.client import Client
 
-from memsync import registered
 from memsync.cli.main import run
 from memsync.errors import UsageError
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.postgres.stored import StoredIndex
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server
+from memsync.memories import stored
+from memsync.memories.several import Memories
+from memsync.memories.stored import StoredMemory
 from memsync.memory import Memory
-from memsync.registered import Memories
 from memsync.settings.load import Settings
 from memsync.settings.roots import add_database, add_root
-from memsync.stored import StoredMemory
 from tests.cli.test_hidden_characters import ALL, hidden_in, texts_in
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.mcp_server.test_clients import text_of
@@ -96,7 +96,7 @@ def theirs(database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> st
     """Register the memory of the database, and stand outside of every memory root; return the connection string."""
     monkeypatch.setenv("MEMSYNC_EMBEDDER_MODEL", "fake")
     monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
-    monkeypatch.setattr(registered, "connect_stored", lambda dsn, name, _: opened(dsn, name))
+    monkeypatch.setattr(stored, "connect_stored", lambda dsn, name, _: opened(dsn, name))
     monkeypatch.chdir(tmp_path)
     add_database("theirs", database, "theirs")
     return database

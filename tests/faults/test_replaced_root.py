@@ -12,8 +12,9 @@ import pytest
 
 from memsync.errors import ConfigError, MemsyncError, RootError
 from memsync.features.scaffold import create_root
+from memsync.memories.opener import Opener
+from memsync.memories.several import Memories
 from memsync.memory import Memory
-from memsync.registered import Memories, MemoryOpener
 from memsync.settings.config_file import parse_config
 from memsync.settings.load import load_settings, settings_to_trust
 from memsync.settings.roots import add_root
@@ -154,7 +155,7 @@ def test_a_link_in_the_roots_place_is_not_followed(
     add_root("vault", str(_with_config(root)))
     running = make_memory(embedder, own_settings=load_settings(root=root))
     running.sync()
-    opener = MemoryOpener(lambda: load_settings(root=root))
+    opener = Opener(lambda: load_settings(root=root))
     with opener.memory() as memory:
         memory.status()
     gone = root if replaced == "the root" else root.parent

@@ -16,12 +16,11 @@ from memsync.cli.render import render
 from memsync.errors import NoteError, NoThread
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.mcp_server.tools import _nothing
-from memsync.memory import Memory
+from memsync.memory import Memory, connect_here
 from memsync.model.vocabulary import NotePath
 from memsync.operation import OPERATIONS
 from memsync.ports import Index
 from memsync.settings.load import load_settings
-from memsync.wiring import connect_here
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.index_checks import check_sound, dump
 from tests.support.postgres_server import execute, own_database

@@ -24,9 +24,8 @@ from memsync.index.postgres.connections import Connections, server_of
 from memsync.index.postgres.index import PostgresIndex
 from memsync.index.postgres.reader import PostgresReader
 from memsync.index.postgres.writer import PostgresWriter
-from memsync.memory import Memory
+from memsync.memory import Memory, connect_daemon
 from memsync.settings.load import Settings
-from memsync.wiring import connect_daemon
 from tests.conftest import FakeEmbedder
 from tests.support.daemon_process import Cli, until
 from tests.support.own_postgres import MAX_CONNECTIONS, OwnServer, free_port, own_server

@@ -14,6 +14,7 @@ from memsync.index.postgres import reader as reader_module
 from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.memory import Memory
+from memsync.model.query import SearchRequest
 from memsync.settings.load import Settings
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.index_checks import check_sound
@@ -73,7 +74,7 @@ def definitions(dsn: str) -> str:
 
 def nearest(memory: Memory, text: str) -> list[tuple[str, float]]:
     """Return (path, cosine) of the 20 nearest notes."""
-    query = memory.parse(text)
+    query = memory.parse(SearchRequest(text))
     vector = FakeEmbedder(dimension=32).embed_query(query.text)
     with memory.index.reading() as reader:
         candidates = reader.vector_candidates(query, vector, 20)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from memsync.errors import IndexFailure, UsageError
 from memsync.index.fields import all_of, any_of
@@ -18,7 +19,7 @@ from memsync.index.sqlite import schema
 from memsync.index.sqlite.schema import capabilities
 from memsync.memory import Memory
 from memsync.model.filters import Filters
-from memsync.model.query import Candidate, Query
+from memsync.model.query import Candidate, Query, SearchRequest
 from tests.conftest import FakeEmbedder
 from tests.support.index_checks import open_database
 
@@ -47,14 +48,14 @@ def paths(memory: Memory, candidates: Sequence[Candidate]) -> list[str]:
 
 def keyword(memory: Memory, text: str, limit: int = 20, **filters: Any) -> list[str]:
     """Return the paths that the word index gives for what a person typed."""
-    query = memory.parse(text, filters=Filters(**filters))
+    query = structs.replace(memory.parse(SearchRequest(text)), filters=Filters(**filters))
     with memory.index.reading() as reader:
         return paths(memory, reader.keyword_candidates(query, limit))
 
 
 def vector(memory: Memory, embedder: FakeEmbedder, text: str, limit: int = 20, **filters: Any) -> list[str]:
     """Return the paths that the vectors give for what a person typed."""
-    query = memory.parse(text, filters=Filters(**filters))
+    query = structs.replace(memory.parse(SearchRequest(text)), filters=Filters(**filters))
     with memory.index.reading() as reader:
         return paths(memory, reader.vector_candidates(query, embedder.embed_query(query.text), limit))
 
@@ -252,7 +253,7 @@ def test_equal_scores_share_a_rank_and_come_by_path(memory: Memory, write: Write
     (hit,) = memory.search("heron").hits
     assert [hit.citation, *hit.also] == ["a.md:1", "b.md:1", "c.md:1"]
     with memory.index.reading() as reader:
-        candidates = reader.keyword_candidates(memory.parse("heron"), 10)
+        candidates = reader.keyword_candidates(memory.parse(SearchRequest("heron")), 10)
     assert [candidate.rank for candidate in candidates] == [1, 1, 1]
 
 

@@ -30,8 +30,8 @@ from memsync.mcp_server.http import listening, token_of
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server, path_of, uri_of
 from memsync.mcp_server.tools import offered, tool_of
+from memsync.memories.opener import Opener
 from memsync.memory import MemoryApi
-from memsync.registered import MemoryOpener
 from memsync.settings.load import Settings, load_settings
 from memsync.system.user_folders import own_folder
 from tests.conftest import PROJECT
@@ -46,7 +46,7 @@ READING = ["memory_search", "memory_get", "memory_context", "memory_status"]
 WRITING = ["memory_log", "memory_remember", "memory_thread_append"]
 
 
-class Fixed(MemoryOpener):
+class Fixed(Opener):
     """An opener of one memory, whichever it is."""
 
     def __init__(self, memory: MemoryApi) -> None:
@@ -255,7 +255,7 @@ def test_index_that_cannot_be_used_is_an_error_with_its_advice(cli: Cli, root: P
     """The server goes on; the next call may be answered."""
     own_folder(settings.index_dir)
     (settings.index_dir / "index.db").mkdir()
-    opener = MemoryOpener(lambda: load_settings(root=root, environ={"MEMSYNC_DAEMON_USE": "false"}, cwd=root))
+    opener = Opener(lambda: load_settings(root=root, environ={"MEMSYNC_DAEMON_USE": "false"}, cwd=root))
 
     async def run() -> None:
         async with Client(make_server(ServedMemories(opener), read_only=False)) as client:

@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server
-from memsync.registered import MemoryOpener
+from memsync.memories.opener import Opener
 from memsync.settings.load import load_settings
 from memsync.settings.roots import add_root, roots_path
 from tests.mcp_server.test_clients import text_of
@@ -23,7 +23,7 @@ Ask = Callable[[str, dict[str, Any]], Any]
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryOpener:
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opener:
     """Return a memory, next to two that are registered; one of them would like to instruct."""
     for name, value in KEYWORD.items():
         monkeypatch.setenv(name, value)
@@ -34,7 +34,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryOpener:
         (tmp_path / name / "a.md").write_text(text)
         if name != "own":
             add_root(name, str(tmp_path / name))
-    return MemoryOpener(lambda: load_settings(root=tmp_path / "own"))
+    return Opener(lambda: load_settings(root=tmp_path / "own"))
 
 
 def asked(served: ServedMemories, *calls: tuple[str, dict[str, Any]], read_only: bool = False) -> list[Any]:
@@ -62,7 +62,7 @@ def tools_of(served: ServedMemories) -> dict[str, Any]:
     return listed
 
 
-def test_a_search_without_names_is_of_the_own_memory(own: MemoryOpener) -> None:
+def test_a_search_without_names_is_of_the_own_memory(own: Opener) -> None:
     """Nothing in its answer tells of others."""
     (result,) = asked(ServedMemories(own), ("memory_search", {"query": "heron"}))
     content = result.structured_content
@@ -70,7 +70,7 @@ def test_a_search_without_names_is_of_the_own_memory(own: MemoryOpener) -> None:
     assert not content.keys() & {"roots", "model"} and "root" not in content["hits"][0]
 
 
-def test_a_client_can_name_registered_memories(own: MemoryOpener) -> None:
+def test_a_client_can_name_registered_memories(own: Opener) -> None:
     """With `roots`, or in the query; citations can be read, and all text stays quoted."""
     calls: list[tuple[str, dict[str, Any]]] = [
         ("memory_search", {"query": "heron", "roots": ["work"]}),
@@ -92,13 +92,13 @@ def test_a_client_can_name_registered_memories(own: MemoryOpener) -> None:
 
 
 @pytest.mark.parametrize("names", ["work", ["wrok"], [1], [["work"]], {"work": 1}])
-def test_wrong_names_are_refused(own: MemoryOpener, names: object) -> None:
+def test_wrong_names_are_refused(own: Opener, names: object) -> None:
     """The result says what is allowed."""
     (result,) = asked(ServedMemories(own), ("memory_search", {"query": "heron", "roots": names}))
     assert result.is_error and text_of(result)
 
 
-def test_a_server_for_one_memory_offers_no_other(own: MemoryOpener) -> None:
+def test_a_server_for_one_memory_offers_no_other(own: Opener) -> None:
     """Neither in the schemas, nor by a parameter, a filter or a citation."""
     alone = ServedMemories(own, is_alone=True)
     assert not [name for name, schema in tools_of(alone).items() if "roots" in schema["properties"]]
@@ -116,9 +116,7 @@ def test_a_server_for_one_memory_offers_no_other(own: MemoryOpener) -> None:
     assert missing.structured_content["exists"] is False
 
 
-def test_a_server_for_one_memory_reads_its_own_notes_whatever_they_are_called(
-    own: MemoryOpener, tmp_path: Path
-) -> None:
+def test_a_server_for_one_memory_reads_its_own_notes_whatever_they_are_called(own: Opener, tmp_path: Path) -> None:
     """A path or a title may look like another memory's citation; a resource is refused as a citation is."""
     (tmp_path / "own" / "work:a.md").write_text("Mine.\n")
     (tmp_path / "own" / "plan.md").write_text("# todo:boat\n\nPaint it.\n")
@@ -135,7 +133,7 @@ def test_a_server_for_one_memory_reads_its_own_notes_whatever_they_are_called(
     anyio.run(read)
 
 
-def test_an_unknown_parameter_is_answered_with_all_that_are_offered(own: MemoryOpener) -> None:
+def test_an_unknown_parameter_is_answered_with_all_that_are_offered(own: Opener) -> None:
     """With `roots`, if the schema has it."""
     call = ("memory_search", {"query": "heron", "root": "work"})
     (offered,) = asked(ServedMemories(own), call)
@@ -144,7 +142,7 @@ def test_an_unknown_parameter_is_answered_with_all_that_are_offered(own: MemoryO
     assert text_of(alone).endswith("Its parameters are: query, limit, tokens.")
 
 
-def test_tools_that_ask_have_the_parameter(own: MemoryOpener) -> None:
+def test_tools_that_ask_have_the_parameter(own: Opener) -> None:
     """Those that write go to the own memory only. Its description names the memories, if there are any."""
     with_roots = {
         name: schema["properties"]["roots"]["description"]
@@ -158,7 +156,7 @@ def test_tools_that_ask_have_the_parameter(own: MemoryOpener) -> None:
         assert not [name for name, schema in tools_of(ServedMemories(own)).items() if "roots" in schema["properties"]]
 
 
-def test_a_server_without_its_own_memory_answers_from_all_registered(own: MemoryOpener) -> None:
+def test_a_server_without_its_own_memory_answers_from_all_registered(own: Opener) -> None:
     """It has no tool that writes, and lists no notes; a resource is read by its citation."""
     assert list(tools_of(ServedMemories(None))) == ["memory_search", "memory_get", "memory_context"]
     calls: list[tuple[str, dict[str, Any]]] = [

@@ -17,10 +17,10 @@ from memsync.errors import MemsyncError
 from memsync.mcp_server.http import token_of
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server
+from memsync.memories.opener import Opener
 from memsync.memory import MemoryApi
 from memsync.model.status import DaemonStatus
 from memsync.model.vocabulary import WatcherState
-from memsync.registered import MemoryOpener
 from memsync.settings.load import DEFAULT_KINDS, Settings, load_settings
 from tests.conftest import COUNTER
 from tests.mcp_server.test_clients import Fixed, talk, text_of
@@ -182,7 +182,7 @@ def test_one_index_that_cannot_be_opened_does_not_close_the_next(root: Path, wri
     write("zoo.md", "A zebra.\n")
     (tmp_path / "bad" / "index.db").mkdir(parents=True)
     now = {"MEMSYNC_DAEMON_USE": "false"}
-    opener = MemoryOpener(lambda: load_settings(root=root, environ=now, cwd=root))
+    opener = Opener(lambda: load_settings(root=root, environ=now, cwd=root))
 
     def ask() -> int:
         with opener.memory() as memory:

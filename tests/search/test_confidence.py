@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from memsync.memory import Memory
+from memsync.memory import Memory, connect_here
 from memsync.model.note import Entry
 from memsync.model.query import IndexedChunk
 from memsync.model.vocabulary import Form, NotePath
 from memsync.search.confidence import certainty
 from memsync.search.rank import QuestionWords, Scored
 from memsync.settings.load import load_settings
-from memsync.wiring import connect_here
 from tests.support.daemon_process import Cli
 
 Write = Callable[[str, str], Path]

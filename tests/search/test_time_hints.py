@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memsync.memory import Memory, MemoryApi
-from memsync.model.query import TimeHint
-from memsync.model.vocabulary import Fresh
+from memsync.model.query import SearchRequest, TimeHint
 from memsync.search.query_syntax import parse_query
 from memsync.search.rank import DATED_THEN
 from memsync.search.time_hints import MAX_CHARS, asks_only_when, asks_when, time_hints, without_times
@@ -291,12 +290,7 @@ def test_a_date_alone_makes_no_answer_likelier(memory: Memory, write: Write) -> 
     """The score is the same as that of a question whose time is another one."""
     write("daily/2024-03-05.md", "# 2024-03-05\n\n- 10:00 Saw a heron at the lake.\n")
     memory.sync()
-    query = memory.parse("heron at the lake", limit=3)
+    query = memory.parse(SearchRequest("heron at the lake", limit=3))
     moments = [(), (TimeHint("then", "2024-03-05", "2024-03-05"),), (TimeHint("then", "2023-01-01", "2023-12-31"),)]
-    scores = {
-        memory.fresh_search.answer(replace(query, times=times), tokens=None, fresh=Fresh.STRICT, generation=0)
-        .hits[0]
-        .score
-        for times in moments
-    }
+    scores = {memory.fresh_search.answer(replace(query, times=times)).hits[0].score for times in moments}
     assert len(scores) == 1

@@ -140,11 +140,15 @@ class Served:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="server")
 
     def make_engine(self, memory: Memory) -> Engine:
-        return Engine(memory, self._make_watcher, self.path)
+        return Engine(memory, self._make_watcher, self.path, self._changed)
 
     def _make_watcher(self, on_path: Callable[[str], None], on_lost: Callable[[str], None]) -> FakeWatcher:
         self.watcher = FakeWatcher(on_path, on_lost)
         return self.watcher
+
+    def _changed(self) -> None:
+        if self.server is not None:
+            self.server.changed()
 
     def start(self) -> None:
         """Begin to serve what is indexed and embedded already, and wait until the files have been compared once."""

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from memsync.errors import ConfigError, DaemonOutdated
+from memsync.memories.opener import Opener
 from memsync.memory import Memory
-from memsync.registered import MemoryOpener
 from memsync.settings.load import load_settings
 from memsync.system.user_folders import config_folder
 from tests.conftest import FakeEmbedder
@@ -87,7 +87,7 @@ def test_a_server_of_tools_opens_the_memory_again(write: Write, root: Path, monk
     """It reads the settings for each call, so an excluded note is not in the next answer."""
     write("a.md", "The heron nests in the alder.\n")
     monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
-    opener = MemoryOpener(lambda: load_settings(root=root))
+    opener = Opener(lambda: load_settings(root=root))
     for text, paths in ((LOCAL_ONLY, ["a.md"]), (f'{LOCAL_ONLY}[files]\nexclude = ["a.md"]\n', [])):
         write_settings(root, "root", text)
         with opener.memory() as memory:

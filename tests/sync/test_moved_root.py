@@ -18,13 +18,13 @@ import pytest
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import IndexBusy
 from memsync.index.sqlite.index import SqliteIndex
-from memsync.memory import Memory
+from memsync.memory import Memory, connect_here
 from memsync.ports import Embedder
 from memsync.settings.load import load_settings
 from memsync.settings.paths import default_index_dir, folder_identity, keep_dir
 from memsync.sync import moved_root
 from memsync.system.user_folders import state_folder
-from memsync.wiring import connect_here, recognise_root
+from memsync.wiring import recognise_root
 from tests.conftest import FakeEmbedder
 from tests.support.daemon_process import Cli, until
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from memsync.memory import connect_here
 from memsync.ports import Embedder
 from memsync.settings.load import load_settings
 from memsync.settings.paths import default_index_dir, keep_dir
 from memsync.sync.stored_indexes import stored_indexes
 from memsync.system.user_folders import state_folder
-from memsync.wiring import connect_here
 from tests.conftest import FakeEmbedder
 from tests.support.daemon_process import Cli
 

@@ -17,8 +17,8 @@ from memsync.features.context.assemble import CountTokens, Passage, Source, asse
 from memsync.model.answer import Hit
 from memsync.model.context import Context
 from memsync.model.note import Chunk, Note
-from memsync.model.query import IndexedNote
-from memsync.model.vocabulary import Form, Fresh, Kind, NotePath, in_root
+from memsync.model.query import IndexedNote, SearchRequest
+from memsync.model.vocabulary import Form, Kind, NotePath, in_root
 from memsync.notes.dates import parse_day
 from memsync.notes.parse import conflict_in
 from memsync.operation import Cli, Command, Tool, operation
@@ -60,6 +60,7 @@ SHARES = ("soul", "prompts", "memory", "messages", "logs")
         ("query", "thread", "budget"),
         {"thread": "The name of the thread that is being continued."},
     ),
+    several="query",
 )
 def context(
     memory: Workspace,
@@ -80,7 +81,9 @@ def context(
         Meta(description="Include the logs of this day and the day before. [default: today]"),
         Cli(metavar="DATE"),
     ] = "",
-    found: Annotated[tuple[Hit, ...], Meta(description="Hits of registered memories, shown after its own.")] = (),
+    found: Annotated[
+        tuple[Hit, ...], Meta(description="Hits of registered memories, shown after its own."), Cli(is_hidden=True)
+    ] = (),
 ) -> Context:
     """Return what an agent should read before it answers, as one text within a budget of tokens.
 
@@ -143,8 +146,8 @@ def _hits(memory: Workspace, query: str, budget: int) -> tuple[list[Passage], Se
     if not query.strip():
         report = memory.fresh_search.compare()
         return [], [f"{failure.path}: {failure.reason}" for failure in report.failed], report.pending
-    parsed = memory.parse(query, limit=hits_for(budget))
-    result = memory.fresh_search.answer_uncounted(parsed, tokens=None, fresh=Fresh.STRICT, generation=0)
+    parsed = memory.parse(SearchRequest(query, limit=hits_for(budget)))
+    result = memory.fresh_search.answer_uncounted(parsed)
     return _hit_passages(result.hits), result.warnings, result.freshness.pending_text
 
 

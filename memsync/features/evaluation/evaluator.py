@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec.structs import replace
-
 from memsync.errors import EmbedderError, NoteError, UsageError
 from memsync.features.evaluation.measures import (
     MEASURES,
@@ -32,9 +30,8 @@ from memsync.features.evaluation.questions import (
     read_questions,
     without_answers,
 )
-from memsync.model.filters import Filters
 from memsync.model.note import Note
-from memsync.model.query import Query
+from memsync.model.query import Query, SearchRequest
 from memsync.model.vocabulary import Fresh, Mode, NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.parse import parse_note
@@ -234,14 +231,15 @@ class Evaluator:
         )
 
     def _hits(self, query: Query) -> tuple[Any, ...]:
-        result = self._memory.fresh_search.answer_uncounted(query, tokens=None, fresh=Fresh.NONE, generation=0)
+        result = self._memory.fresh_search.answer_uncounted(query)
         self.warnings.update(dict.fromkeys(result.warnings))
         return result.hits
 
     def _query(self, question: Question) -> Query:
-        filters = Filters(path_globs=paths_besides(question.without) if question.without else ())
+        besides = tuple(("path", glob) for glob in (paths_besides(question.without) if question.without else ()))
+        request = SearchRequest(question.text, limit=HITS, min_score=0.0, fresh=Fresh.NONE, filters=besides)
         try:
-            return replace(self._memory.parse(question.text, limit=HITS, filters=filters), min_score=0.0)
+            return self._memory.parse(request)
         except UsageError as error:
             raise UsageError(f"{question.source}: {error.message}", hint=error.hint) from None
 

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import pytest
 
 import memsync
-from memsync import registered
 from memsync.client import connection, wire
 from memsync.errors import (
     ConfigError,
@@ -26,11 +25,15 @@ from memsync.errors import (
     RootError,
     UsageError,
 )
+from memsync.features.search import get, search
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.mcp_server.memories import ServedMemories
+from memsync.memories import opener, several
+from memsync.memories.cover import covered
+from memsync.memories.opener import Opener
+from memsync.memories.several import Memories
 from memsync.memory import Memory, MemoryApi
-from memsync.model.answer import EmbeddedQuestion
-from memsync.registered import Memories, MemoryOpener, SharedQuestion
+from memsync.model.query import EmbeddedQuestion, SearchRequest
 from memsync.settings.load import Settings, load_settings, settings_of_root
 from memsync.settings.roots import RegisteredRoot, add_root, registered_roots
 from tests.conftest import COUNTER, FakeEmbedder
@@ -66,7 +69,7 @@ def connect(settings: Settings) -> Memory:
 def fake_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """Open each memory with a quick embedder of the name that its settings give."""
     CountingEmbedder.questions = []
-    monkeypatch.setattr(registered, "connect_here", connect)
+    monkeypatch.setattr(opener, "connect_here", connect)
     monkeypatch.setenv("MEMSYNC_EMBEDDER_MODEL", "fake")
 
 
@@ -129,7 +132,7 @@ def test_two_models_are_merged_by_score(register: Register, monkeypatch: pytest.
     monkeypatch.setenv("MEMSYNC_EMBEDDER_MODEL", "other")
     register("third", {"a.md": "A heron.\n"})
     monkeypatch.delenv("MEMSYNC_EMBEDDER_MODEL")
-    monkeypatch.setattr(registered, "settings_of", settings_with_models)
+    monkeypatch.setattr(opener, "settings_of", settings_with_models)
     with Memories.open() as memories:
         result = memories.search("heron")
     assert sorted(CountingEmbedder.questions) == [("fake", "heron"), ("other", "heron")]
@@ -174,7 +177,7 @@ def test_advice_about_a_folder_that_is_gone_names_the_list(memories: Memories, t
             (tmp_path / name).touch()
         with pytest.raises(RootError, match=f"^{name}: the memory root {tmp_path / name} {reason}") as caught:
             memories.get(f"{name}:a.md")
-        fault = registered.unreachable([registered_roots()[name]])[name]
+        fault = several.unreachable([registered_roots()[name]])[name]
         assert f"memsync roots remove {name}" in caught.value.hint and fault.endswith(caught.value.hint)
         assert "--root" not in fault and "memsync init" not in fault
 
@@ -197,7 +200,7 @@ def test_commands_in_advice_name_the_memory_root(
     def broken(settings: Settings) -> Memory:
         raise IndexFailure("there are no tables", hint="First wait.\nThen run: memsync index claim --take-over")
 
-    monkeypatch.setattr(registered, "connect_here", broken)
+    monkeypatch.setattr(opener, "connect_here", broken)
     with Memories.open(["home"]) as memories, pytest.raises(IndexFailure) as caught:
         memories.search("heron")
     assert caught.value.hint == f"First wait.\nThen run: memsync --root {tmp_path}/home index claim --take-over"
@@ -223,7 +226,7 @@ def test_memories_are_asked_at_the_same_time(register: Register, monkeypatch: py
         all_asked.wait()
         return connect(settings)
 
-    monkeypatch.setattr(registered, "connect_here", wait_for_all)
+    monkeypatch.setattr(opener, "connect_here", wait_for_all)
     with Memories.open() as memories:
         assert {hit.root for hit in memories.search("heron").hits} == set(names)
 
@@ -303,7 +306,7 @@ def test_a_fault_of_memsync_in_one_memory_is_not_that_of_all(
             raise ZeroDivisionError("one is broken")
         return connect(settings)
 
-    monkeypatch.setattr(registered, "connect_here", broken)
+    monkeypatch.setattr(opener, "connect_here", broken)
     result = memories.search("heron")
     assert {hit.root for hit in result.hits} == {"home"}
     assert "ZeroDivisionError" in roots_of(result)["work"]
@@ -398,8 +401,8 @@ def test_what_is_no_vector_of_the_question_is_refused(memory: Memory, vector: tu
     memory.sync()
     space = memory.status().space
     with pytest.raises(UsageError, match="not a question's vector"):
-        memory.search("heron", vector=vector, space=space)
-    assert memory.search("heron", vector=vector, space=f"{space}2").hits
+        memory.answer_request(SearchRequest("heron", question=EmbeddedQuestion(space, vector)))
+    assert memory.answer_request(SearchRequest("heron", question=EmbeddedQuestion(f"{space}2", vector))).hits
 
 
 def test_an_embedded_question_finds_what_the_question_finds(own: MemoryApi, write: Callable[[str, str], Path]) -> None:
@@ -408,7 +411,7 @@ def test_an_embedded_question_finds_what_the_question_finds(own: MemoryApi, writ
     own.sync()
     embedded = own.embed_question("heron kind:note")
     assert embedded.space == own.status().space
-    given = own.search("heron", vector=embedded.vector, space=embedded.space)
+    given = own.answer_request(SearchRequest("heron", question=embedded))
     assert given.hits == own.search("heron").hits and given.model == embedded.space
 
 
@@ -420,7 +423,7 @@ def test_a_memory_is_asked_through_its_daemon(served: Served, monkeypatch: pytes
     def refused(settings: Settings) -> Memory:
         raise AssertionError(f"{settings.root} was opened")
 
-    monkeypatch.setattr(registered, "connect_here", refused)
+    monkeypatch.setattr(opener, "connect_here", refused)
     add_root("birds", str(served.settings.root))
     with Memories.open() as memories:
         result = memories.search("heron", limit=1)
@@ -432,36 +435,6 @@ def test_nothing_is_embedded_where_there_is_no_vector_yet(memory: Memory) -> Non
     """The error says so; the search itself answers by words."""
     with pytest.raises(EmbedderError, match="no vectors yet"):
         memory.embed_question("heron")
-
-
-def test_if_one_memory_cannot_embed_the_next_one_does(tmp_path: Path) -> None:
-    """Each model is asked until one memory has an answer, and those of another model are not waited for."""
-    question, vector = SharedQuestion(), EmbeddedQuestion("space", (1.0,))
-
-    def fails() -> EmbeddedQuestion:
-        raise EmbedderError("no vectors yet")
-
-    assert question.embedded("a", fails) is None
-    assert question.embedded("a", lambda: vector) is vector
-    assert question.embedded("a", fails) is vector
-    assert question.embedded("b", fails) is None
-
-
-def test_a_memory_that_takes_too_long_to_embed_is_not_waited_for() -> None:
-    """The others then embed the question themselves."""
-    question, begun, goes_on = SharedQuestion(patience=0.01), threading.Event(), threading.Event()
-
-    def slow() -> EmbeddedQuestion:
-        begun.set()
-        goes_on.wait(PATIENCE_SECONDS)
-        return EmbeddedQuestion("space", (1.0,))
-
-    first = threading.Thread(target=question.embedded, args=("a", slow))
-    first.start()
-    assert begun.wait(PATIENCE_SECONDS)
-    assert question.embedded("a", slow) is None
-    goes_on.set()
-    first.join()
 
 
 # -------------------------------------------------------------------------------------------------- places
@@ -533,8 +506,8 @@ def test_messages_around_a_hit_are_those_of_its_memory(register: Register) -> No
 # ------------------------------------------------------------------------------------------------ contexts
 
 
-def own_opener(folder: Path) -> MemoryOpener:
-    return MemoryOpener(lambda: load_settings(root=folder, environ={"MEMSYNC_EMBEDDER_MODEL": "fake"}, cwd=folder))
+def own_opener(folder: Path) -> Opener:
+    return Opener(lambda: load_settings(root=folder, environ={"MEMSYNC_EMBEDDER_MODEL": "fake"}, cwd=folder))
 
 
 def test_context_takes_instructions_from_the_current_memory_alone(register: Register, tmp_path: Path) -> None:
@@ -584,9 +557,9 @@ def test_a_citation_of_a_registered_memory_means_no_note_of_the_current_one(regi
     """A clone may have a note `work:store.md`; it is reached as `./work:store.md`."""
     register("work")
     for location in ("work:store.md", "work:store.md:3", "work:store", "work:store.md#x", "work:\0"):
-        assert list(registered.root_of(location)) == ["work"]
+        assert list(covered(get, {"location": location})[0]) == ["work"]
     for location in ("./work:store.md", "third:store.md", "work:", "a/work:store.md"):
-        assert registered.root_of(location) == {}
+        assert covered(get, {"location": location})[0] == {}
 
 
 def test_a_server_for_one_memory_reaches_no_other(register: Register, tmp_path: Path) -> None:
@@ -595,12 +568,12 @@ def test_a_server_for_one_memory_reaches_no_other(register: Register, tmp_path: 
     home = register("home")
     opener = own_opener(home)
     alone, open_to_all = ServedMemories(opener, is_alone=True), ServedMemories(opener)
-    with open_to_all.memory_for("get", {"location": "work:store.md"}) as memory:
-        assert memory.get("work:store.md").root == "work"
-    with alone.memory_for("get", {"location": "work:store.md"}) as memory, pytest.raises(NoSuchNote):
-        memory.get("work:store.md")
-    with alone.memory_for("search", {"query": "x root:work"}) as memory, pytest.raises(UsageError):
-        memory.search("x root:work")
+    with open_to_all.memory_for(get, {"location": "work:store.md"}) as (memory, given):
+        assert memory.get(**given).root == "work"
+    with alone.memory_for(get, {"location": "work:store.md"}) as (memory, given), pytest.raises(NoSuchNote):
+        memory.get(**given)
+    with alone.memory_for(search, {"query": "x root:work"}) as (memory, given), pytest.raises(UsageError):
+        memory.search(**given)
     alone.close()
     open_to_all.close()
 

@@ -22,12 +22,11 @@ from msgspec.structs import replace
 
 from memsync.errors import ODD_ERRORS, EmbedderError, IndexFailure, NoteError, UsageError
 from memsync.memory import MemoryApi
-from memsync.model.answer import EmbeddedQuestion, Excerpt, Freshness, Hit, SearchResult
-from memsync.model.filters import Filters
+from memsync.model.answer import Excerpt, Freshness, Hit, SearchResult
 from memsync.model.json import from_json, to_json
 from memsync.model.note import FileStamp, Note
-from memsync.model.query import BUDGET_HITS, EmbeddingSpace, Query
-from memsync.model.vocabulary import Fresh, Mode, NotePath
+from memsync.model.query import EmbeddedQuestion, EmbeddingSpace, Query, SearchRequest
+from memsync.model.vocabulary import Mode, NotePath
 from memsync.notes.chunk import ChunkLimits
 from memsync.notes.files import MAX_NOTE_BYTES
 from memsync.notes.naming import titled
@@ -36,10 +35,11 @@ from memsync.notes.rules import PathRules
 from memsync.operation import Operation
 from memsync.ports import active_space
 from memsync.search.freshness import checked_vector
-from memsync.search.query_syntax import parse_query
+from memsync.search.query_syntax import parse_request
 from memsync.search.searcher import Near, Ranking, Searcher
 from memsync.search.time_hints import without_times
 from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, default_of
+from memsync.wiring import make_embedder, make_reranker, make_stored_index, make_token_counter
 
 if TYPE_CHECKING:
     from memsync.index.postgres.stored import StoredIndex
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-OPERATIONS = frozenset({"search", "get", "embed_question", "neighbours"})
 MAX_PATH_CHARS = 4_096
 MAX_NAME_CHARS = 2_000
 MAX_NAMES = 1_000
@@ -137,7 +136,7 @@ class StoredMemory(MemoryApi):
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an operation that only reads. Raises UsageError for any other."""
-        if operation.name not in OPERATIONS:
+        if not operation.needs_no_files:
             raise UsageError(
                 f"{operation.name} needs the files of the memory, which are not on this machine",
                 hint="Run it on the machine that has them.",
@@ -175,49 +174,28 @@ class StoredMemory(MemoryApi):
 
     # ------------------------------------------------------------------------- what operations use of a workspace
 
-    def parse(
-        self,
-        text: str,
-        *,
-        limit: int | None = None,
-        mode: Mode | str | None = None,
-        filter_pairs: Sequence[tuple[str, str]] = (),
-        tokens: int | None = None,
-    ) -> Query:
-        """Parse `text` as a query, see Workspace.parse. Raises UsageError."""
-        if limit is None:
-            limit = default_of("search.limit") if tokens is None else BUDGET_HITS
-        chosen = Mode(mode or default_of("search.mode"))
-        query = parse_query(
-            text, now=datetime.now(), limit=limit, mode=chosen, filters=Filters(), filter_pairs=filter_pairs
-        )
+    def parse(self, request: SearchRequest) -> Query:
+        """Return the query that a request asks for, see Workspace.parse. Raises UsageError."""
+        query = parse_request(request, default_of)
         for folder in query.filters.folders:
             if not any(path.startswith(folder.removeprefix("./")) for path in self._index.paths()):
                 raise UsageError(f"there is no folder {folder!r} in this memory", hint="Write it as paths begin.")
         return query
 
-    def answer(
-        self,
-        query: Query,
-        *,
-        tokens: int | None,
-        fresh: Fresh,  # noqa: ARG002 (because FreshSearch has it)
-        generation: int,  # noqa: ARG002 (because FreshSearch has it)
-        embedded: EmbeddedQuestion | None = None,
-    ) -> SearchResult:
-        """Answer a query from the database as it is; `fresh` cannot be met without the files.
+    def answer(self, request: SearchRequest) -> SearchResult:
+        """Answer a search from the database as it is; `fresh` cannot be met without the files.
 
-        If `embedded` is from the space that this memory searches, the question is not embedded again. Raises UsageError
-        if it is not a vector of that space, and IndexFailure, also if the database has no text: an empty answer would
-        say that nothing matches.
+        Raises UsageError as FreshSearch does, and IndexFailure even if the database merely has no text: an empty answer
+        would say that nothing matches.
         """
+        query = self.parse(request)
         warnings = [*query.warnings]
         started = time.perf_counter()
         await_near = None
         if query.mode is not Mode.KEYWORD and query.text:
-            await_near = partial(self._near_or_warning, query, embedded, warnings)
-        relevance = partial(self._relevance, query, warnings) if query.rerank and query.text else None
-        result = self._searcher.search(query, await_near, relevance, tokens=tokens)
+            await_near = partial(self._near_or_warning, query, warnings)
+        relevance = partial(self._relevance, query, warnings) if request.rerank and query.text else None
+        result = self._searcher.search(query, await_near, relevance)
         if not result.hits:
             self.require_text()
         freshness = self._freshness()
@@ -278,17 +256,17 @@ class StoredMemory(MemoryApi):
             )
         return space
 
-    def _near(self, query: Query, embedded: EmbeddedQuestion | None) -> Near:
-        space = self._space()
-        if embedded is not None and embedded.space == space.name:
-            vector = checked_vector(embedded, space)
+    def _near(self, query: Query) -> Near:
+        space, given = self._space(), query.request.question
+        if given is not None and given.space == space.name:
+            vector = checked_vector(given, space)
         else:
             vector = self._embedder.embed_query(without_times(query.text, query.times))
         return self._searcher.near(query, vector, space)
 
-    def _near_or_warning(self, query: Query, embedded: EmbeddedQuestion | None, warnings: list[str]) -> Near | None:
+    def _near_or_warning(self, query: Query, warnings: list[str]) -> Near | None:
         try:
-            return self._near(query, embedded)
+            return self._near(query)
         except EmbedderError as error:
             warnings.append(f"searched by words alone: {error.sentences()}")
             return None
@@ -328,3 +306,23 @@ def _moment(text: str) -> str:
         return datetime.fromisoformat(text).isoformat(timespec="seconds")
     except ValueError:
         return ""
+
+
+def connect_stored(dsn: str, name: str, source: str = "the connection string") -> StoredMemory:
+    """Return a memory of a database whose files are elsewhere; `source` says in errors where `dsn` comes from.
+
+    Raises ConfigError, IndexFailure.
+    """
+    index = make_stored_index(dsn, name, source)
+    try:
+        index.require()
+    except BaseException:
+        index.close()
+        raise
+    threads = default_of("embedder.threads")
+    return StoredMemory(
+        index,
+        make_token_counter(),
+        lambda: make_embedder(default_of("embedder.model"), threads),
+        lambda: make_reranker(default_of("search.rerank_model"), threads),
+    )

@@ -8,48 +8,52 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from memsync.errors import MemsyncError
 from memsync.model.answer import Explanation, Freshness, Hit, RootAnswer, SearchResult
 from memsync.model.query import Query
 from memsync.model.text import count
 from memsync.model.vocabulary import Mode, WatcherState, in_root
-from memsync.search.budget import is_about_low_scores, why_empty, within
+from memsync.search.budget import CountTokens, costs, is_about_low_scores, why_empty, within
 
 MAX_WARNINGS = 20
 """How many warnings of one memory an answer has."""
-CountTokens = Callable[[Sequence[str]], Sequence[int]]
 _STRENGTH = (Mode.KEYWORD, Mode.VECTOR, Mode.HYBRID)
 _WATCHERS = (WatcherState.LIVE, WatcherState.POLLING, WatcherState.DEGRADED, WatcherState.NONE)
 """From the state that keeps an index most current to the one that keeps it least current."""
 
 
 class Answered(NamedTuple):
-    """How one memory answered: its result, or an error; `notices` are remarks on how it was opened."""
+    """What one memory answered, or the error that it raised; `notices` are remarks on how it was opened."""
 
     name: str
-    result: SearchResult | None
-    error: str = ""
+    value: Any = None
+    failure: MemsyncError | None = None
     milliseconds: float = 0.0
     notices: tuple[str, ...] = ()
 
+    @property
+    def error(self) -> str:
+        """The error in sentences, empty without one."""
+        return self.failure.sentences() if self.failure else ""
 
-def merged(
-    query: Query, answers: Sequence[Answered], tokens: int | None = None, count_tokens: CountTokens = lambda texts: ()
-) -> SearchResult:
+
+def merged(query: Query, answers: Sequence[Answered], count_tokens: CountTokens = lambda texts: ()) -> SearchResult:
     """Return one answer with at most `query.limit` hits, best first; at least one memory must have answered.
 
-    Each hit gets the name of its memory as its `root`. With `tokens`, hits that exceed this budget are left out.
+    Each hit gets the name of its memory as its `root`. Hits that exceed a budget of tokens are left out.
     """
-    results = {answer.name: answer.result for answer in answers if answer.result is not None}
+    tokens = query.request.tokens
+    results: dict[str, SearchResult] = {answer.name: answer.value for answer in answers if answer.value is not None}
     lists = _lists(query, results)
     is_listing = any(map(_is_listing, (results[name] for name, listed in lists.items() if listed)))
     ordered = by_date(list(lists.values())) if is_listing else by_score(list(lists.values()))
     best = (_different(ordered) if query.text else ordered)[: query.limit]
-    hits = best if tokens is None else within(best, tokens, count_tokens)
+    hits = best if tokens is None else within(best, tokens, lambda hits: costs(hits, count_tokens))
     shown = Counter(hit.root for hit in hits)
     statuses = tuple(_status(answer, shown[answer.name]) for answer in answers)
     warnings = _of_memories(answers, is_empty=not best)
@@ -70,7 +74,7 @@ def merged(
 
 
 def _status(answer: Answered, hits: int) -> RootAnswer:
-    model = answer.result.model if answer.result is not None else ""
+    model = answer.value.model if answer.value is not None else ""
     return RootAnswer(answer.name, hits, round(answer.milliseconds, 1), model, answer.error)
 
 
@@ -128,7 +132,7 @@ def _of_memories(answers: Sequence[Answered], *, is_empty: bool) -> list[str]:
     """
     named: dict[str, list[str]] = {}
     for answer in answers:
-        given = [answer.error, *answer.notices, *(answer.result.warnings if answer.result else ())]
+        given = [answer.error, *answer.notices, *(answer.value.warnings if answer.value else ())]
         for warning in _few(warning for warning in given if is_empty or not is_about_low_scores(warning)):
             named.setdefault(warning, []).append(answer.name)
     return [

@@ -12,17 +12,18 @@ from types import ModuleType
 import pytest
 from msgspec.structs import replace
 
-from memsync import registered, stored
 from memsync.cli.main import run
 from memsync.errors import IndexFailure, IndexOutdated, MemsyncError, NoSuchNote, NoteError, UsageError
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.postgres.stored import StoredIndex
+from memsync.memories import several, stored
+from memsync.memories.several import Memories
+from memsync.memories.stored import StoredMemory
 from memsync.memory import Memory, MemoryApi
 from memsync.model.json import to_json
-from memsync.registered import Memories
+from memsync.model.query import EmbeddedQuestion, SearchRequest
 from memsync.settings.load import Settings
 from memsync.settings.roots import add_database, add_root, registered_roots, remove_root, roots_path
-from memsync.stored import StoredMemory
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.postgres_server import execute, own_database
 
@@ -167,7 +168,7 @@ def test_shared_vector_is_used_if_it_can_be_one_of_the_space(away: StoredMemory,
     question = "where does the heron nest"
     shared = away.embed_question(question)
     embedder.asked.clear()
-    assert away.search(question, vector=shared.vector, space=shared.space).hits[0].path == "garden.md"
+    assert away.answer_request(SearchRequest(question, question=shared)).hits[0].path == "garden.md"
     assert embedder.asked == []
     zeros = [0.0] * len(shared.vector)
     for vector in (
@@ -178,8 +179,8 @@ def test_shared_vector_is_used_if_it_can_be_one_of_the_space(away: StoredMemory,
         [1e39, *zeros[1:]],
     ):
         with pytest.raises(UsageError, match="not a question's vector"):
-            away.search(question, vector=tuple(vector), space=shared.space)
-    assert away.search(question, vector=tuple(zeros), space="another space").hits
+            away.answer_request(SearchRequest(question, question=EmbeddedQuestion(shared.space, tuple(vector))))
+    assert away.answer_request(SearchRequest(question, question=EmbeddedQuestion("another space", tuple(zeros)))).hits
     assert embedder.asked == [question]
 
 
@@ -229,7 +230,7 @@ def test_registered_database_is_searched_with_the_others(
     away: StoredMemory, database: str, embedder: Questions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its citations begin with its name, `get` accepts them, and a context quotes it."""
-    monkeypatch.setattr(registered, "connect_stored", lambda dsn, name, _: _reopened(dsn, name, embedder))
+    monkeypatch.setattr(stored, "connect_stored", lambda dsn, name, _: _reopened(dsn, name, embedder))
     monkeypatch.setenv("MEMSYNC_EMBEDDER_MODEL", "fake")
     add_database("ours", database, "team")
     assert registered_roots()["ours"].memory == "team"
@@ -245,7 +246,7 @@ def test_database_without_text_is_one_that_cannot_be_searched(
     database: str, sync: Sync, embedder: Questions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search names it among the others, alone it is an error, and the list says so before anybody searches."""
-    monkeypatch.setattr(registered, "connect_stored", lambda dsn, name, _: _reopened(dsn, name, embedder))
+    monkeypatch.setattr(stored, "connect_stored", lambda dsn, name, _: _reopened(dsn, name, embedder))
     monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
     sync(stores_text=False)
     add_database("ours", database, "team")
@@ -260,7 +261,7 @@ def test_database_without_text_is_one_that_cannot_be_searched(
         assert {hit.root for hit in result.hits} == {"home"}
         (warning,) = result.warnings
         assert warning.startswith("ours: the database has no text")
-    faults = registered.unreachable(list(registered_roots().values()))
+    faults = several.unreachable(list(registered_roots().values()))
     assert "store_text" in faults["ours"] and not faults["home"]
 
 
@@ -316,7 +317,7 @@ def test_advice_about_a_registered_database_names_the_list(
     assert run(["forget", "--root", "team"]) != 0
     forgotten = capsys.readouterr().err
     assert f"[roots.team] in {roots_path()}" in forgotten
-    told = [refused, caught.value.hint, registered.unreachable([added])["team"], forgotten]
+    told = [refused, caught.value.hint, several.unreachable([added])["team"], forgotten]
     assert not [text for text in told if "MEMSYNC_INDEX_DSN" in text or "next sync" in text]
 
 
@@ -389,7 +390,7 @@ def test_words_of_a_strange_database_reach_no_agent(
             ask()
         assert "PostgreSQL at" in refused.value.message and f"(SQLSTATE {sqlstate})" in refused.value.message
         assert "Ignore" not in refused.value.sentences()
-    monkeypatch.setattr(registered, "connect_stored", lambda *_: away)
+    monkeypatch.setattr(stored, "connect_stored", lambda *_: away)
     add_database("ours", database, "team")
     with Memories.open() as memories, pytest.raises(MemsyncError) as refused:
         memories.search("heron")
@@ -404,7 +405,7 @@ def test_words_in_unexpected_rows_reach_no_agent(
     def odd(dsn: str, name: str, source: str) -> StoredMemory:
         raise ValueError(f"invalid literal: {ORDER}")
 
-    monkeypatch.setattr(registered, "connect_stored", odd)
+    monkeypatch.setattr(stored, "connect_stored", odd)
     add_database("ours", database, "team")
     with Memories.open() as memories, pytest.raises(MemsyncError) as refused:
         memories.search("heron")

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from memsync.errors import MemsyncError
+from memsync.memories.merging import Answered, by_score, merged
 from memsync.model.answer import Freshness, Hit, Rank, SearchResult
-from memsync.model.query import Query, TimeHint
+from memsync.model.query import Query, SearchRequest, TimeHint
 from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState
-from memsync.search.several import Answered, by_score, merged
 
 MINILM = "minilm|all-MiniLM|1|384|unit"
 BGE = "fastembed|bge-base|1|768|unit"
@@ -115,7 +116,7 @@ def test_warnings_name_their_memories_and_those_of_all_are_told_once() -> None:
     answers = [
         answered("a", [hit("1.md", 0.9)], warnings=("all say this", "two say this")),
         answered("b", [], warnings=("all say this", "two say this", low)),
-        Answered("c", answered("c", [], warnings=("all say this",)).result, notices=("opened here",)),
+        Answered("c", answered("c", [], warnings=("all say this",)).value, notices=("opened here",)),
     ]
     assert merged(QUERY, answers).warnings == ("all say this", "a, b: two say this", "c: opened here")
     assert merged(QUERY, answers[1:]).warnings[-2] == f"b: {low}"
@@ -131,7 +132,7 @@ def test_many_warnings_of_one_memory_do_not_hide_the_others() -> None:
 
 def test_a_memory_without_an_answer_is_named() -> None:
     """In the warnings, and with its error in its status; the freshness is that of the others."""
-    failed = Answered("gone", None, "the memory root /x does not exist", 3.14159)
+    failed = Answered("gone", None, MemsyncError("the memory root /x does not exist"), 3.14159)
     result = merged(QUERY, [failed, answered("a", [hit("1.md", 0.9)]), answered("bb", [])])
     assert result.warnings == ("gone: the memory root /x does not exist",)
     assert [(status.name, status.hits, status.error != "") for status in result.roots] == [
@@ -155,7 +156,8 @@ def test_a_budget_is_for_the_whole_answer(tokens: int, count: int) -> None:
         answered("a", [hit("1.md", 0.9), hit("2.md", 0.5)]),
         answered("b", [hit("1.md", 0.8)]),
     ]
-    result = merged(QUERY, answers, tokens, lambda texts: [10 for _ in texts])
+    query = replace(QUERY, request=SearchRequest(tokens=tokens))
+    result = merged(query, answers, lambda texts: [10 for _ in texts])
     assert citations(result) == ["a:1.md:1", "b:1.md:1", "a:2.md:1"][:count]
     assert result.warnings == (() if count else (f"none of 3 hits fits into {tokens} tokens",))
 

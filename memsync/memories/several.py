@@ -1,0 +1,331 @@
+"""The registered memories: one search covers several, each through its daemon if one runs, otherwise in this process.
+
+What they answer is data, as every quotation is. What a memory tells agents to do holds in that memory alone: a context
+takes instructions from the current memory, and only hits from the others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+
+from msgspec.structs import replace
+
+from memsync import features
+from memsync.errors import MemsyncError, NoSuchNote, UsageError
+from memsync.memories.merging import Answered, merged
+from memsync.memories.opener import Opener, Openers, StoredOpener, open_stored
+from memsync.model.answer import Excerpt, SearchResult
+from memsync.model.conversation import Neighbours
+from memsync.model.query import EmbeddedQuestion, Query, SearchRequest
+from memsync.model.vocabulary import Mode, NotePath, in_root
+from memsync.operation import Lazy, Operation
+from memsync.search.query_syntax import parse_request, without_roots
+from memsync.settings.load import default_of
+from memsync.settings.roots import RegisteredRoot, chosen_roots, fault_of, is_root_name, unknown_root
+from memsync.wiring import make_token_counter
+
+if TYPE_CHECKING:
+    from memsync.memory import MemoryApi
+    from memsync.model.context import Context
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PATIENCE_SECONDS = 10.0
+"""How long an answer waits for the slowest memory; the other memories answer without it."""
+EMBED_SECONDS = 2.0
+"""How long all wait for a vector that they share, before each embeds the question itself; at most a quarter of their
+patience."""
+_OWN_COMMAND = re.compile(r"(?<=\brun )memsync (?=[a-z -]+$)|(?<=\brun: )memsync (?=[a-z -]+$)", re.IGNORECASE)
+"""A command at the end of an advice, which works inside of the memory root that gives it."""
+_OTHER_PATH = re.compile(r"(?<=^Did you mean )|(?<=^It was archived as )")
+"""Where the hint of a missing note names another note."""
+
+
+class Memories:
+    """Several registered memories, asked at the same time. Safe to use from several threads.
+
+    with Memories.open(["work", "home"]) as memories:
+        for hit in memories.search("which store did we choose").hits:
+            print(hit.citation, hit.snippet)
+
+    `own` is the memory that the caller stands in, if any: a context takes instructions, logs and threads from it.
+    """
+
+    search = Lazy(lambda: features.search.search)
+    get = Lazy(lambda: features.search.get)
+    context = Lazy(lambda: features.compose.context)
+    neighbours = Lazy(lambda: features.threads.neighbours)
+
+    def __init__(
+        self,
+        roots: Mapping[str, RegisteredRoot],
+        *,
+        own: Opener | None = None,
+        openers: Openers | None = None,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        """Take the entries of the list. With `openers` nothing is closed here; `patience` is in seconds."""
+        self.roots = roots
+        self._own = own
+        self._is_shared = openers is not None
+        self._openers = openers or Openers()
+        self._patience = patience
+
+    @classmethod
+    def open(cls, names: Iterable[str] = (), *, patience: float = PATIENCE_SECONDS) -> Memories:
+        """Return the registered memories with these names (default: all).
+
+        Each is opened when it is first asked. Raises UsageError for an unknown name, ConfigError if none is registered.
+        """
+        return cls(chosen_roots(tuple(names)), patience=patience)
+
+    def close(self) -> None:
+        """Release everything."""
+        if self._is_shared:
+            return
+        self._openers.close()
+        if self._own is not None:
+            self._own.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run an operation that several memories answer. Raises MemsyncError, UsageError for any other operation."""
+        if not operation.several:
+            raise UsageError(f"{operation.name} works on one memory", hint="Name it with --root.")
+        arguments = operation.bind(args, kwargs)
+        answer: Callable[..., R] = getattr(self, f"_{operation.name}")
+        return answer(**arguments)
+
+    def folders(self) -> dict[str, str]:
+        """Return the folder of each memory, by name; empty for a memory of a database."""
+        return {name: root.path for name, root in self.roots.items()}
+
+    # ------------------------------------------------------------------------------------------- operations
+
+    def answer(self, request: SearchRequest) -> SearchResult:
+        """Answer a search with the hits of all memories, or of those that its `root:` filters name.
+
+        A wrong filter is one error. Only folders are checked by each memory: one may have a folder that another lacks.
+        """
+        names, typed = without_roots(request.query)
+        roots = self._named(names)
+        if request.generation:
+            hint = "Search that memory alone, without --generation."
+            raise UsageError("a generation belongs to one memory", hint=hint)
+        query = parse_request(replace(request, query=typed), default_of)
+        asked = replace(request, query=typed, limit=query.limit, tokens=None)
+        vectors = self._vectors(roots, query, typed)
+        answers = self._ask_all(
+            roots, lambda memory, model: memory.answer_request(replace(asked, question=vectors.get(model)))
+        )
+        if not any(answer.failure is None for answer in answers):
+            raise _all_failed(answers)
+        return merged(query, answers, lambda texts: make_token_counter().count(texts))
+
+    def _vectors(self, roots: Mapping[str, RegisteredRoot], query: Query, typed: str) -> dict[str, EmbeddedQuestion]:
+        """Return the question's vector by model, for each model of several memories: its first memory embeds it.
+
+        Where that fails or takes too long, each memory embeds the question itself, and says what is wrong.
+        """
+        if not query.text or query.mode is Mode.KEYWORD:
+            return {}
+        by_model: dict[str, list[str]] = {}
+        for name, root in roots.items():
+            with suppress(MemsyncError):  # the search says why
+                by_model.setdefault(self._openers.of(root).model(), []).append(name)
+        first = {names[0]: model for model, names in by_model.items() if len(names) > 1}
+        answers = self._ask_all(
+            {name: roots[name] for name in first},
+            lambda memory, _: memory.embed_question(typed),
+            min(EMBED_SECONDS, self._patience / 4),
+        )
+        return {first[answer.name]: answer.value for answer in answers if answer.failure is None}
+
+    def _search(self, **arguments: Any) -> SearchResult:
+        return features.search.search.function(self, **arguments)
+
+    def _get(self, location: str) -> Excerpt:
+        name, place = self._named_place(location)
+        try:
+            excerpt: Excerpt = self._ask_one(name, lambda memory: memory.get(place))
+        except NoSuchNote as error:
+            error.hint = _OTHER_PATH.sub(f"{name}:", error.hint)
+            raise
+        return replace(excerpt, root=name)
+
+    def _neighbours(self, path: str, **arguments: Any) -> Neighbours:
+        name, note = self._named_place(path)
+        found: Neighbours = self._ask_one(name, lambda memory: memory.neighbours(note, **arguments))
+        sides = (
+            tuple(replace(message, path=NotePath(in_root(name, message.path))) for message in side)
+            for side in (found.before, found.after)
+        )
+        return Neighbours(*sides)
+
+    def _named_place(self, place: str) -> tuple[str, str]:
+        """Split `NAME:PATH…`. Raises UsageError unless these memories have the name."""
+        name, _, location = place.partition(":")
+        if name in self.roots and location:
+            return name, location
+        if is_root_name(name) and location:
+            raise unknown_root(name, self.roots)
+        if name in self.roots:
+            hint = f"Write {name}:PATH or {name}:PATH:LINE. To find citations, run: memsync search --roots {name} WORDS"
+            raise UsageError(f"{name} is a registered memory, and no note", hint=hint)
+        hint = f"Write NAME:PATH or NAME:PATH:LINE. Registered: {', '.join(self.roots)}."
+        raise UsageError(f"{place[:200]!r} does not name a memory", hint=hint)
+
+    def _context(self, query: str = "", budget: int = 0, thread: str = "", **arguments: Any) -> Context:
+        """Compose the context of the current memory with the hits of these memories; without one, of the hits alone."""
+        if self._own is None and not query.strip():
+            raise UsageError("a context of registered memories needs a query", hint="Say what the work is about.")
+        if self._own is None and thread:
+            hint = "Run this in the memory root of the thread, or name that with --root."
+            raise UsageError("a thread belongs to one memory", hint=hint)
+        from memsync.features.context.compose import context, context_of_hits, hits_for
+
+        budget = budget or default_of("context.budget")
+        found = self.answer(SearchRequest(query, hits_for(budget))) if query.strip() else None
+        hits = found.hits if found else ()
+        if self._own is None:
+            composed = context_of_hits(hits, budget, make_token_counter().count)
+        else:
+            own_name = self._name_of(self._own.settings().root_name)
+            hits = tuple(replace(hit, root="") if hit.root == own_name else hit for hit in hits)
+            with self._own.memory() as memory:
+                composed = memory.run(context, budget=budget, thread=thread, found=hits, **arguments)
+        if found is None:
+            return composed
+        pending = composed.pending_text + found.freshness.pending_text
+        return replace(composed, warnings=(*found.warnings, *composed.warnings), pending_text=pending)
+
+    def _name_of(self, root: str) -> str:
+        """Return the name under which a memory root is registered; empty if it is not among these memories."""
+        return next(
+            (name for name, entry in self.roots.items() if entry.path and os.path.normpath(entry.path) == root), ""
+        )
+
+    # ------------------------------------------------------------------------------------------- the memories
+
+    def _named(self, names: Iterable[str]) -> Mapping[str, RegisteredRoot]:
+        for name in names:
+            if name not in self.roots:
+                raise unknown_root(name, self.roots)
+        return {name: root for name, root in self.roots.items() if not names or name in names}
+
+    def _ask_one(self, name: str, ask: Callable[[MemoryApi], Any]) -> Any:
+        """Ask one memory and return its answer. Raises the error that it raised, with the memory's name."""
+        (asked,) = self._ask_all({name: self.roots[name]}, lambda memory, _: ask(memory))
+        if asked.failure is not None:
+            raise type(asked.failure)(f"{name}: {asked.failure.message}", hint=asked.failure.hint)
+        return asked.value
+
+    def _ask_all(
+        self, roots: Mapping[str, RegisteredRoot], ask: Callable[[MemoryApi, str], Any], patience: float = 0.0
+    ) -> list[Answered]:
+        """Ask each memory on a thread of its own, and return the answers in the order of `roots`.
+
+        `ask` also gets the memory's model. A memory that does not answer in time counts as failed; its thread ends
+        whenever it can.
+        """
+        patience = patience or self._patience
+        finished: SimpleQueue[Answered] = SimpleQueue()
+        for name, root in roots.items():
+            work = partial(copy_context().run, _ask, name, self._openers.of(root), ask, finished)
+            threading.Thread(target=work, name=f"memsync {name}", daemon=True).start()
+        by_name: dict[str, Answered] = {}
+        limit = time.monotonic() + patience
+        with suppress(Empty):
+            while len(by_name) < len(roots):
+                answer = finished.get(timeout=max(0.0, limit - time.monotonic()))
+                by_name[answer.name] = _for_anywhere(answer, roots[answer.name].path)
+        late = MemsyncError(f"no answer within {patience:g} s", hint="See memsync status in that memory root.")
+        return [by_name.get(name) or Answered(name, failure=late, milliseconds=patience * 1000) for name in roots]
+
+
+def _ask(name: str, opener: Opener, ask: Callable[[MemoryApi, str], Any], finished: SimpleQueue[Answered]) -> None:
+    """Open one memory and ask it; put its answer or its error into `finished`."""
+    started = time.perf_counter()
+    value, failure, notices = None, None, list[str]()
+    try:
+        with opener.memory(notices.append) as memory:
+            value = ask(memory, opener.model())
+    except MemsyncError as error:
+        failure = error
+    except Exception as error:  # noqa: BLE001 (because a fault in one memory must not hide the answers of the others)
+        # The text of an error may have words of a database, which an agent could take for an instruction.
+        detail = "" if isinstance(opener, StoredOpener) else f": {error}"
+        failure = MemsyncError(f"memsync failed ({type(error).__name__}{detail})")
+    milliseconds = (time.perf_counter() - started) * 1000
+    finished.put(Answered(name, value, failure, milliseconds, tuple(notices)))
+
+
+def _for_anywhere(asked: Answered, folder: str) -> Answered:
+    """Return an answer whose advice works in any folder: its commands name the memory root `folder`, if there is one.
+
+    Otherwise a command would be about the current memory, or fail because there is none.
+    """
+    if not folder:
+        return asked
+
+    def named(text: str) -> str:
+        return _OWN_COMMAND.sub(lambda _: f"memsync --root {shlex.quote(folder)} ", text)
+
+    if asked.failure is not None:
+        return asked._replace(failure=type(asked.failure)(asked.failure.message, hint=named(asked.failure.hint)))
+    if isinstance(asked.value, SearchResult):
+        return asked._replace(value=replace(asked.value, warnings=tuple(map(named, asked.value.warnings))))
+    return asked
+
+
+def _all_failed(asked: Sequence[Answered]) -> MemsyncError:
+    """Return the error of a search in which no memory answered; its exit code is that of the first one's error."""
+    failures = [(answer.name, answer.failure) for answer in asked if answer.failure is not None]
+    first = failures[0][1]
+    if len({(failure.message, failure.hint) for _, failure in failures}) == 1:
+        where = "" if isinstance(first, UsageError) else f"{', '.join(name for name, _ in failures)}: "
+        return type(first)(f"{where}{first.message}", hint=first.hint)
+    reasons = "\n".join(f"{name}: {failure.sentences()}" for name, failure in failures)
+    return type(first)("no memory could be searched", hint=reasons)
+
+
+def unreachable(roots: Sequence[RegisteredRoot], patience: float = PATIENCE_SECONDS) -> dict[str, str]:
+    """Return why each of these memories cannot be searched now, empty text if it can; asks all at the same time."""
+    finished: SimpleQueue[tuple[str, str]] = SimpleQueue()
+
+    def look(root: RegisteredRoot) -> None:
+        try:
+            if root.dsn:
+                with open_stored(root) as memory:
+                    memory.require_text()
+            finished.put((root.name, "" if root.dsn else fault_of(root)))
+        except MemsyncError as error:
+            finished.put((root.name, error.sentences()))
+        except Exception as error:  # noqa: BLE001 (because a fault of one memory must not hide the others)
+            finished.put((root.name, f"memsync failed ({type(error).__name__})"))
+
+    faults = {root.name: f"no answer within {patience:g} s" for root in roots}
+    for root in roots:
+        threading.Thread(target=look, args=(root,), name=f"memsync {root.name}", daemon=True).start()
+    limit = time.monotonic() + patience
+    with suppress(Empty):
+        for _ in range(len(faults)):
+            name, fault = finished.get(timeout=max(0.0, limit - time.monotonic()))
+            faults[name] = fault
+    return faults

@@ -1,0 +1,1 @@
+"""Several memories: opened, covered, merged."""
