@@ -104,6 +104,8 @@ class Workspace:
         self.reranking.close()
         self._pool.shutdown()
         self.index.close()
+        if "writer" in self.__dict__:  # it is made at the first write
+            self.writer.kept.close()
         if self._cache is not None:
             self._cache.close()
 
@@ -139,7 +141,7 @@ class Workspace:
         """Moves notes to archive/ and back."""
         from memsync.edit.archive import Retiring
 
-        return Retiring(self.settings.root, self.settings.keep_dir, self.writer, commits=self.settings["git.commit"])
+        return Retiring(self.settings.root, self.writer, commits=self.settings["git.commit"])
 
     @cached_property
     def forgotten(self) -> Forgotten:

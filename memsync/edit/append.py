@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
@@ -10,11 +9,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from memsync.edit import note_file
 from memsync.edit.addition import Addition, join_additions
 from memsync.edit.journal import Appended, Journal, missing, times_in
+from memsync.edit.kept import Kept
 from memsync.edit.markdown import as_it_was
 from memsync.edit.note_end import NoteEnd, read_end
 from memsync.edit.note_paths import cannot_write, check_writable
@@ -72,46 +72,38 @@ VERSION = 3
 
 
 class KnownEnds:
-    """A cache of note ends by path and file stamp, in one folder."""
+    """How notes end: a cache by path and file stamp. Faults, such as a full disk, only cost reading a note again."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
 
     def get(self, path: NotePath, status: os.stat_result) -> NoteEnd | None:
         """Return how a note ends if it has not changed since `put`."""
-        with suppress(OSError, ValueError, KeyError, TypeError):  # no record, or a damaged one
-            record = json.loads(self._place(path).read_bytes())
-            if record["version"] == VERSION and record["stamp"] == _stamp(status):
-                return NoteEnd(**record["tail"])
-        return None
+        record = self._record(path)
+        is_known = record.get("version") == VERSION and record.get("stamp") == _stamp(status)
+        return NoteEnd(**record["tail"]) if is_known else None
 
     def put(self, path: NotePath, status: os.stat_result, end: NoteEnd) -> None:
-        """Store how a note ends. Ignores errors such as a full disk: the note is then read again next time."""
-        place = self._place(path)
-        content = json.dumps({"path": path, "version": VERSION, "stamp": _stamp(status), "tail": asdict(end)})
-        with suppress(OSError):
-            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            place.write_text(content)
+        """Store how a note ends."""
+        record = json.dumps({"version": VERSION, "stamp": _stamp(status), "tail": asdict(end)})
+        with suppress(MemsyncError), self._kept.writing() as database:
+            database.execute("INSERT OR REPLACE INTO ending VALUES (?, ?)", (path, record))
 
     def drop(self, path: NotePath) -> None:
         """Delete what is stored of a note, which includes its last line."""
-        with suppress(OSError):
-            self._place(path).unlink()
-
-    def clear(self) -> None:
-        """Delete what is stored of all notes."""
-        for place in self._folder.glob("*.json"):
-            with suppress(OSError):
-                place.unlink()
+        with suppress(MemsyncError), self._kept.writing() as database:
+            database.execute("DELETE FROM ending WHERE path = ?", (path,))
 
     def was_filled(self, path: NotePath) -> bool:
         """Tell whether a note had lines after its last append."""
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            return bool(json.loads(self._place(path).read_bytes())["tail"]["lines"])
-        return False
+        record = self._record(path)
+        return bool(record) and bool(record["tail"]["lines"])
 
-    def _place(self, path: NotePath) -> Path:
-        return self._folder / f"{hashlib.sha256(path.encode()).hexdigest()[:24]}.json"
+    def _record(self, path: NotePath) -> dict[str, Any]:
+        with suppress(MemsyncError):
+            for (record,) in self._kept.rows("SELECT ending FROM ending WHERE path = ?", (path,)):
+                return dict(json.loads(record))
+        return {}
 
 
 def _stamp(status: os.stat_result) -> list[int]:

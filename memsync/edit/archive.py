@@ -1,23 +1,20 @@
 """Moves notes to archive/ and back. A record of every run makes it possible to undo the run.
 
-The record gets one line before each run with the planned moves, and one after it with the moves made. A run without
-the second line was killed; the files themselves then show what was moved.
+All moves of a run are recorded before the first one. If the run is killed, the files show which of them were made.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count as count_up
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
 from memsync.edit import commits
-from memsync.edit.journal import append_line, json_objects
+from memsync.edit.kept import Step
 from memsync.edit.note_paths import cannot_write, check_writable, folder_of
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import MemsyncError, UsageError, WriteRefused
@@ -85,11 +82,11 @@ class Moved:
 
 
 class Retiring:
-    """Moves the notes of one memory root to archive/ and back; `keep` is the folder of the record."""
+    """Moves the notes of one memory root to archive/ and back."""
 
-    def __init__(self, root: Path, keep: Path, writer: NoteWriter, *, commits: bool) -> None:
+    def __init__(self, root: Path, writer: NoteWriter, *, commits: bool) -> None:
         self._root = root
-        self._record = keep / "retired.jsonl"
+        self._kept = writer.kept
         self._writer = writer
         self._commits = commits
 
@@ -117,36 +114,37 @@ class Retiring:
             moves = [(retirement.path, retirement.target) for retirement in due if self._is_there(retirement.path)]
             if not moves:
                 return Moved()
-            run = f"{time.time_ns():x}"
-            append_line(self._record, {"run": run, "moves": moves}, sync=True)
+            run = self._kept.begin(Step(source, target) for source, target in moves)
             moved = self._move(moves, f"memsync prune: {count(len(moves), 'note')}", mtimes_ns)
-            append_line(self._record, {"done": run, "moves": moved.moves}, sync=True)
+            self._kept.drop(run, [source for source, target in moves if (source, target) not in moved.moves])
             return moved
 
     def undo(self) -> Moved:
         """Move back the notes of the last run that was not undone yet. Raises UsageError if there is none."""
         with self._writer.lock():
-            runs = self._runs()
-            if not runs:
+            steps = self._kept.steps(moves=True)
+            if not steps:
                 raise UsageError("nothing to undo", hint="--undo moves back only what prune --apply moved.")
-            run, moves = list(runs.items())[-1]
-            back = [(target, source) for source, target in moves if self._is_there(target)]
-            moved = self._move(back, "memsync prune --undo")
-            gone = [path for path, target in moves if not self._is_there(path) and not self._is_there(target)]
+            run = steps[0].run
+            steps = [step for step in reversed(steps) if step.run == run]
+            moved = self._move(
+                [(step.other, step.path) for step in steps if self._is_there(step.other)], "memsync prune --undo"
+            )
+            left = {failure.path for failure in moved.failed}
+            self._kept.drop(run, [step.path for step in steps if step.other not in left])
+            gone = [step.path for step in steps if not self._is_there(step.path) and not self._is_there(step.other)]
             moved.failed += [Failure(path, "not found, neither here nor in archive/") for path in gone]
-            if len(moved.failed) == len(gone):
-                append_line(self._record, {"undone": run}, sync=True)
             return moved
 
     def retired_to(self, path: NotePath) -> list[NotePath]:
         """Return the paths that a note was moved to and that still exist, newest first."""
-        targets = [target for moves in self._runs().values() for source, target in moves if source == path]
-        return [target for target in dict.fromkeys(reversed(targets)) if self._is_there(target)]
+        targets = dict.fromkeys(step.other for step in self._kept.steps(moves=True) if step.path == path)
+        return [target for target in targets if self._is_there(target)]
 
     def came_from(self, target: NotePath) -> NotePath:
         """Return the former path of a note in archive/: from the record, otherwise from its path there."""
-        sources = [source for moves in self._runs().values() for source, to in moves if to == target]
-        return sources[-1] if sources else NotePath(former_path(target))
+        sources = (step.path for step in self._kept.steps(moves=True) if step.other == target)
+        return next(sources, NotePath(former_path(target)))
 
     def _is_there(self, path: NotePath) -> bool:
         return os.path.lexists(self._root / path)
@@ -165,28 +163,3 @@ class Retiring:
         if self._commits:
             _, done.complaint = commits.commit_moves(self._root, done.moves, message)
         return done
-
-    # ------------------------------------------------------------------------------------------ record
-
-    def _runs(self) -> dict[str, list[Move]]:
-        """Return the moves of each run that was not undone, oldest first; of a killed run, its planned moves."""
-        runs: dict[str, list[Move]] = {}
-        lines = self._record.read_bytes().splitlines() if self._record.exists() else []
-        for entry in json_objects(lines):  # a process that died while it wrote a line had not moved anything yet
-            moves = _moves_of(entry)
-            if "run" in entry:
-                runs[entry["run"]] = moves
-            elif "undone" in entry or not moves:
-                runs.pop(entry.get("undone") or entry.get("done", ""), None)
-            else:
-                runs[entry["done"]] = moves
-        return runs
-
-
-def _moves_of(entry: Mapping[str, Any]) -> list[Move]:
-    """Return the moves in a line of the record; none if the line is damaged, because guessing could move notes."""
-    moves = entry.get("moves", [])
-    are_sound = isinstance(moves, list) and all(
-        isinstance(pair, list) and len(pair) == 2 and all(isinstance(path, str) for path in pair) for pair in moves
-    )
-    return [(NotePath(source), NotePath(target)) for source, target in moves] if are_sound else []

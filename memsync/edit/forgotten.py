@@ -1,42 +1,33 @@
 """Takes text out of notes and keeps what the notes were before, until it is put back or deleted for good.
 
-Each run has a folder in the state folder with a copy of every file that it changes and a record of these files. Both
-are on disk before the first note changes. What a run has done shows in the files themselves: a file is as it was
-before, as it is to be afterwards, or somebody has changed it. So a process may be killed at any moment. A copy is
-deleted only if its note is as before, or if somebody purges the run.
+The content of every note that a run changes is on disk before the first note changes. What a run has done shows in the
+notes themselves: a note is as it was before, as it is to be afterwards, or somebody has changed it. So a process may be
+killed at any moment. A copy is deleted only if its note is as before, or if somebody purges it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from memsync.edit import commits, note_file
 from memsync.edit.addition import lines_with_ends
 from memsync.edit.append import Replaced, make
-from memsync.edit.journal import append_line, json_objects, missing
+from memsync.edit.journal import missing
+from memsync.edit.kept import Lines, Step
 from memsync.edit.note_paths import check_writable, folder_of
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import FilesystemError, MemsyncError, UsageError, WriteRefused
 from memsync.model.status import Failure
 from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
-from memsync.system.user_folders import open_private, own_folder, sync_folder
-
-_RECORD = "run.json"
-_STEPS = "steps.jsonl"
-
-Lines = tuple[int, int]
-"""The first and the last line of a part of a note, counted from 1."""
+from memsync.system.user_folders import write_own_file
 
 
 class Change(Struct, frozen=True):
@@ -50,28 +41,6 @@ class Change(Struct, frozen=True):
     before: bytes
     after: bytes | None
     parts: tuple[Lines, ...]
-
-
-class _File(Struct, frozen=True):
-    """A line of a run's record: a note, its copy in the run's folder, and the SHA-256 of its content before and after.
-
-    `after` is empty if the whole note goes.
-    """
-
-    path: NotePath
-    former: NotePath
-    copy: str
-    mode: int
-    before: str
-    after: str
-    parts: tuple[Lines, ...]
-
-
-class _Record(Struct, frozen=True):
-    """What a run was to do."""
-
-    user: str
-    files: tuple[_File, ...]
 
 
 @dataclass(slots=True)
@@ -92,102 +61,48 @@ class Removed(Struct, frozen=True):
     is_whole: bool
 
 
-class Run:
-    """One run's folder."""
-
-    def __init__(self, folder: Path, record: _Record) -> None:
-        self.folder = folder
-        self.user = record.user
-        self._files = record.files
-
-    @property
-    def files(self) -> Sequence[_File]:
-        """The files that the run has changed or may have changed and that are not put back yet, the last one first."""
-        settled = self._paths("refused") | self._paths("restored")
-        return [file for file in reversed(self._files) if file.path not in settled]
-
-    def note(self, step: str, path: NotePath) -> None:
-        """Record that a file is `done`, `restored`, or `refused`: the run has not changed it."""
-        append_line(self.folder / _STEPS, {step: path}, sync=True)
-
-    def copy_of(self, file: _File) -> bytes:
-        """Return the content of a file before the run. Raises FilesystemError if the copy is damaged or gone."""
-        place = self.folder / file.copy
-        with suppress(OSError):
-            content = place.read_bytes()
-            if _digest(content) == file.before:
-                return content
-        raise FilesystemError(f"{file.path}: the kept copy {place} is damaged", hint="Restore it from a backup.")
-
-    def removed(self) -> Iterator[Removed]:
-        """Yield what the run took out and what was not put back, as far as its copies can be read."""
-        for file in self.files:
-            with suppress(FilesystemError):
-                lines = lines_with_ends(self.copy_of(file).decode("utf-8", "replace"))
-                gone = (line for first, last in file.parts for line in lines[first - 1 : last])
-                texts = tuple(text for line in gone if (text := line.strip()))
-                yield Removed(file.path, file.former, texts, not file.after)
-
-    def delete(self) -> None:
-        """Delete the run with its copies; its record goes first, so that half a run is never put back."""
-        with suppress(FileNotFoundError):
-            (self.folder / _RECORD).unlink()
-        sync_folder(self.folder)
-        shutil.rmtree(self.folder)
-
-    def _paths(self, step: str) -> set[str]:
-        place = self.folder / _STEPS
-        lines = place.read_bytes().splitlines() if place.exists() else []
-        return {str(entry[step]) for entry in json_objects(lines) if step in entry}
-
-
 class Forgotten:
-    """The runs of one memory root; `keep` is the folder for data that outlives the index."""
+    """What was taken out of the notes of one memory root; `keep` is the folder for data that outlives the index."""
 
     def __init__(self, root: Path, keep: Path, writer: NoteWriter, *, commits: bool) -> None:
         self._root = root
-        self._folder = keep / "forgotten"
+        self._folder = keep / "forgotten"  # copies that an undo could not put back
+        self._kept = writer.kept
         self._writer = writer
         self._commits = commits
 
-    def runs(self, user: str = "") -> list[Run]:
-        """Return the runs for a user (default: all), oldest first. Raises FilesystemError for a damaged one."""
-        runs = []
-        for folder in sorted(self._folder.glob("*")) if self._folder.is_dir() else ():
-            record = folder / _RECORD
-            if record.exists():
-                try:
-                    run = Run(folder, msgspec.json.decode(record.read_bytes(), type=_Record))
-                except (OSError, ValueError) as error:
-                    hint = "The copies of the notes are next to it. Move the folder away to go on."
-                    raise FilesystemError(f"{record} cannot be read: {error}", hint=hint) from error
-                if not user or run.user == user:
-                    runs.append(run)
-        return runs
+    def removed(self, user: str = "") -> dict[str, list[Removed]]:
+        """Return by user what was taken out and was not put back; with `user`, only of this user."""
+        removed: dict[str, list[Removed]] = {}
+        for step in self._steps(user):
+            lines = lines_with_ends(step.before.decode("utf-8", "replace"))
+            gone = (line for first, last in step.parts for line in lines[first - 1 : last])
+            texts = tuple(text for line in gone if (text := line.strip()))
+            removed.setdefault(step.user or "", []).append(Removed(step.path, step.other, texts, not step.after))
+        return removed
 
     def carry_out(self, user: str, changes: Sequence[Change]) -> Outcome:
         """Keep a copy of each note, then change it. The caller holds the writers' lock. Raises FilesystemError."""
         outcome = Outcome()
         if not changes:
             return outcome
-        run = self._begin(user, changes)
+        run = self._kept.begin([self._step(user, change) for change in changes])
+        unchanged = []
         for change in changes:
             try:
                 if change.after is None:
                     self._remove(change)
                 else:
                     self._replace(change.path, change.before, change.after)
-                run.note("done", change.path)
                 outcome.paths.append(change.path)
             except FileNotFoundError:
                 outcome.failed.append(Failure(change.path, "it is gone"))
             except MemsyncError as error:
                 outcome.failed.append(Failure(change.path, error.message))
-                if isinstance(error, WriteRefused):
-                    with suppress(FilesystemError):  # without this step, an undo may name the note, and keeps its copy
-                        run.note("refused", change.path)
-        if not run.files or (not outcome.paths and all(self._has(change.path, change.before) for change in changes)):
-            run.delete()
+                if isinstance(error, WriteRefused) or self._has(change.path, change.before):
+                    unchanged.append(change.path)
+        with suppress(MemsyncError):  # otherwise an undo may name these notes, and keeps their copies
+            self._kept.drop(run, unchanged)
         self._commit(outcome, f"memsync forget: {count(len(outcome.paths), 'note')}")
         return outcome
 
@@ -198,58 +113,45 @@ class Forgotten:
         there is nothing to put back.
         """
         with self._writer.lock():
-            self._clear()
-            runs = self.runs(user)
-            if not runs:
+            steps = self._steps(user)
+            if not steps:
                 raise UsageError("nothing to undo", hint="--undo puts back only what --apply took out.")
             outcome = Outcome()
-            for run in reversed(runs):
-                failed = len(outcome.failed)
-                for file in run.files:
-                    self._undo(run, file, outcome)
-                if len(outcome.failed) == failed:
-                    run.delete()
+            for step in steps:
+                self._undo(step, outcome)
             outcome.paths = list(dict.fromkeys(outcome.paths))
             self._commit(outcome, "memsync forget --undo")
             return outcome
 
-    def clear_leftovers(self, runs: Sequence[Run]) -> None:
-        """Delete the hidden files that a killed process left in the folders of the runs' notes, and half-made runs."""
-        self._clear()
-        for path in {file.path for run in runs for file in run.files}:
-            with suppress(FileNotFoundError, MemsyncError), folder_of(self._root, path) as folder:
+    def purge(self, user: str = "") -> None:
+        """Delete for good what was taken out. The caller has deleted the rest of it, and holds the writers' lock."""
+        for step in self._steps(user):
+            with suppress(FileNotFoundError, MemsyncError), folder_of(self._root, step.path) as folder:
                 note_file.clear_ended_writers(folder)
+            self._drop(step)
+        self._kept.wipe()
 
     # ---------------------------------------------------------------------------------------------- keeping
 
-    def _begin(self, user: str, changes: Sequence[Change]) -> Run:
-        """Make a run's folder with all copies and the record, and wait for the disk. Raises FilesystemError."""
-        self._clear()
-        folder = self._folder / f"{time.time_ns():020}"
-        try:
-            own_folder(folder)
-            files = []
-            for number, change in enumerate(changes):
-                mode = os.stat(self._root / change.path, follow_symlinks=False).st_mode & 0o7777
-                _write(folder / str(number), change.before)
-                after = "" if change.after is None else _digest(change.after)
-                before = _digest(change.before)
-                files.append(_File(change.path, change.former, str(number), mode, before, after, change.parts))
-            record = _Record(user, tuple(files))
-            _write(folder / f"{_RECORD}.new", msgspec.json.encode(record))
-            sync_folder(folder)
-            os.rename(folder / f"{_RECORD}.new", folder / _RECORD)
-            for place in (folder, self._folder, self._folder.parent):
-                sync_folder(place)
-        except OSError as error:
-            raise FilesystemError(f"{folder} cannot be written: {error.strerror}", hint="Free some space.") from error
-        return Run(folder, record)
+    def _steps(self, user: str) -> list[Step]:
+        return [step for step in self._kept.steps(moves=False) if not user or step.user == user]
 
-    def _clear(self) -> None:
-        """Delete the folders of runs that were killed before their record was written, or while they were deleted."""
-        for folder in self._folder.glob("*") if self._folder.is_dir() else ():
-            if not (folder / _RECORD).exists():
-                shutil.rmtree(folder, ignore_errors=True)
+    def _step(self, user: str, change: Change) -> Step:
+        try:
+            mode = os.stat(self._root / change.path, follow_symlinks=False).st_mode & 0o7777
+        except OSError as error:
+            raise FilesystemError(f"{change.path} cannot be read: {error.strerror}", hint="Try again.") from error
+        after = "" if change.after is None else _digest(change.after)
+        return Step(change.path, change.former, user, change.before, after, mode, change.parts)
+
+    def _drop(self, step: Step) -> None:
+        with suppress(FileNotFoundError):
+            self._copy_of(step).unlink()
+        self._kept.drop(step.run, [step.path])
+
+    def _copy_of(self, step: Step) -> Path:
+        """Return where a copy is written for the user, if an undo cannot put it back."""
+        return self._folder / f"{step.run}-{_digest(step.path.encode())[:16]}.md"
 
     # --------------------------------------------------------------------------------------------- changing
 
@@ -261,7 +163,7 @@ class Forgotten:
             check_writable(path, os.stat(name, dir_fd=folder, follow_symlinks=False))
             if not note_file.remove(folder, path, name, change.before):
                 raise WriteRefused(f"{path} has just changed", hint="Try again.")
-        self._writer.forget_end(path)
+        self._writer.ends.drop(path)
         entries = missing(self._writer.journal.since(0.0, change.former), self._text(change.former))
         if entries:
             self._writer.journal.settle([entry.id for entry in entries])
@@ -282,37 +184,35 @@ class Forgotten:
 
         self._writer.rewrite(path, edit)
 
-    def _undo(self, run: Run, file: _File, outcome: Outcome) -> None:
+    def _undo(self, step: Step, outcome: Outcome) -> None:
         """Put one note back as it was, unless it is so already; add the result to `outcome`."""
         try:
-            content, current = run.copy_of(file), self._content(file.path)
-            is_now = "" if current is None else _digest(current)
-            if is_now == file.before:
-                run.note("restored", file.path)  # an undo after the next edit of this note is not about it
-                return
-            if is_now != file.after:
-                what = "is gone" if current is None else "has been changed since" if file.after else "exists again"
-                place = run.folder / file.copy
-                raise WriteRefused(f"{file.path} {what}: what it was before is in {place}")
-            if current is None:
-                self._create(file, content)
-            else:
-                self._replace(file.path, current, content)
-            run.note("restored", file.path)
-            outcome.paths.append(file.path)
+            current = self._content(step.path)
+            if current != step.before:
+                if ("" if current is None else _digest(current)) != step.after:
+                    what = "is gone" if current is None else "has been changed since" if step.after else "exists again"
+                    write_own_file(str(self._copy_of(step)), step.before)
+                    raise WriteRefused(f"{step.path} {what}: what it was before is in {self._copy_of(step)}")
+                if current is None:
+                    self._create(step)
+                else:
+                    self._replace(step.path, current, step.before)
+                outcome.paths.append(step.path)
+            self._drop(step)  # an undo after the next edit of this note is not about it
         except FileNotFoundError:
-            outcome.failed.append(Failure(file.path, "it has just changed"))
-        except MemsyncError as error:
-            outcome.failed.append(Failure(file.path, error.message))
+            outcome.failed.append(Failure(step.path, "it has just changed"))
+        except (MemsyncError, OSError) as error:
+            reason = error.message if isinstance(error, MemsyncError) else f"no copy can be written: {error.strerror}"
+            outcome.failed.append(Failure(step.path, reason))
 
-    def _create(self, file: _File, content: bytes) -> None:
-        with folder_of(self._root, file.path, create=True) as folder:
+    def _create(self, step: Step) -> None:
+        with folder_of(self._root, step.path, create=True) as folder:
             try:
-                make(folder, file.path, content)
+                make(folder, step.path, step.before)
             except Replaced:
-                raise WriteRefused(f"{file.path} exists again: it has just been made") from None
+                raise WriteRefused(f"{step.path} exists again: it has just been made") from None
             with suppress(OSError):
-                os.chmod(file.path.rpartition("/")[2], file.mode, dir_fd=folder, follow_symlinks=True)
+                os.chmod(step.path.rpartition("/")[2], step.mode, dir_fd=folder, follow_symlinks=True)
 
     def _content(self, path: NotePath) -> bytes | None:
         """Return a note's content; None if it does not exist. Raises WriteRefused, FilesystemError."""
@@ -337,11 +237,3 @@ class Forgotten:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _write(place: Path, content: bytes) -> None:
-    """Write a file of memsync's and wait for the disk. Raises OSError."""
-    with open(place, "wb", opener=open_private) as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())

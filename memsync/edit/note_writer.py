@@ -17,6 +17,7 @@ from memsync.edit import note_file
 from memsync.edit.addition import Addition
 from memsync.edit.append import Appending, Done, KnownEnds, Replaced, make, tried
 from memsync.edit.journal import Journal, missing
+from memsync.edit.kept import Kept
 from memsync.edit.note_end import read_end
 from memsync.edit.note_paths import check_writable, folder_of, numbered
 from memsync.errors import MemsyncError, UsageError, WriteRefused
@@ -43,10 +44,11 @@ class NoteWriter:
     ) -> None:
         self.check_root = check_root
         self._rules = rules or PathRules({}, {})
-        self.journal = Journal(keep / "journal", lambda: checked_out(root))
+        self.kept = Kept(keep)
+        self.journal = Journal(self.kept, lambda: checked_out(root))
+        self.ends = KnownEnds(self.kept)
         self._root = root
         self._keep = keep
-        self._ends = KnownEnds(keep / "tails")
         self._holder: int | None = None
 
     @contextmanager
@@ -85,14 +87,6 @@ class NoteWriter:
         self.refuse_to_publish(first, path)
         return path
 
-    def forget_end(self, path: NotePath) -> None:
-        """Delete what is stored of the end of a note."""
-        self._ends.drop(path)
-
-    def forget_all_ends(self) -> None:
-        """Delete what is stored of the ends of all notes."""
-        self._ends.clear()
-
     def append(
         self,
         path: NotePath,
@@ -108,7 +102,7 @@ class NoteWriter:
         """
         self.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
         with self.lock(), folder_of(self._root, path, create=True) as folder:
-            return Appending(self._root, folder, path, addition, head, self.journal, self._ends, replaces).done()
+            return Appending(self._root, folder, path, addition, head, self.journal, self.ends, replaces).done()
 
     def create(self, path: NotePath, text: str) -> Done:
         """Create a note. Raises UsageError if it exists, FilesystemError, WriteRefused."""

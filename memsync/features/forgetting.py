@@ -112,24 +112,19 @@ def purge_forgotten(memory: Workspace, *, user: OfUser = "") -> Purge:
     _refuse_agents()
     name = _Owner(user).name if user else ""
     with memory.writer.lock():
-        runs = memory.forgotten.runs(name)
-        memory.forgotten.clear_leftovers(runs)
         notes = appends = queries = 0
-        for run in runs:
-            removed = list(run.removed())
-            traces = _Traces(memory, _Owner(run.user), removed)
+        for owner, removed in memory.forgotten.removed(name).items():
+            traces = _Traces(memory, _Owner(owner), removed)
             notes += len(removed)
             appends += memory.writer.journal.drop(traces.has_append)
             queries += memory.usage.forget([part.path for part in removed if part.is_whole])
-            run.delete()
-        memory.writer.forget_all_ends()
+        memory.forgotten.purge(name)
     return Purge(notes, appends, queries)
 
 
 def _settle(memory: Workspace, owner: _Owner) -> None:
     """Mark the user's missing appends as settled, so that `recover` does not offer them."""
-    removed = [part for run in memory.forgotten.runs(owner.name) for part in run.removed()]
-    traces = _Traces(memory, owner, removed)
+    traces = _Traces(memory, owner, memory.forgotten.removed(owner.name).get(owner.name, []))
     gone = []
     for path, entries in memory.writer.journal.by_path().items():
         theirs = {entry.id for entry in entries if traces.has_append(path, entry.text)}

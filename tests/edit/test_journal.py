@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import time
@@ -11,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from memsync.edit import append as append_module
-from memsync.edit import journal
 from memsync.edit.addition import Addition
 from memsync.edit.journal import Appended, Journal, missing
+from memsync.edit.kept import Kept
 from memsync.edit.note_writer import NoteWriter
-from memsync.errors import FilesystemError
 from memsync.model.vocabulary import NotePath
 
 LOG = NotePath("log.md")
@@ -107,69 +105,43 @@ def test_note_that_is_emptied_to_be_saved_is_waited_for(writer: NoteWriter, root
     assert (root / LOG).read_text().endswith("- two\n")
 
 
-def test_an_append_is_kept_though_the_journal_cannot_be(
-    writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A full state folder costs the insurance, not the text; that is said."""
-
-    def full(self: Journal, at: float, line: object) -> None:
-        raise FilesystemError("no space left")
-
-    monkeypatch.setattr(Journal, "_write", full)
-    (warning,) = append(writer, "one")
-    assert "memsync recover cannot restore it" in warning
-    assert (root / LOG).read_text() == "- one\n"
-
-
 # ------------------------------------------------------------------------------------------- journal
 
 
 def test_journal_gives_back_what_is_not_settled(tmp_path: Path) -> None:
-    """In order, from a moment on, over blocks and half lines."""
-    kept = Journal(tmp_path / "journal")
-    appended = [kept.append(LOG, f"- {number} é {'x' * 500}") for number in range(300)]
-    (day,) = (tmp_path / "journal").iterdir()
-    with day.open("ab") as file:
-        file.write(b'{"id": "half')
-        file.write(b"\n")
-    kept.settle([appended[3].id])
-    assert kept.since(0) == appended[:3] + appended[4:]
-    assert kept.since(appended[250].at) == appended[250:]
+    """In order, from a moment on, and of one note; also in another process, which opens the file anew."""
+    kept, other = Journal(Kept(tmp_path / "keep")), NotePath('notes/"é.md')
+    appended = [kept.append(path, f"- {number} é") for number in range(5) for path in (LOG, other)]
+    kept.settle([appended[2].id])
+    again = Journal(Kept(tmp_path / "keep"))
+    for journal in (kept, again):
+        assert journal.since(0) == appended[:2] + appended[3:]
+        assert journal.since(appended[5].at) == appended[5:]
+        assert journal.since(0, other) == appended[1::2]
+        assert journal.by_path() == {LOG: [appended[0], *appended[4::2]], other: appended[1::2]}
 
 
-def test_journal_of_one_note_leaves_other_lines_unparsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A month of log entries costs `remember` no more than reading them; what is settled or undone still counts."""
-    kept = Journal(tmp_path / "journal")
-    other = NotePath('notes/"é.md')
-    texts = ["one", f'"path": "{LOG}"', "two", "three", "four"]
-    pairs = [(kept.append(LOG, text), kept.append(other, f'{text} "path": "{LOG}"')) for text in texts]
-    kept.settle([pairs[0][0].id, pairs[2][1].id])
-    kept.undo(pairs[3][0])
-    kept.append(other, "five", replaces=[pairs[4][1].id])
-    parsed: list[bytes] = []
-    loads = json.loads
-
-    def noting(line: bytes) -> object:
-        parsed.append(line)
-        return loads(line)
-
-    monkeypatch.setattr(json, "loads", noting)
-    assert kept.since(0.0, LOG) == [pairs[number][0] for number in (1, 2, 4)]
-    assert [line for line in parsed if b"notes/" in line] == []
-    assert [one.text for one in kept.since(0.0, other)] == [*(pairs[number][1].text for number in (0, 1, 3)), "five"]
-    assert kept.since(pairs[4][0].at, LOG) == [pairs[4][0]]
+def test_an_append_that_is_undone_gives_back_what_it_replaced(tmp_path: Path) -> None:
+    """And if it is not, the other one is settled for good."""
+    kept = Journal(Kept(tmp_path / "keep"))
+    first = kept.append(LOG, "- one")
+    second = kept.append(LOG, "- one", replaces=[first.id])
+    assert kept.since(0) == [second]
+    kept.undo(second)
+    assert kept.since(0) == [first]
+    third = kept.append(LOG, "- one", replaces=[first.id])
+    kept.settle([third.id])
+    assert kept.since(0) == []
+    assert int(kept.append(LOG, "- two").id) > int(third.id)  # an id means one entry for good
 
 
-def test_journal_forgets_after_a_month(tmp_path: Path) -> None:
+def test_journal_forgets_after_a_month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is insurance against old buffers, not a second memory."""
-    folder = tmp_path / "journal"
-    folder.mkdir()
-    (folder / "2020-01-01.jsonl").write_text('{"id": "1", "at": 1.0, "path": "log.md", "text": "old"}\n')
-    kept = Journal(folder)
-    assert [one.text for one in kept.since(0)] == ["old"]
-    kept.append(LOG, "new")
-    assert [one.text for one in kept.since(0)] == ["new"]
-    assert journal.KEEP_DAYS >= 30
+    kept, now = Journal(Kept(tmp_path / "keep")), time.time()
+    for days in (31, 29, 0):
+        monkeypatch.setattr(time, "time", lambda days=days: now - days * 86_400)
+        kept.append(LOG, f"{days} days old")
+    assert [one.text for one in kept.since(0)] == ["29 days old", "0 days old"]
 
 
 @pytest.mark.parametrize(
@@ -187,45 +159,3 @@ def test_missing_is_what_does_not_stand_there_as_often_as_it_was_appended(conten
     """By whole lines, whatever their ends."""
     appends = [Appended(name, 0.0, LOG, text) for name, text in (("1", "- a"), ("2", "- b\n  more"), ("4", "- a"))]
     assert [one.id for one in missing(appends, content)] == lost
-
-
-@pytest.mark.parametrize(
-    "torn",
-    [
-        b'\n{"id": "1", "at": 1.0, "path": "log.md", "te',
-        b'\n{"settled": ["',
-        b"\n\0\0\0\0\n",
-        b"\n\xff\xfe\n",
-        b"\n\n\n",
-        b'{"id": "1"}{"id": "2"}\n',
-    ],
-)
-def test_torn_journal_lines_hide_none_of_the_others(tmp_path: Path, torn: bytes) -> None:
-    """A process that was killed, or a disk that lost power, leaves half a line: before it and after it all is read."""
-    kept = Journal(tmp_path / "journal")
-    first = kept.append(LOG, "- first")
-    (day,) = (tmp_path / "journal").iterdir()
-    whole = day.read_bytes()
-    day.write_bytes(torn + whole + torn)
-    second = kept.append(LOG, "- second")
-    assert kept.since(0) == [first, second]
-    kept.settle([first.id])
-    assert kept.since(0) == [second]
-    with day.open("ab") as file:
-        file.write(torn)
-    assert kept.since(0) == [second]
-
-
-def test_journal_cut_off_at_any_byte_keeps_what_is_before(tmp_path: Path) -> None:
-    """Whatever part of the last line is on disk, the lines before it count and the next one is read."""
-    kept = Journal(tmp_path / "journal")
-    first = kept.append(LOG, "- first")
-    (day,) = (tmp_path / "journal").iterdir()
-    before = day.read_bytes()
-    second = kept.append(LOG, "- second")
-    whole = day.read_bytes()
-    for size in range(len(before), len(whole) + 1):
-        day.write_bytes(whole[:size])
-        own = [first, second] if size >= len(whole) - 1 else [first]
-        assert kept.since(0) == own, size
-        assert [*kept.since(0), kept.append(LOG, "- third")] == kept.since(0), size

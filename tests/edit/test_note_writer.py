@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import struct
 from collections.abc import Callable
@@ -16,9 +15,7 @@ import pytest
 from memsync.edit import append as append_module
 from memsync.edit import note_file
 from memsync.edit.addition import Addition
-from memsync.edit.append import VERSION, KnownEnds
 from memsync.edit.archive import move
-from memsync.edit.note_end import read_end
 from memsync.edit.note_paths import note_path
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import FilesystemError, UsageError, WriteRefused
@@ -446,15 +443,3 @@ def test_note_that_cannot_be_moved_is_named(root: Path, source: str, target: str
         move(root, NotePath(source), NotePath(target))
     assert source in caught.value.message
     assert (root / "a.md").read_text() == "heron\n"
-
-
-def test_end_of_a_note_that_an_earlier_version_kept_is_not_believed(root: Path, tmp_path: Path) -> None:
-    """It may have found another end in the same bytes."""
-    (root / "a.md").write_text("heron\n")
-    path, found, tails = NotePath("a.md"), os.stat(root / "a.md"), KnownEnds(tmp_path / "tails")
-    tail = read_end("a.md", b"heron\n")
-    tails.put(path, found, tail)
-    assert tails.get(path, found) == tail
-    (kept,) = (tmp_path / "tails").iterdir()
-    kept.write_text(json.dumps({**json.loads(kept.read_text()), "version": VERSION - 1}))
-    assert tails.get(path, found) is None

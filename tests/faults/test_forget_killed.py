@@ -12,12 +12,13 @@ import pytest
 from memsync.errors import UsageError
 from memsync.memory import Memory
 
-# Runs one operation of a memory, and kills its own process before the given one of the calls that change a disk.
+# Runs one operation of a memory, and kills its own process before the given one of the calls that change a disk, or of
+# the statements to the database of what is kept.
 _SCRIPT = """
 import os, signal, sys
+import apsw
 from memsync.memory import Memory
-from memsync.edit import note_file, forgotten, journal
-from memsync.system import renames
+from memsync.edit import note_file
 
 root, what, left = sys.argv[1], sys.argv[2], int(sys.argv[3])
 memory = Memory.open(root)
@@ -37,8 +38,14 @@ for name in ("fsync", "rename", "replace", "unlink"):
     counted(os, name)
 counted(note_file, "rename_new")
 counted(note_file, "exchange")
-counted(forgotten, "append_line")
-counted(forgotten.shutil, "rmtree")
+counting = lambda *_: None
+counted(sys.modules[__name__], "counting")
+
+def hook(database):
+    if database.filename.endswith("kept.db"):
+        database.exec_trace = lambda *_: counting() is None
+
+apsw.connection_hooks.append(hook)
 if what == "apply":
     memory.forget(user="ada", apply=True)
 elif what == "undo":
@@ -124,7 +131,7 @@ def test_killed_undo_continues(root: Path) -> None:
             with suppress(UsageError):  # it was killed after it had put back everything
                 assert memory.undo_forget().failed == ()
             assert notes_in(root) == NOTES, step
-            assert not list((memory.settings.keep_dir / "forgotten").glob("*/*")), step
+            assert not memory.writer.kept.steps(moves=False), step
         if is_finished:
             return
 
@@ -140,6 +147,6 @@ def test_killed_purge_continues(root: Path) -> None:
         assert notes_in(root) == AFTER
         with Memory.open(root) as memory:
             memory.purge_forgotten()
-            assert not list((memory.settings.keep_dir / "forgotten").glob("*/*")), step
+            assert not memory.writer.kept.steps(moves=False), step
         if is_finished:
             return

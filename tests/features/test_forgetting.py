@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memsync.cli.main import main
-from memsync.edit.forgotten import Run
-from memsync.errors import FilesystemError, UsageError, WriteRefused
+from memsync.edit.kept import Kept
+from memsync.errors import UsageError, WriteRefused
 from memsync.mcp_server.tools import offered
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
@@ -94,9 +94,10 @@ def files_of(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
-def kept(memory: Memory) -> list[Path]:
-    """Return every file in the folder of kept copies."""
-    return [path for path in (memory.settings.keep_dir / "forgotten").rglob("*") if path.is_file()]
+def kept(memory: Memory) -> list[object]:
+    """Return every copy that is kept."""
+    files = (memory.settings.keep_dir / "forgotten").rglob("*.md")
+    return [*memory.writer.kept.steps(moves=False), *files]
 
 
 def thread_of(user: str) -> str:
@@ -203,7 +204,7 @@ def test_undo_leaves_changed_notes_alone_and_restores_the_rest(memory: Memory, r
 def test_undo_keeps_the_copy_of_an_edited_note_that_a_killed_run_had_changed(
     make_memory: MakeMemory, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run was killed before it recorded a change, and somebody goes on writing: the copy is the only one, and stays.
+    """A run was killed after its change, and somebody goes on writing: the copy is the only one, and stays.
 
     The undo names the note and the place of its copy each time, until somebody purges the run.
     """
@@ -211,13 +212,13 @@ def test_undo_keeps_the_copy_of_an_edited_note_that_a_killed_run_had_changed(
     class Killed(BaseException):
         pass
 
-    def kill(run: Run, step: str, path: NotePath) -> None:
+    def kill(kept: Kept, run: int, paths: Iterable[NotePath]) -> None:
         raise Killed
 
     content = "# Log\n\n- tea {user=ada}\n- coffee\n"
     log = write("a.md", content)
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(Run, "note", kill)
+        patched.setattr(Kept, "drop", kill)
         make_memory().forget(user="ada", apply=True)
     assert "tea" not in log.read_text()
     write("a.md", log.read_text() + "- a new line\n")
@@ -237,14 +238,14 @@ def test_undo_is_not_about_a_note_that_the_run_refused(
     """Only what was taken out is put back: no copy of a note that an editor saved at the last moment is kept for it."""
     write("threads/a.md", thread_of("ada"))
     write("threads/b.md", thread_of("ada"))
-    begin = memory.forgotten._begin
+    begin = memory.writer.kept.begin
 
     def beginning(*arguments: Any) -> Any:
         run = begin(*arguments)
         write("threads/b.md", "saved just now\n")
         return run
 
-    monkeypatch.setattr(memory.forgotten, "_begin", beginning)
+    monkeypatch.setattr(memory.writer.kept, "begin", beginning)
     assert memory.forget(user="ada", apply=True).done == ("threads/a.md",)
     undone = memory.undo_forget()
     assert (undone.restored, undone.failed) == (("threads/a.md",), ())
@@ -298,7 +299,7 @@ def test_note_that_changes_at_the_last_moment_is_left_alone(
     """An editor saves between the copy and the deletion: its text stays, and the note is named."""
     write("threads/a.md", thread_of("ada"))
     write("threads/b.md", "## user {user=ada}\n\nb\n\n## user\n\nc\n")
-    begin = memory.forgotten._begin
+    begin = memory.writer.kept.begin
 
     def beginning(*arguments: Any) -> Any:
         run = begin(*arguments)
@@ -306,7 +307,7 @@ def test_note_that_changes_at_the_last_moment_is_left_alone(
         write("threads/b.md", "saved just now, too\n")
         return run
 
-    monkeypatch.setattr(memory.forgotten, "_begin", beginning)
+    monkeypatch.setattr(memory.writer.kept, "begin", beginning)
     result = memory.forget(user="ada", apply=True)
     assert sorted(failure.path for failure in result.failed) == ["threads/a.md", "threads/b.md"]
     assert files_of(root) == {"threads/a.md": b"saved just now\n", "threads/b.md": b"saved just now, too\n"}
@@ -560,7 +561,6 @@ def test_purge_deletes_copies_journal_and_questions(
     leftover.write_text("The xylophone lessons begin.")
     purge = memory.purge_forgotten()
     assert (purge.notes, purge.queries) == (3, 2)
-    assert purge.appends >= 2
     assert not leftover.exists()
     rest = everything_under(keep)
     assert b"oboe" in rest
@@ -630,28 +630,6 @@ def test_purge_of_one_user_keeps_what_others_can_undo(memory: Memory, root: Path
     assert memory.purge_forgotten(user="ada").notes == 1
     assert memory.undo_forget().restored == ("threads/b.md",)
     assert memory.purge_forgotten().notes == 0
-
-
-def test_damaged_copy_or_record_is_an_error_that_names_it(memory: Memory, root: Path, write: Write) -> None:
-    """A damaged copy is never written into a note, and a damaged record stops the undo."""
-    write("threads/a.md", thread_of("ada"))
-    memory.forget(user="ada", apply=True)
-    (copy,) = [path for path in kept(memory) if path.name == "0"]
-    copy.write_text("damaged")
-    (failure,) = memory.undo_forget().failed
-    assert str(copy) in failure.reason
-    assert not (root / "threads/a.md").exists()
-    (copy.parent / "run.json").write_text("{")
-    with pytest.raises(FilesystemError, match="cannot be read"):
-        memory.undo_forget()
-
-
-def test_kept_copies_are_private(memory: Memory, write: Write) -> None:
-    """Only the user can read them."""
-    write("threads/a.md", thread_of("ada"))
-    memory.forget(user="ada", apply=True)
-    assert {path.stat().st_mode & 0o777 for path in kept(memory)} == {0o600}
-    assert all(path.parent.stat().st_mode & 0o777 == 0o700 for path in kept(memory))
 
 
 def test_agents_cannot_forget(memory: Memory, write: Write, root: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from memsync.edit import archive as archive_moves
-from memsync.errors import MemsyncError, UsageError, WriteRefused
+from memsync.errors import UsageError, WriteRefused
 from memsync.features import pruning
 from memsync.features.pruning import due, is_too_much
 from memsync.features.usage import unused
@@ -25,7 +25,6 @@ from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.notes.dates import expires_at
 from memsync.settings.load import Settings, load_settings, with_changes
 from memsync.system.renames import rename_new
-from memsync.system.user_folders import own_folder
 from tests.conftest import Parse
 from tests.support.daemon_fixtures import own, served, short_runtime_folder
 from tests.support.daemon_process import Cli
@@ -327,6 +326,16 @@ def test_undo_knows_what_a_run_really_moved(aged: MemoryApi, root: Path, write: 
         aged.undo_prune()
 
 
+def test_undo_takes_the_last_run_first(memory: MemoryApi, root: Path, write: Write) -> None:
+    """Each undo is about one run, and an earlier run stays as it is."""
+    for name in ("a", "b"):
+        write(f"old/{name}.md", "---\nexpires: 2020-01-01\n---\nzebra\n")
+        memory.prune(apply=True, force=True)
+    for name in ("b", "a"):
+        assert [one.target for one in memory.undo_prune().moved] == [f"old/{name}.md"]
+    assert sorted(files(root)) == ["old/a.md", "old/b.md"]
+
+
 def test_run_that_was_killed_can_be_undone(
     memory: Memory, root: Path, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,15 +359,6 @@ def test_run_that_was_killed_can_be_undone(
     assert len(files(root)) == 4
     assert len(memory.undo_prune().moved) == 2
     assert files(root) == before
-
-
-@pytest.mark.parametrize("line", ["null", "[1]", '"s"', '{"run":"x","moves":[["a"]]}', '{"done":"q","moves":5}', "{"])
-def test_damaged_record_moves_nothing(memory: Memory, settings: Settings, line: str) -> None:
-    """And breaks nothing."""
-    own_folder(settings.keep_dir)
-    (settings.keep_dir / "retired.jsonl").write_text(f"{line}\n")
-    with pytest.raises((UsageError, MemsyncError)):
-        memory.undo_prune() if "run" not in line else memory.thread("nope")
 
 
 def test_half_a_move_is_finished_by_the_next_prune(memory: Memory, root: Path, write: Write) -> None:

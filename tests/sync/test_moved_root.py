@@ -15,6 +15,8 @@ from pathlib import Path
 import apsw
 import pytest
 
+from memsync.edit.journal import Journal
+from memsync.edit.kept import FILE, Kept
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import IndexBusy
 from memsync.index.sqlite.index import SqliteIndex
@@ -82,7 +84,7 @@ def synced(opened: Open, root: Path) -> tuple[int, int]:
 
 def states(root: Path) -> tuple[bool, bool]:
     """Tell whether there is an index and whether there is a journal of a root's path."""
-    return Path(default_index_dir(str(root)), "index.db").exists(), Path(keep_dir(str(root)), "journal").exists()
+    return Path(default_index_dir(str(root)), "index.db").exists(), Path(keep_dir(str(root)), FILE).exists()
 
 
 def said(root: Path, environ: dict[str, str] | None = None) -> list[str]:
@@ -214,8 +216,7 @@ def test_commands_recognise_the_root_before_they_do_anything(cli: Cli, notes: Pa
     second = cli("sync", "--json")
     assert "Recognised" not in second.stderr
     assert json.loads(second.stdout)["added"] == 0
-    journal = Path(keep_dir(str(cli.root)), "journal")
-    assert sum(len(path.read_text().split()) > 0 for path in journal.iterdir()) == 1
+    assert len(Journal(Kept(Path(keep_dir(str(cli.root))))).since(0.0)) == 2
     assert json.loads(cli("recover", "--json").stdout)["overwritten"] == []
 
 
