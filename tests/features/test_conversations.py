@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import zipfile
 from collections.abc import Callable
@@ -86,6 +87,14 @@ def test_example_of_the_page_is_imported_and_found(memory: Memory, root: Path) -
     assert memory.import_file(file).wrong == []
     assert [line + "\n" for line in memory.export_lines()] == example.splitlines(keepends=True)
     assert memory.costs().total.tokens_in == 812
+
+
+def test_import_waits_for_the_disk_at_its_end(memory: Memory, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, when all threads are written."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "sync", lambda: synced.append(len(list((root / "threads").glob("*.md")))))
+    memory.import_file(file_of(root, [{"thread": name, "role": "user", "text": "One"} for name in "abc"]))
+    assert synced == [3]
 
 
 def test_longer_version_adds_what_is_new(memory: Memory, root: Path) -> None:
