@@ -7,13 +7,12 @@ import logging
 import os
 import sys
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from collections import deque
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsync import __version__
-from memsync.cli.common import json_option, load, load_again, progress_on_stderr
+from memsync.cli.common import json_option, load, load_again
 from memsync.cli.main import run_command
 from memsync.cli.output import NO_EXIT_CODE, remark, say, say_answer
 from memsync.errors import DaemonRunning, FilesystemError, IndexFailure, MemsyncError
@@ -23,10 +22,9 @@ if TYPE_CHECKING:
     from memsync.memory import RemoteMemory
     from memsync.settings.load import Settings
 
-FOLLOW_SECONDS = 0.2
 START_ATTEMPTS = 3
 STEP_SECONDS = 0.5
-"""How long to wait between two updates of the progress bar, while the daemon is not ready yet."""
+"""How often `start` asks for the first vectors."""
 FIRST_VECTORS_SECONDS = 5.0
 BY_WORDS = "until then searches answer by words alone"
 CANNOT_WRITE = "until then searches that find changed files fail"
@@ -106,32 +104,14 @@ def logs(context: click.Context, follow: bool, lines: int) -> None:
     path = log_path(load(context))
     if not path.exists():
         raise FilesystemError(f"there is no log at {path}", hint="Start the daemon, which writes it: memsync start")
+    if follow:  # -F also follows the file that replaces this one; the daemon has made each record safe to print
+        try:
+            os.execvp("tail", ["tail", "-n", str(lines), "-F", str(path)])  # noqa: S606, S607 (because PATH has absolute folders only, see memsync/cli/__init__.py)
+        except OSError as error:
+            raise FilesystemError(f"tail cannot be run: {error.strerror}", hint=f"Open {path} yourself.") from error
     with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file.readlines()[-lines:] if lines else file.readlines()[:0]:
+        for line in deque(file, lines):
             say(line, end="")
-        if follow:
-            _follow(path, file)
-
-
-def _follow(path: Path, file: TextIO) -> NoReturn:
-    """Print what is added to a file. When another file has replaced it, print the rest, then follow the other."""
-    while True:
-        is_last = _is_replaced(path, file)
-        say(file.read(), end="")
-        sys.stdout.flush()
-        if is_last:
-            file.close()
-            file = path.open(encoding="utf-8", errors="replace")
-        else:
-            time.sleep(FOLLOW_SECONDS)
-
-
-def _is_replaced(path: Path, file: TextIO) -> bool:
-    try:
-        status = path.stat()
-    except FileNotFoundError:  # it is being rotated
-        return False
-    return status.st_ino != os.fstat(file.fileno()).st_ino or status.st_size < file.tell()
 
 
 def _start(settings: Settings, wait: float, *, restart: bool = False, as_json: bool) -> None:
@@ -196,24 +176,17 @@ def _lacking(memory: RemoteMemory, limit: float) -> tuple[str, str]:
     """Return what `_await_model` does. Wait only FIRST_VECTORS_SECONDS for the first vectors: they may take minutes."""
     from memsync.features.indexing import INDEX_FAILURE
 
-    with progress_on_stderr() as progress:
-        while not memory.wait(model=True, seconds=min(STEP_SECONDS, max(0.0, limit - time.monotonic()))):
-            if time.monotonic() >= limit:
-                return "the embedding model is still being loaded", BY_WORDS
-            if progress is not None:
-                progress("loading the model", 0, 1)
-        status = memory.status()
-        if fault := next((failure.reason for failure in status.failures if failure.path == INDEX_FAILURE), ""):
-            return fault, CANNOT_WRITE
-        if status.daemon is not None and not status.daemon.model_loaded:
-            return "the embedding model could not be loaded (see memsync logs)", BY_WORDS
-        limit = min(limit, time.monotonic() + FIRST_VECTORS_SECONDS)
-        while not status.space and not memory.wait(vectors=True, seconds=STEP_SECONDS):
-            if time.monotonic() >= limit:
-                return "the first vectors are still being computed", BY_WORDS
-            status = memory.status()
-            if progress is not None and status.passages:
-                progress("computing vectors", status.passages - status.building_pending, status.passages)
+    if not memory.wait(model=True, seconds=max(0.0, limit - time.monotonic())):
+        return "the embedding model is still being loaded", BY_WORDS
+    status = memory.status()
+    if fault := next((failure.reason for failure in status.failures if failure.path == INDEX_FAILURE), ""):
+        return fault, CANNOT_WRITE
+    if status.daemon is not None and not status.daemon.model_loaded:
+        return "the embedding model could not be loaded (see memsync logs)", BY_WORDS
+    limit = min(limit, time.monotonic() + FIRST_VECTORS_SECONDS)
+    while not memory.status().space and not memory.wait(vectors=True, seconds=STEP_SECONDS):
+        if time.monotonic() >= limit:
+            return "the first vectors are still being computed", BY_WORDS
     return "", ""
 
 
@@ -241,22 +214,6 @@ def _watch_in_background(context: click.Context, descriptor: int, *, until_idle:
         except OSError:  # `ready` has already reported success and closed the pipe
             raise error from None
         sys.exit(error.exit_code)
-
-
-def why_not_served(settings: Settings) -> str:
-    """Return whether a daemon runs, and why it did not answer."""
-    from memsync.daemon import daemon_lock, process
-
-    running = daemon_lock.running(settings)
-    if running is None:
-        return "not running"
-    if running.get("version", __version__) != __version__:
-        state = f"running as memsync {printable(str(running['version']))}"
-    elif not settings["daemon.use"]:
-        state = "running, daemon.use is false"
-    else:
-        state = "running with other settings" if process.outdated(settings) else "running, does not answer"
-    return f"{state} (process {running.get('process', '?')})"
 
 
 # ------------------------------------------------------------------------------------------------- service

@@ -45,8 +45,8 @@ def status(context: click.Context, as_json: bool) -> None:
 
 def _say_what_is_known(settings: Settings, error: IndexFailure, *, has_daemon: bool) -> None:
     """Print the memory root, the place of its index, the daemon, and the fault."""
-    from memsync.cli.command_daemon import why_not_served
     from memsync.daemon import daemon_lock
+    from memsync.daemon.process import why_not_served
     from memsync.wiring import make_index
 
     place = settings.index_name

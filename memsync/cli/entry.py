@@ -10,27 +10,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-INTERRUPTED_EXIT_CODE = 130
-INTERRUPTED = "Interrupted. Nothing was damaged; run the command again to finish."
-GLOBAL_OPTIONS = {"--config": "config_path", "--root": "root", "--color": "color"}
-"""The options that may come before or after the command, and click's names for their values."""
-READING = {
-    "search",
-    "get",
-    "context",
-    "sessions",
-    "costs",
-    "agents",
-    "routes",
-    "handoff",
-    "stale",
-    "collections",
-    "stats",
-}
-COVERING = ("search", "get", "context")
-"""Outside of every memory root, these are about all registered memories."""
-WRITING = {"log", "remember", "note", "pref", "pattern", "thread"}
-"""The short commands are READING and WRITING. The daemon runs them, so that this process need not load click."""
+from memsync.cli.line import (
+    COVERING,
+    INTERRUPTED,
+    INTERRUPTED_EXIT_CODE,
+    READING,
+    WRITING,
+    may_name_roots,
+    split_global_options,
+)
 
 
 def run() -> NoReturn:
@@ -84,10 +72,7 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     A command that may have written is never run twice: if its answer does not arrive, that is an error.
     """
     options, rest = split_global_options(arguments)
-    is_served = bool(rest) and rest[0] in READING | WRITING
-    if not is_served or "_MEMSYNC_COMPLETE" in os.environ or any(map(_is_for_click, rest)):
-        return None
-    if any(may_name_roots(rest[0], argument) for argument in rest):  # a daemon serves one memory
+    if not _may_be_served(arguments, rest):
         return None
     from memsync.cli.terminal import show
     from memsync.errors import AnswerLost, DaemonUnavailable, MemsyncError, UsageError
@@ -123,6 +108,8 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
         show(printed["out"], uses_pager=settings["cli.pager"])
         sys.stderr.write(printed["err"])
     except OSError as error:
+        from memsync.cli.output import after_failed_output
+
         return after_failed_output(error)
     return int(printed["code"])
 
@@ -141,23 +128,14 @@ def _command(arguments: Sequence[str], colour: str, open_with: str) -> dict[str,
     }
 
 
-def split_global_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the values of the global options, and the other arguments."""
-    options: dict[str, str] = {}
-    rest: list[str] = []
-    remaining = iter(arguments)
-    for argument in remaining:
-        flag, equals, value = argument.partition("=")
-        if argument == "--":
-            rest += [argument, *remaining]
-        elif flag not in GLOBAL_OPTIONS:
-            rest.append(argument)
-        else:
-            value = value if equals else next(remaining, "")
-            if not value:
-                return {}, []  # click says what is missing
-            options[flag] = value
-    return options, rest
+def _may_be_served(arguments: Sequence[str], rest: list[str]) -> bool:
+    """Return whether the daemon may run a command; `rest` are its arguments without global options."""
+    if not rest or rest[0] not in READING | WRITING or "_MEMSYNC_COMPLETE" in os.environ:
+        return False
+    if rest[0] in WRITING and list(arguments[-len(rest) :]) != rest:  # click tells options from the words of a text
+        return False
+    # A daemon serves one memory.
+    return not any(_is_for_click(argument) or may_name_roots(rest[0], argument) for argument in rest)
 
 
 def _is_for_click(argument: str) -> bool:
@@ -168,32 +146,3 @@ def _is_for_click(argument: str) -> bool:
         return True
     is_help = argument == "--help" or (argument[:1] == "-" and argument[1:].isalpha() and argument[-1] == "h")
     return is_help or argument.startswith("--generation")
-
-
-def may_name_roots(command: str, argument: str) -> bool:
-    """Return whether an argument may name registered memories: an option, `root:NAME`, or `NAME:PATH` for `get`."""
-    if command in ("search", "context"):
-        return "root:" in argument or argument.startswith(("--roots", "--all-roots"))
-    name, _, rest = argument.partition(":")
-    has_lines = all(map(str.isdigit, rest.replace("-", ":", 1).split(":", 1)))  # a day has two hyphens
-    return command == "get" and bool(rest) and not has_lines and name.replace("-", "").replace("_", "").isalnum()
-
-
-def looks_like_option(argument: str) -> bool:
-    """Return whether an argument has the form of an option: `-x`, `--name`, `--name=value`, not `-` or "- an item"."""
-    name = argument.partition("=")[0]
-    return len(name) > 1 and name.startswith("-") and name.split() == [name]
-
-
-def after_failed_output(error: OSError) -> int:
-    """Return the exit code for output that could not be written: 0 if its reader (`| head`) has read enough."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())  # otherwise the interpreter tries again, and complains
-    if isinstance(error, BrokenPipeError):
-        return 0
-    from memsync.cli.output import remark
-    from memsync.errors import FilesystemError
-    from memsync.model.text import printable
-
-    remark(f"{printable(str(error.filename or 'the answer'))}: {error.strerror}")
-    return FilesystemError.exit_code

@@ -13,16 +13,15 @@ import click
 from memsync import __version__
 from memsync.cli.arguments import arranged
 from memsync.cli.common import Invocation
-from memsync.cli.entry import (
+from memsync.cli.line import (
     GLOBAL_OPTIONS,
     INTERRUPTED,
     INTERRUPTED_EXIT_CODE,
     READING,
     WRITING,
-    after_failed_output,
     split_global_options,
 )
-from memsync.cli.output import COLOUR, KEPT, Kept, NotServed, remark, report, say
+from memsync.cli.output import COLOUR, KEPT, Kept, NotServed, after_failed_output, remark, report, say
 from memsync.errors import MemsyncError, UsageError
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -179,3 +180,15 @@ def say_pending(pending_text: int) -> None:
     """Say on stderr how many files the answer does not cover yet, if any."""
     if pending_text:
         remark(still_indexing(pending_text))
+
+
+def after_failed_output(error: OSError) -> int:
+    """Return the exit code for output that could not be written: 0 if its reader (`| head`) has read enough."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())  # otherwise the interpreter tries again, and complains
+    if isinstance(error, BrokenPipeError):
+        return 0
+    from memsync.errors import FilesystemError
+
+    remark(f"{printable(str(error.filename or 'the answer'))}: {error.strerror}")
+    return FilesystemError.exit_code

@@ -340,8 +340,8 @@ def _print_daemon(daemon: DaemonStatus | None) -> None:
     if daemon is None:
         import click
 
-        from memsync.cli.command_daemon import why_not_served
         from memsync.cli.common import load
+        from memsync.daemon.process import why_not_served
 
         say(f"daemon        {why_not_served(load(click.get_current_context()))}")
         return

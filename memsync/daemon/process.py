@@ -28,6 +28,7 @@ from memsync.daemon.server import Server, where
 from memsync.daemon.watch import Watcher
 from memsync.errors import DaemonError, DaemonOutdated, DaemonRunning, DaemonUnavailable, MemsyncError
 from memsync.memory import connect_here
+from memsync.model.text import printable
 from memsync.settings.load import Settings
 from memsync.wiring import connect_to_daemon
 
@@ -275,6 +276,20 @@ def outdated(settings: Settings) -> str:
         return error.message
     except DaemonUnavailable:  # it may only be busy, which is no reason to replace it
         return ""
+
+
+def why_not_served(settings: Settings) -> str:
+    """Return whether a daemon runs, and why it did not answer."""
+    daemon = running(settings)
+    if daemon is None:
+        return "not running"
+    if daemon.get("version", __version__) != __version__:
+        state = f"running as memsync {printable(str(daemon['version']))}"
+    elif not settings["daemon.use"]:
+        state = "running, daemon.use is false"
+    else:
+        state = "running with other settings" if outdated(settings) else "running, does not answer"
+    return f"{state} (process {daemon.get('process', '?')})"
 
 
 def stop(settings: Settings) -> dict[str, Any] | None:

@@ -18,7 +18,8 @@ import pytest
 
 import memsync.cli
 from memsync.cli.arguments import unknown_option
-from memsync.cli.entry import answer_plainly, split_global_options
+from memsync.cli.entry import answer_plainly
+from memsync.cli.line import split_global_options
 from memsync.cli.main import main
 from memsync.cli.output import say_pending
 from memsync.edit import append

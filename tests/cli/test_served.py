@@ -81,11 +81,14 @@ def test_a_text_from_standard_input_or_an_editor_is_left_to_the_client(
     assert client(*arguments) is None
 
 
-@pytest.mark.parametrize("arguments", [("log", "-h"), ("log", "--help"), ("log", "\udcff"), ("sync",), ("export",)])
+@pytest.mark.parametrize(
+    "arguments",
+    [("log", "-h"), ("log", "--help"), ("log", "\udcff"), ("log", "use", "--root", "."), ("sync",), ("export",)],
+)
 def test_help_bytes_and_long_work_are_left_to_click(
     client: Callable[..., int | None], arguments: tuple[str, ...]
 ) -> None:
-    """Help needs no daemon, what is no UTF-8 cannot be sent, and progress is drawn by the client."""
+    """Help needs no daemon, other bytes than UTF-8 cannot be sent, a global option in a text is one of its words."""
     assert client(*arguments) is None
 
 

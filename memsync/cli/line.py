@@ -1,0 +1,61 @@
+"""A command line as it was typed: what is known of it before click reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+INTERRUPTED_EXIT_CODE = 130
+INTERRUPTED = "Interrupted. Nothing was damaged; run the command again to finish."
+GLOBAL_OPTIONS = {"--config": "config_path", "--root": "root", "--color": "color"}
+"""The options that may come before or after the command, and click's names for their values."""
+READING = {
+    "search",
+    "get",
+    "context",
+    "sessions",
+    "costs",
+    "agents",
+    "routes",
+    "handoff",
+    "stale",
+    "collections",
+    "stats",
+}
+COVERING = ("search", "get", "context")
+"""Outside of every memory root, these are about all registered memories."""
+WRITING = {"log", "remember", "note", "pref", "pattern", "thread"}
+"""The short commands are READING and WRITING. The daemon runs them, so that this process need not load click."""
+
+
+def split_global_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the values of the global options, and the other arguments."""
+    options: dict[str, str] = {}
+    rest: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        flag, equals, value = argument.partition("=")
+        if argument == "--":
+            rest += [argument, *remaining]
+        elif flag not in GLOBAL_OPTIONS:
+            rest.append(argument)
+        else:
+            value = value if equals else next(remaining, "")
+            if not value:
+                return {}, []  # click says what is missing
+            options[flag] = value
+    return options, rest
+
+
+def may_name_roots(command: str, argument: str) -> bool:
+    """Return whether an argument may name registered memories: an option, `root:NAME`, or `NAME:PATH` for `get`."""
+    if command in ("search", "context"):
+        return "root:" in argument or argument.startswith(("--roots", "--all-roots"))
+    name, _, rest = argument.partition(":")
+    has_lines = all(map(str.isdigit, rest.replace("-", ":", 1).split(":", 1)))  # a day has two hyphens
+    return command == "get" and bool(rest) and not has_lines and name.replace("-", "").replace("_", "").isalnum()
+
+
+def looks_like_option(argument: str) -> bool:
+    """Return whether an argument has the form of an option: `-x`, `--name`, `--name=value`, not `-` or "- an item"."""
+    name = argument.partition("=")[0]
+    return len(name) > 1 and name.startswith("-") and name.split() == [name]
