@@ -64,14 +64,7 @@ def command_of(
                 raise
             name, colon, rest = typed.partition(":") if memories is not None else ("", "", typed)
             raise NoSuchNote(f"{name}{colon}{without_place(rest)} does not exist", hint=error.hint) from error
-        with long_output(context):
-            if as_json:
-                say_json(document(result, operation))
-            else:
-                render(result, operation, offered)
-        remarks(result)
-        if code := exit_code(result, operation):
-            sys.exit(code)
+        show(context, result, operation, offered, as_json=as_json)
 
     takes_text = operation.text is not None and operation.writes
     command = json_option(click.pass_context(callback))
@@ -101,6 +94,20 @@ def run_on(memory: Runs, operation: Operation[Any, Any], arguments: dict[str, An
         return memory.run(operation, **arguments)
     with progress_on_stderr() as progress:
         return memory.run(operation, progress=progress or no_progress, **arguments)
+
+
+def show(
+    context: click.Context, result: Any, operation: Operation[Any, Any], offered: Command, *, as_json: bool
+) -> None:
+    """Print the result of an operation, and remarks on it; exit with 1 if it names failures or says no."""
+    with long_output(context):
+        if as_json:
+            say_json(document(result, operation))
+        else:
+            render(result, operation, offered)
+    remarks(result)
+    if code := exit_code(result, operation):
+        sys.exit(code)
 
 
 def help_of(operation: Operation[Any, Any], offered: Command) -> str:

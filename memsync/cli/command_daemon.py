@@ -8,21 +8,20 @@ import os
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsync.cli.common import json_option, load, load_again
+from memsync.cli.common import answering, load, load_again
 from memsync.cli.main import run_command
-from memsync.cli.output import NO_EXIT_CODE, remark, say, say_answer
+from memsync.cli.output import NO_EXIT_CODE, Answer, remark, say
 from memsync.errors import DaemonRunning, FilesystemError, IndexFailure, MemsyncError
 from memsync.model.text import printable
 
 if TYPE_CHECKING:
-    from memsync.memory import RemoteMemory
     from memsync.settings.load import Settings
 
-START_ATTEMPTS = 3
 STEP_SECONDS = 0.5
 """How often `start` asks for the first vectors."""
 FIRST_VECTORS_SECONDS = 5.0
@@ -41,37 +40,34 @@ _WAIT = click.option(
 
 @click.command()
 @_WAIT
-@json_option
-@click.pass_context
-def start(context: click.Context, wait: float, as_json: bool) -> None:
+@answering
+def start(context: click.Context, wait: float) -> Answer:
     """Start the daemon in the background and wait until it answers, by meaning too.
 
     From then on it indexes each file when you save it, and searches use the model that it has loaded. It serves one
     memory root. If a daemon already runs, start says so. If it has other settings or another version, start restarts
     it.
     """
-    _start(load(context), wait, as_json=as_json)
+    return _start(load(context), wait)
 
 
 @click.command()
-@json_option
-@click.pass_context
-def stop(context: click.Context, as_json: bool) -> None:
+@answering
+def stop(context: click.Context) -> Answer:
     """Stop the daemon and wait until it has ended. If no daemon runs, stop says so."""
     from memsync.daemon import process
 
     stopped = process.stop(load(context))
     line = f"process {stopped['process']} has ended" if stopped else "no daemon is running"
-    say_answer({"stopped": stopped is not None, **(stopped or {})}, [line], as_json=as_json)
+    return Answer({"stopped": stopped is not None, **(stopped or {})}, [line])
 
 
 @click.command()
 @_WAIT
-@json_option
-@click.pass_context
-def restart(context: click.Context, wait: float, as_json: bool) -> None:
+@answering
+def restart(context: click.Context, wait: float) -> Answer:
     """Stop the daemon if there is one, and start it with the present settings and version."""
-    _start(load(context), wait, restart=True, as_json=as_json)
+    return _start(load(context), wait, restart=True)
 
 
 @click.command()
@@ -114,8 +110,8 @@ def logs(context: click.Context, follow: bool, lines: int) -> None:
             say(line, end="")
 
 
-def _start(settings: Settings, wait: float, *, restart: bool = False, as_json: bool) -> None:
-    """Start the daemon; print which one serves, why it replaced another, and what it lacks to answer by meaning."""
+def _start(settings: Settings, wait: float, *, restart: bool = False) -> Answer:
+    """Start the daemon; tell which one serves, why it replaced another, and what it lacks to answer by meaning."""
     from memsync.daemon import process
 
     limit = time.monotonic() + wait
@@ -124,12 +120,9 @@ def _start(settings: Settings, wait: float, *, restart: bool = False, as_json: b
     daemon, is_new, reason = _daemon_started(settings, wait)
     is_new = is_new or restart
     lacks, meanwhile = _await_model(settings, limit)
-    line = f"process {daemon['process']} {'serves' if is_new else 'already serves'} {printable(str(settings.root))}"
-    say_answer({"started": is_new, "restarted": reason, "lacks": lacks, **daemon}, [line], as_json=as_json)
-    if reason:
-        remark(f"{printable(reason)}: it was restarted")
-    if lacks:
-        remark(f"{printable(lacks)}; {meanwhile}")
+    line = f"process {daemon['process']} {'serves' if is_new else 'already serves'} {settings.root}"
+    remarks = [*[f"{reason}: it was restarted"] * bool(reason), *[f"{lacks}; {meanwhile}"] * bool(lacks)]
+    return Answer({"started": is_new, "restarted": reason, "lacks": lacks, **daemon}, [line], remarks)
 
 
 def _daemon_started(settings: Settings, wait: float) -> tuple[dict[str, Any], bool, str]:
@@ -139,55 +132,44 @@ def _daemon_started(settings: Settings, wait: float) -> tuple[dict[str, Any], bo
     """
     from memsync.daemon import daemon_lock, process
 
-    attempts, reason = 0, ""
-    while True:
-        running = daemon_lock.serving(settings, wait)
-        if running is not None:
-            outdated = process.outdated(settings)
-            if not outdated:
-                return running, bool(reason), reason
+    running = daemon_lock.serving(settings, wait)
+    reason = process.outdated(settings) if running is not None else ""
+    if running is None or reason:
+        if reason:
             process.stop(settings)
-            reason = outdated
-        attempts += 1
-        try:
+        with suppress(DaemonRunning):  # another start was quicker
             return process.start(settings.options, wait), True, reason
-        except DaemonRunning:  # another start was quicker
-            if attempts == START_ATTEMPTS:
-                raise
+        running = daemon_lock.serving(settings, wait)
+    return running or process.start(settings.options, wait), False, reason
 
 
 def _await_model(settings: Settings, limit: float) -> tuple[str, str]:
     """Wait until the daemon answers by meaning, at most until `limit` (monotonic clock).
 
-    Return why it does not, and what that means for searches; two empty texts if it does.
+    It waits only FIRST_VECTORS_SECONDS for the first vectors: they may take minutes. Return why the daemon does not
+    answer so, and what that means for searches; two empty texts if it does.
     """
+    from memsync.features.indexing import INDEX_FAILURE
     from memsync.memory import connect_daemon
 
     try:
         with connect_daemon(settings) as memory:
-            return _lacking(memory, limit)
+            if not memory.wait(model=True, seconds=max(0.0, limit - time.monotonic())):
+                return "the embedding model is still being loaded", BY_WORDS
+            status = memory.status()
+            if fault := next((failure.reason for failure in status.failures if failure.path == INDEX_FAILURE), ""):
+                return fault, CANNOT_WRITE
+            if status.daemon is not None and not status.daemon.model_loaded:
+                return "the embedding model could not be loaded (see memsync logs)", BY_WORDS
+            limit = min(limit, time.monotonic() + FIRST_VECTORS_SECONDS)
+            while not memory.status().space and not memory.wait(vectors=True, seconds=STEP_SECONDS):
+                if time.monotonic() >= limit:
+                    return "the first vectors are still being computed", BY_WORDS
+            return "", ""
     except IndexFailure as error:  # the daemon has started; `status` and the log show its fault
         return error.message, NO_ANSWERS
     except MemsyncError as error:
         return error.message, "see memsync status and memsync logs"
-
-
-def _lacking(memory: RemoteMemory, limit: float) -> tuple[str, str]:
-    """Return what `_await_model` does. Wait only FIRST_VECTORS_SECONDS for the first vectors: they may take minutes."""
-    from memsync.features.indexing import INDEX_FAILURE
-
-    if not memory.wait(model=True, seconds=max(0.0, limit - time.monotonic())):
-        return "the embedding model is still being loaded", BY_WORDS
-    status = memory.status()
-    if fault := next((failure.reason for failure in status.failures if failure.path == INDEX_FAILURE), ""):
-        return fault, CANNOT_WRITE
-    if status.daemon is not None and not status.daemon.model_loaded:
-        return "the embedding model could not be loaded (see memsync logs)", BY_WORDS
-    limit = min(limit, time.monotonic() + FIRST_VECTORS_SECONDS)
-    while not memory.status().space and not memory.wait(vectors=True, seconds=STEP_SECONDS):
-        if time.monotonic() >= limit:
-            return "the first vectors are still being computed", BY_WORDS
-    return "", ""
 
 
 def _watch_in_background(context: click.Context, descriptor: int, *, until_idle: bool) -> None:
@@ -262,9 +244,8 @@ def uninstall(context: click.Context, dry_run: bool) -> None:
 
 
 @service.command()
-@json_option
-@click.pass_context
-def status(context: click.Context, as_json: bool) -> None:
+@answering
+def status(context: click.Context) -> Answer:
     """Say whether a service is installed and runs, and what systemd finds wrong with it. Exits with 1 if not."""
     from memsync.daemon import service as services
 
@@ -274,10 +255,8 @@ def status(context: click.Context, as_json: bool) -> None:
     fault = services.verify(unit) if installed else ""
     state = "runs" if active else "is installed and does not run" if installed else "is not installed"
     document = {"name": unit.name, "path": str(unit.path), "installed": installed, "active": active, "fault": fault}
-    lines = [f"{unit.name} {state}: {printable(str(unit.path))}", *([printable(fault)] if fault else [])]
-    say_answer(document, lines, as_json=as_json)
-    if not active:
-        sys.exit(NO_EXIT_CODE)
+    lines = [f"{unit.name} {state}: {unit.path}", *[fault] * bool(fault)]
+    return Answer(document, lines, code=0 if active else NO_EXIT_CODE)
 
 
 def _finish(complaints: list[str], done: str) -> None:

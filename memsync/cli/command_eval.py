@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsync.cli.common import json_option, load, opened_here, progress_on_stderr, say_waiting
-from memsync.cli.output import remark, say, say_json
+from memsync.cli.common import answering, load, opened_here, progress_on_stderr, say_waiting
+from memsync.cli.output import Answer
 from memsync.errors import UsageError
-from memsync.model.text import count, printable
+from memsync.model.text import count
 from memsync.ports import no_progress
 
 if TYPE_CHECKING:
@@ -48,11 +48,8 @@ FEW_ANSWERS = 100
     metavar="NAME=VALUE",
     help="Compare with this search setting; may be repeated.",
 )
-@json_option
-@click.pass_context
-def eval_(
-    context: click.Context, file: str | None, limit: int | None, assignments: tuple[str, ...], as_json: bool
-) -> None:
+@answering
+def eval_(context: click.Context, file: str | None, limit: int | None, assignments: tuple[str, ...]) -> Answer:
     """Measure how well searches find answers in the notes, with the questions of FILE (-: standard input).
 
     \b
@@ -88,7 +85,7 @@ def eval_(
                 evaluator = memory.evaluator()
                 runs.append((changed, changes, evaluator.ask(questions, show)))
                 warnings.update(evaluator.warnings)
-    _show(file, questions, runs, list(warnings), as_json=as_json)
+    return _answer(file, questions, runs, list(warnings))
 
 
 def _first_run(
@@ -133,14 +130,7 @@ def _assigned(assignments: Sequence[str]) -> dict[str, str]:
 # ------------------------------------------------------------------------------------------------- output
 
 
-def _show(
-    file: str | None,
-    questions: Sequence[Question],
-    runs: Sequence[_Run],
-    warnings: Sequence[str],
-    *,
-    as_json: bool,
-) -> None:
+def _answer(file: str | None, questions: Sequence[Question], runs: Sequence[_Run], warnings: Sequence[str]) -> Answer:
     from memsync.features.evaluation.evaluator import changes, measured
     from memsync.model.vocabulary import Mode
 
@@ -152,20 +142,16 @@ def _show(
     unanswerable = sum(not question.answers for question in questions)
     answerable = len(questions) - unanswerable
     warnings = [*warnings, *_cautions(measurements[0], is_generated=file is None)]
-    if as_json:
-        counted = {"file": file, "answerable": answerable, "unanswerable": unanswerable}
-        say_json({"questions": counted, "runs": measurements, "changes": differences, "warnings": warnings})
-        return
+    lines = [f"{count(answerable, 'question')} with an answer, {unanswerable} without"]
     if file is None:
         again = f"{unanswerable} asked again without the notes that answer them"
-        say(f"{count(answerable, 'question')} made of headings, {again}")
-    else:
-        say(f"{count(answerable, 'question')} with an answer, {unanswerable} without")
-    _figures(measurements, differences)
+        lines = [f"{count(answerable, 'question')} made of headings, {again}"]
+    lines += _figures(measurements, differences)
     for run in measurements:
-        _calibration(run, "" if len(measurements) == 1 else f"  ({_changes_of(run)})")
-    for warning in warnings:
-        remark(printable(warning))
+        lines += _calibration(run, "" if len(measurements) == 1 else f"  ({_changes_of(run)})")
+    counted = {"file": file, "answerable": answerable, "unanswerable": unanswerable}
+    document = {"questions": counted, "runs": measurements, "changes": differences, "warnings": warnings}
+    return Answer(document, lines, warnings)
 
 
 def _cautions(run: Measured, *, is_generated: bool) -> Iterator[str]:
@@ -178,9 +164,9 @@ def _cautions(run: Measured, *, is_generated: bool) -> Iterator[str]:
         yield f"Few questions were answered ({run.suggested.answered}): the suggested min_score is a rough guess."
 
 
-def _figures(runs: Sequence[Measured], differences: Sequence[Effect]) -> None:
+def _figures(runs: Sequence[Measured], differences: Sequence[Effect]) -> Iterator[str]:
     if len(runs) > 1:
-        say(f"{'':<10} {'now':<20} {_changes_of(runs[1])}")
+        yield f"{'':<10} {'now':<20} {_changes_of(runs[1])}"
     for number, figure in enumerate(runs[0].figures):
         parts = [f"{figure.name:<10} {_range(figure):<20}"]
         if len(runs) > 1:
@@ -188,23 +174,22 @@ def _figures(runs: Sequence[Measured], differences: Sequence[Effect]) -> None:
             between = f"{change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
             verdict = "no more than noise" if change.verdict == "noise" else change.verdict
             parts += [f"{_range(runs[1].figures[number]):<20}", f"{between}: {verdict}"]
-        say(" ".join(parts).rstrip())
+        yield " ".join(parts).rstrip()
     latencies = [f"p50 {run.p50_ms:.1f} ms, p95 {run.p95_ms:.1f} ms" for run in runs]
-    say(f"{'latency':<10} {'; with the change '.join(latencies)}")
+    yield f"{'latency':<10} {'; with the change '.join(latencies)}"
 
 
-def _calibration(run: Measured, changes: str) -> None:
+def _calibration(run: Measured, changes: str) -> Iterator[str]:
     if not run.calibration:
         return
-    say()
-    say(f"first hit's score  questions  mean score  answered{changes}")
+    yield from ("", f"first hit's score  questions  mean score  answered{changes}")
     for row in run.calibration:
-        say(f"{f'{row.low:.1f} to {row.high:.1f}':<17}  {row.questions:>9}  {row.score:>10.2f}  {row.answered:>8.2f}")
-    say(f"min_score {run.floor.score:g} (now): {_effect(run.floor)}")
+        yield f"{f'{row.low:.1f} to {row.high:.1f}':<17}  {row.questions:>9}  {row.score:>10.2f}  {row.answered:>8.2f}"
+    yield f"min_score {run.floor.score:g} (now): {_effect(run.floor)}"
     if run.suggested is None:
-        say(f"No other min_score is suggested: {run.reason}.")
+        yield f"No other min_score is suggested: {run.reason}."
     else:
-        say(f"min_score {run.suggested.score:g} (suggested): {_effect(run.suggested)}")
+        yield f"min_score {run.suggested.score:g} (suggested): {_effect(run.suggested)}"
 
 
 def _effect(floor: Floor) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
-from memsync.cli.common import here, json_option, opened_here, progress_on_stderr
-from memsync.cli.output import NO_EXIT_CODE, remark, say, say_as_it_is, say_json
+from memsync.cli.common import answering, here, opened_here, progress_on_stderr
+from memsync.cli.output import NO_EXIT_CODE, Answer, remark, say_as_it_is
 from memsync.errors import FilesystemError
 from memsync.model.json import to_json
 from memsync.model.text import count, json_line, printable
@@ -16,9 +14,8 @@ from memsync.ports import no_progress
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
-@json_option
-@click.pass_context
-def import_(context: click.Context, files: tuple[str, ...], as_json: bool) -> None:
+@answering
+def import_(context: click.Context, files: tuple[str, ...]) -> Answer:
     """Write the conversations of FILES into threads. Messages that are there already stay as they are.
 
     A file is memsync's own JSON Lines, or an export from ChatGPT or Claude: conversations.json, or the .zip with it.
@@ -26,19 +23,16 @@ def import_(context: click.Context, files: tuple[str, ...], as_json: bool) -> No
     """
     with opened_here(context) as memory, progress_on_stderr() as progress:
         reports = [(file, memory.import_file(file, progress=progress or no_progress)) for file in files]
-    if as_json:
-        say_json({"files": [{"file": file, **to_json(report)} for file, report in reports]})
+    lines, wrong = [], []
     for file, report in reports:
-        if not as_json:
-            added = f"{count(report.messages, 'message')} in {count(report.threads, 'new thread')}"
-            say(f"{printable(file)}: {added} and {report.continued:,} continued; {report.known:,} already there")
-        if report.named and not as_json:
-            named = ", ".join(f"{number:,} {printable(kind)}" for kind, number in sorted(report.named.items()))
-            say(f"{printable(file)}: without text, and only named in the messages: {named}")
-        for reason in report.wrong:
-            remark(f"{printable(file)}: {printable(reason)}")
-    if any(report.wrong for _, report in reports):
-        sys.exit(NO_EXIT_CODE)
+        added = f"{count(report.messages, 'message')} in {count(report.threads, 'new thread')}"
+        lines.append(f"{file}: {added} and {report.continued:,} continued; {report.known:,} already there")
+        if report.named:
+            named = ", ".join(f"{number:,} {kind}" for kind, number in sorted(report.named.items()))
+            lines.append(f"{file}: without text, and only named in the messages: {named}")
+        wrong += [f"{file}: {reason}" for reason in report.wrong]
+    document = {"files": [{"file": file, **to_json(report)} for file, report in reports]}
+    return Answer(document, lines, wrong, NO_EXIT_CODE if wrong else 0)
 
 
 @click.command()

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.build import run_on
-from memsync.cli.common import json_option, opened_here
-from memsync.cli.output import NO_EXIT_CODE, remark, say_answer, say_json
-from memsync.cli.render import forgetting, remarks
+from memsync.cli.build import run_on, show
+from memsync.cli.common import answering, json_option, opened_here
+from memsync.cli.output import Answer
 from memsync.errors import UsageError
 from memsync.features.forgetting import forget as forget_operation
 from memsync.features.forgetting import purge_forgotten, undo_forget
-from memsync.model.text import count, printable
+from memsync.model.text import count
+from memsync.operation import Command
 
 if TYPE_CHECKING:
     from memsync.model.status import HeldByIndex
@@ -26,21 +25,16 @@ _NOT_OWN = "Nothing was deleted; --apply --take-over deletes it, if its writer i
 @click.command()
 @click.option("--user", metavar="NAME", help="The user.")
 @click.option("--root", "root_name", metavar="NAME", help="The index of a whole memory instead; its notes stay.")
-@click.option("--apply", "is_applied", is_flag=True, help="Delete it. Without --apply it is only shown.")
-@click.option("--take-over", is_flag=True, help="--root: also if another machine or folder writes it to the database.")
+@click.option("--apply", is_flag=True, help="Delete it. Without --apply it is only shown.")
+@click.option("--take-over", is_flag=True, help="With --root: proceed even if another machine or folder writes it.")
 @click.option("--undo", is_flag=True, help="Put back what --apply took out, of this user or of everyone.")
-@click.option("--purge", is_flag=True, help="Delete what --apply kept for good, of this user or of everyone.")
+@click.option(
+    "--purge", is_flag=True, help="Permanently delete the copies that --apply kept, of this user or of everyone."
+)
 @json_option
 @click.pass_context
 def forget(
-    context: click.Context,
-    user: str | None,
-    root_name: str | None,
-    is_applied: bool,
-    take_over: bool,
-    undo: bool,
-    purge: bool,
-    as_json: bool,
+    context: click.Context, /, user: str | None, root_name: str | None, take_over: bool, as_json: bool, **modes: bool
 ) -> None:
     """Show what the notes have of a user: threads, messages, preferences and patterns. --apply deletes it.
 
@@ -60,69 +54,49 @@ def forget(
     memsync forget --purge
     memsync forget --root old-project --apply
     """
-    if undo + purge + is_applied > 1:
+    if sum(modes.values()) > 1:
         raise UsageError("--apply, --undo and --purge cannot be used together", hint="Use one of them.")
     if root_name is not None:
-        if user is not None or undo or purge:
+        if user is not None or modes["undo"] or modes["purge"]:
             hint = "Write: memsync forget --root NAME --apply"
             raise UsageError("--root takes only --apply and --take-over", hint=hint)
-        _forget_memory(root_name, is_applied=is_applied, take_over=take_over, as_json=as_json)
+        _forget_memory(name=root_name, is_applied=modes["apply"], take_over=take_over, as_json=as_json)
         return
     if take_over:
         raise UsageError("--take-over requires --root", hint="Write: memsync forget --root NAME --apply --take-over")
-    if user is None and not (undo or purge):
+    if user is None and not (modes["undo"] or modes["purge"]):
         hint = "Write: memsync forget --user NAME, or memsync forget --root NAME for the index of a whole memory"
         raise UsageError("forget requires --user NAME or --root NAME", hint=hint)
     if user is not None and not user.strip():
         raise UsageError("a user needs a name", hint="Write: memsync forget --user NAME")
-    _forget_user(context, user, is_applied=is_applied, undo=undo, purge=purge, as_json=as_json)
-
-
-def _forget_user(
-    context: click.Context, user: str | None, *, is_applied: bool, undo: bool, purge: bool, as_json: bool
-) -> None:
-    """Show, delete, put back or purge what the notes have of a user; without `user`, of everyone."""
-    arguments = {} if user is None else {"user": user}
+    operation = undo_forget if modes["undo"] else purge_forgotten if modes["purge"] else forget_operation
+    arguments = {"user": user, "apply": modes["apply"]}
     with opened_here(context) as memory:
-        if undo:
-            result = run_on(memory, undo_forget, arguments)
-        elif purge:
-            result = run_on(memory, purge_forgotten, arguments)
-        else:
-            result = run_on(memory, forget_operation, {**arguments, "apply": is_applied})
-    if as_json:
-        say_json(result)
-    else:
-        forgetting(result, is_applied=is_applied)
-    remarks(result)
-    if getattr(result, "failed", ()):
-        sys.exit(NO_EXIT_CODE)
+        result = run_on(memory, operation, {name: value for name, value in arguments.items() if value})
+    show(context, result, operation, Command("forget"), as_json=as_json)
 
 
-def _forget_memory(name: str, *, is_applied: bool, take_over: bool, as_json: bool) -> None:
+@answering
+def _forget_memory(_: click.Context, name: str, is_applied: bool, take_over: bool) -> Answer:
     """Show or delete what an index has of a memory."""
     from memsync.wiring import forget_memory
 
     held = forget_memory(name, apply=is_applied, take_over=take_over)
-    notes, passages = count(held.notes, "note", "notes"), count(held.passages, "passage", "passages")
-    outcome = "deleted from" if is_applied else "in"
+    size = f"{count(held.notes, 'note')} and {count(held.passages, 'passage')}"
     writer = f"; written by {held.writer}, {f'synced {held.last_sync}' if held.last_sync else 'never synced'}"
-    line = f"{name}: {notes} and {passages} {outcome} {held.place}{writer if held.writer else ''}"
+    line = f"{name}: {size} {'deleted from' if is_applied else 'in'} {held.place}{writer if held.writer else ''}"
     document = {"memory": name, "place": held.place, "notes": held.notes, "passages": held.passages}
     written = {"writer": held.writer, "last_sync": held.last_sync, "is_own": held.is_own}
     outcomes = {"deleted": is_applied, "registered": held.is_registered, "daemon_stopped": held.daemon_stopped}
-    say_answer({**document, **written, **outcomes}, [printable(line)], as_json=as_json)
-    if not as_json:
-        for text in _what_stays(name, held) if is_applied else [_NOT_DELETED if held.is_own else _NOT_OWN]:
-            remark(text)
+    remarks = _what_stays(name, held) if is_applied else [_NOT_DELETED if held.is_own else _NOT_OWN]
+    return Answer({**document, **written, **outcomes}, [line], remarks)
 
 
 def _what_stays(name: str, held: HeldByIndex) -> list[str]:
     """Return what a person should know after the index of a memory was deleted."""
     lines = ["Its daemon was stopped."] if held.daemon_stopped else []
     if held.folder:
-        folder = printable(held.folder)
-        lines.append(f"The notes stay in {folder}. The next search or sync there indexes them again.")
+        lines.append(f"The notes stay in {held.folder}. The next search or sync there indexes them again.")
     else:
         lines.append("The notes stay where they are. The next sync there indexes them again.")
     if held.is_registered:

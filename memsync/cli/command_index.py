@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.common import json_option, load
-from memsync.cli.output import say_answer
+from memsync.cli.common import answering, load
+from memsync.cli.output import Answer
 from memsync.errors import ConfigError, NoMemoryRoot, UsageError
 from memsync.model.text import count, printable
 
@@ -54,9 +54,8 @@ def _database(settings: Settings) -> Iterator[Database]:
 @index.command()
 @click.option("--to", type=click.IntRange(min=0), metavar="N", help="Stop at version N; 0 removes all tables.")
 @click.option("--apply", "is_applied", is_flag=True, help="With --to: remove tables even if they hold memories.")
-@json_option
-@click.pass_context
-def migrate(context: click.Context, to: int | None, is_applied: bool, as_json: bool) -> None:
+@answering
+def migrate(context: click.Context, to: int | None, is_applied: bool) -> Answer:
     """Make the tables, or bring them to the version that this memsync uses.
 
     A version below the present one undoes migrations, for all memories of the database: what they made is gone. A sync
@@ -67,8 +66,7 @@ def migrate(context: click.Context, to: int | None, is_applied: bool, as_json: b
             _refuse_loss(database, to)
         steps = database.migrate(to)
     lines = [f"{direction}  {name}" for direction, name in steps] or ["the tables are up to date"]
-    done = [{"direction": direction, "migration": name} for direction, name in steps]
-    say_answer({"steps": done}, lines, as_json=as_json)
+    return Answer({"steps": [{"direction": direction, "migration": name} for direction, name in steps]}, lines)
 
 
 def _refuse_loss(database: Database, to: int) -> None:
@@ -84,9 +82,8 @@ def _refuse_loss(database: Database, to: int) -> None:
 
 @index.command()
 @click.argument("name", required=False, metavar="[NAME]")
-@json_option
-@click.pass_context
-def status(context: click.Context, name: str | None, as_json: bool) -> None:
+@answering
+def status(context: click.Context, name: str | None) -> Answer:
     """Print the versions of server, pgvector and tables, and the memories that this database role sees.
 
     The database is that of the current memory, or of the registered memory NAME. Outside of every memory root it is the
@@ -95,18 +92,15 @@ def status(context: click.Context, name: str | None, as_json: bool) -> None:
     found = _status_of(context, name)
     state = "up to date" if found.tables == found.latest else f"this memsync uses {found.latest}: memsync index migrate"
     lines = [
-        f"server    {printable(found.server)}, PostgreSQL {found.postgres}, pgvector {_pgvector(found)}",
+        f"server    {found.server}, PostgreSQL {found.postgres}, pgvector {_pgvector(found)}",
         f"tables    version {found.tables}, {state}",
     ]
     for memory in found.memories:
-        readers = f"; read by {', '.join(map(printable, memory.readers))}" if memory.readers else ""
-        synced = f", synced {printable(memory.last_sync)}" if memory.last_sync else ", never synced"
-        size = f"{count(memory.notes, 'note', 'notes')}, {count(memory.passages, 'passage', 'passages')}"
-        lines.append(
-            f"memory    {printable(memory.name)}: {size}{synced}; written by {printable(memory.writer)}{readers}"
-        )
-    document = {**found._asdict(), "memories": [memory._asdict() for memory in found.memories]}
-    say_answer(document, lines, as_json=as_json)
+        readers = f"; read by {', '.join(memory.readers)}" if memory.readers else ""
+        synced = f"synced {memory.last_sync}" if memory.last_sync else "never synced"
+        size = f"{count(memory.notes, 'note')}, {count(memory.passages, 'passage')}"
+        lines.append(f"memory    {memory.name}: {size}, {synced}; written by {memory.writer}{readers}")
+    return Answer(found, lines)
 
 
 def _status_of(context: click.Context, name: str | None) -> DatabaseStatus:
@@ -138,7 +132,7 @@ def _status_of(context: click.Context, name: str | None) -> DatabaseStatus:
 def _pgvector(found: DatabaseStatus) -> str:
     """Return pgvector's version; if it is not installed, what to do."""
     if found.pgvector:
-        return printable(found.pgvector)
+        return found.pgvector
     if found.installable:
         return "not installed yet; memsync index migrate installs it if it may"
     return "not installed; the server has no files of it: install pgvector 0.8 or later there"
@@ -146,9 +140,8 @@ def _pgvector(found: DatabaseStatus) -> str:
 
 @index.command()
 @click.option("--take-over", is_flag=True, help="Also if another machine or folder has claimed it.")
-@json_option
-@click.pass_context
-def claim(context: click.Context, take_over: bool, as_json: bool) -> None:
+@answering
+def claim(context: click.Context, take_over: bool) -> Answer:
     """Make this machine and folder the one that writes this memory.
 
     The first sync does so by itself. With --take-over the former writer is refused from then on, so use it only if that
@@ -156,52 +149,53 @@ def claim(context: click.Context, take_over: bool, as_json: bool) -> None:
     """
     with _database(load(context)) as database:
         before = database.claim(take_over=take_over)
-    outcome = f"taken over from {printable(before)}" if before else "this machine and folder write it"
-    say_answer({"memory": database.name, "before": before}, [f"{printable(database.name)}: {outcome}"], as_json=as_json)
+    outcome = f"taken over from {before}" if before else "this machine and folder write it"
+    return Answer({"memory": database.name, "before": before}, [f"{database.name}: {outcome}"])
 
 
 @index.command()
 @click.argument("role")
-@json_option
-@click.pass_context
-def grant(context: click.Context, role: str, as_json: bool) -> None:
+@answering
+def grant(context: click.Context, role: str) -> Answer:
     """Let the database role ROLE read this memory, and no other one."""
     with _database(load(context)) as database:
         database.grant(role)
-    line = f"{printable(role)} may read {printable(database.name)}"
-    say_answer({"memory": database.name, "role": role, "granted": True}, [line], as_json=as_json)
+    document = {"memory": database.name, "role": role, "granted": True}
+    return Answer(document, [f"{role} may read {database.name}"])
 
 
 @index.command()
 @click.argument("role")
-@json_option
-@click.pass_context
-def revoke(context: click.Context, role: str, as_json: bool) -> None:
+@answering
+def revoke(context: click.Context, role: str) -> Answer:
     """Take the right to read this memory from the database role ROLE."""
     with _database(load(context)) as database:
         could_read = database.revoke(role)
     outcome = "may not read it any more" if could_read else "could not read it"
-    line = f"{printable(database.name)}: {printable(role)} {outcome}"
-    say_answer({"memory": database.name, "role": role, "revoked": could_read}, [line], as_json=as_json)
+    document = {"memory": database.name, "role": role, "revoked": could_read}
+    return Answer(document, [f"{database.name}: {role} {outcome}"])
 
 
 @index.command("list")
-@json_option
-def list_(as_json: bool) -> None:
+@answering
+def list_(_: click.Context) -> Answer:
     """List the indexes in your state folder: folder of notes, size, last write, and whether the folder is gone."""
     from memsync.sync.stored_indexes import stored_indexes
 
     found = stored_indexes()
-    rows = [(f"{each.bytes / 1e6:.1f} MB", each.last_written[:10], "gone" if each.gone else "there") for each in found]
-    lines = [f"{'  '.join(row)}  {printable(each.root or each.folder)}" for row, each in zip(rows, found, strict=True)]
-    say_answer({"indexes": [each._asdict() for each in found]}, lines, as_json=as_json)
+    lines = [
+        f"{each.bytes / 1e6:.1f} MB  {each.last_written[:10]}  {'gone' if each.gone else 'there'}  "
+        f"{each.root or each.folder}"
+        for each in found
+    ]
+    return Answer({"indexes": found}, lines)
 
 
 @index.command()
 @click.argument("path", required=False)
 @click.option("--gone", "is_gone", is_flag=True, help="Delete each index whose folder of notes is gone.")
-@json_option
-def remove(path: str | None, is_gone: bool, as_json: bool) -> None:
+@answering
+def remove(_: click.Context, path: str | None, is_gone: bool) -> Answer:
     """Delete the index of the folder of notes at PATH, or with --gone of each folder that is gone.
 
     Notes are never deleted. The journal and the copies of `forget` stay, too, and the command prints where they are. If
@@ -215,5 +209,5 @@ def remove(path: str | None, is_gone: bool, as_json: bool) -> None:
         raise UsageError("name --gone, or one folder that has an index here", hint="See: memsync index list")
     for each in chosen:
         stored.remove(each)
-    lines = [printable(f"removed the index of {each.root or each.folder}; {each.kept} stays") for each in chosen]
-    say_answer({"removed": [each._asdict() for each in chosen]}, lines, as_json=as_json)
+    lines = [f"removed the index of {each.root or each.folder}; {each.kept} stays" for each in chosen]
+    return Answer({"removed": chosen}, lines)

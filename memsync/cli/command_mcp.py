@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -21,39 +22,55 @@ if TYPE_CHECKING:
     from memsync.settings.load import Settings
 
 PORT = 8737
-_HTTP = click.option("--http", "is_http", is_flag=True, help="Serve over HTTP on this machine, with a token.")
-_PORT = click.option("--port", type=click.IntRange(0, 65_535), default=PORT, show_default=True, help="Port for --http.")
-_ALL_ROOTS = click.option(
-    "--all-roots", is_flag=True, help="Serve the registered memories together, and none of its own."
-)
-_ONLY_THIS_ROOT = click.option("--only-this-root", is_flag=True, help="Let clients reach no registered memory.")
-_READ_ONLY = click.option("--read-only", is_flag=True, help="Leave out the tools that write.")
 
 
-@click.group(invoke_without_command=True)
-@_HTTP
-@_PORT
-@_READ_ONLY
-@_ALL_ROOTS
-@_ONLY_THIS_ROOT
+@click.command()
+@click.argument("action", type=click.Choice(["", "install"]), default="", metavar="[install]")
+@click.argument("client", default="", metavar="[CLIENT]")
+@click.option("--http", "is_http", is_flag=True, help="Serve over HTTP on this machine, with a token.")
+@click.option("--port", type=click.IntRange(0, 65_535), help=f"Port for --http. [default: {PORT}]")
+@click.option("--read-only", is_flag=True, help="Leave out the tools that write.")
+@click.option("--all-roots", is_flag=True, help="Serve the registered memories together, and none of its own.")
+@click.option("--only-this-root", is_flag=True, help="Let clients reach no registered memory.")
 @click.pass_context
 def mcp(
-    context: click.Context, is_http: bool, port: int, read_only: bool, all_roots: bool, only_this_root: bool
+    context: click.Context,
+    /,
+    action: str,
+    client: str,
+    is_http: bool,
+    port: int | None,
+    all_roots: bool,
+    **limits: bool,
 ) -> None:
     """Serve the memory to an MCP client, on standard input and output, until its input ends.
 
     The daemon answers if one serves this memory, otherwise this process. Clients can also search the registered
     memories (memsync roots), unless --only-this-root is given. Outside a memory root they search those alone.
 
+    With `install`, print the configuration that CLIENT (default: each common client) needs for this memory and these
+    options. Nothing is written.
+
     \b
-    memsync mcp install                 print the configuration for Claude, Codex, Cursor, Gemini, VS Code
+    memsync mcp install                 for Claude, Codex, Cursor, Gemini, VS Code
+    memsync mcp install claude-code
+    memsync mcp install vscode --http
     memsync mcp --http                  for clients that cannot start a process
     """
-    if context.invoked_subcommand is not None:
-        return
-    if port != PORT and not is_http:
+    if port is not None and not is_http:
         raise UsageError("--port requires --http", hint="Write: memsync mcp --http --port …")
-    settings = _own_settings(context, all_roots=all_roots, only_this_root=only_this_root)
+    settings = _own_settings(context, all_roots=all_roots, only_this_root=limits["only_this_root"])
+    port = PORT if port is None else port
+    if action:
+        _install(client, settings, port if is_http else None, limits)
+    else:
+        _serve(context, settings, port if is_http else None, **limits)
+
+
+def _serve(
+    context: click.Context, settings: Settings | None, port: int | None, *, read_only: bool, only_this_root: bool
+) -> None:
+    """Serve on standard input and output, or over HTTP on `port`; `settings` are those of its own memory."""
     gc.disable()  # the MCP SDK makes thousands of classes, and none of them is garbage
     from memsync.mcp_server.memories import ServedMemories
     from memsync.mcp_server.protocol import serve_stdio
@@ -64,7 +81,7 @@ def mcp(
     memories = ServedMemories(Opener(lambda: load(context)) if settings is not None else None, is_alone=only_this_root)
     _end_on_signals(memories)
     try:
-        if is_http:
+        if port is not None:
             from memsync.mcp_server.http import HOST, PATH, listening, serve_http, token_of
 
             token = token_of(_keep_dir(settings))
@@ -126,49 +143,22 @@ def _end_on_signals(memories: ServedMemories) -> None:
         signal.signal(number, end)
 
 
-@mcp.command()
-@click.argument("client", default="")
-@_HTTP
-@_PORT
-@_READ_ONLY
-@_ALL_ROOTS
-@_ONLY_THIS_ROOT
-@click.pass_context
-def install(
-    context: click.Context,
-    client: str,
-    is_http: bool,
-    port: int,
-    read_only: bool,
-    all_roots: bool,
-    only_this_root: bool,
-) -> None:
-    """Print the configuration that CLIENT (default: each common client) needs for this memory. Nothing is written.
-
-    \b
-    memsync mcp install
-    memsync mcp install claude-code
-    memsync mcp install vscode --http
-    """
+def _install(client: str, settings: Settings | None, port: int | None, limits: Mapping[str, bool]) -> None:
+    """Print the configuration of a client, or of each; `limits` are the options that a server may get."""
     from memsync.mcp_server.clients import CLIENTS, Target, described
 
     if client and client not in CLIENTS:
         raise UsageError(f"client {client!r} is not known", hint=f"Write {', '.join(CLIENTS)}.")
-    assert context.parent is not None
-    group = context.parent.params  # the options before `install`
-    read_only, only_this_root = read_only or group["read_only"], only_this_root or group["only_this_root"]
-    settings = _own_settings(context, all_roots=all_roots or group["all_roots"], only_this_root=only_this_root)
-    if is_http or group["is_http"]:
-        for option, is_given in (("--read-only", read_only), ("--only-this-root", only_this_root)):
-            if is_given:
-                hint = f"Start it with: memsync mcp --http {option}"
-                raise UsageError(f"a server over HTTP gets {option} when it is started", hint=hint)
+    flags = [f"--{name.replace('_', '-')}" for name, is_given in limits.items() if is_given]
+    if port is not None:
+        if flags:
+            hint = f"Start it with: memsync mcp --http {flags[0]}"
+            raise UsageError(f"a server over HTTP gets {flags[0]} when it is started", hint=hint)
         from memsync.mcp_server.http import HOST, PATH, token_of
 
-        server_port = port if port != PORT else group["port"] or PORT
-        target = Target(url=f"http://{HOST}:{server_port}{PATH}", token=token_of(_keep_dir(settings)))
+        target = Target(url=f"http://{HOST}:{port}{PATH}", token=token_of(_keep_dir(settings)))
     else:
-        target = Target(command=_command(settings, read_only=read_only, only_this_root=only_this_root))
+        target = Target(command=_command(settings, flags))
         from memsync.settings.load import deciding_variables
 
         if names := deciding_variables(os.environ):  # a client does not have this shell's environment
@@ -176,11 +166,11 @@ def install(
     say("\n".join(described(name, target) for name in ([client] if client else CLIENTS)), end="")
 
 
-def _command(settings: Settings | None, *, read_only: bool, only_this_root: bool) -> list[str]:
+def _command(settings: Settings | None, flags: Sequence[str]) -> list[str]:
     """Return the command that serves this memory, or the registered ones; it works in any current folder."""
     program = os.path.abspath(sys.argv[0])
     is_installed = os.path.basename(program) == "memsync" and os.access(program, os.X_OK)
     start = [program] if is_installed else [sys.executable, "-P", "-m", "memsync"]
-    flags = {"--read-only": read_only, "--all-roots": settings is None, "--only-this-root": only_this_root}
-    options = settings.options if settings is not None else ()
-    return [*start, *options, "mcp", *(flag for flag, is_given in flags.items() if is_given)]
+    if settings is None:
+        return [*start, "mcp", "--all-roots", *flags]
+    return [*start, *settings.options, "mcp", *flags]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from memsync.cli.common import json_option
-from memsync.cli.output import remark, say, say_answer, say_json, say_table
+from memsync.cli.common import answering
+from memsync.cli.output import Answer, table
 from memsync.errors import IndexFailure, UsageError
-from memsync.model.text import printable
 from memsync.settings.connection_string import is_dsn
 from memsync.settings.roots import (
     RegisteredRoot,
@@ -39,14 +38,15 @@ def roots() -> None:
 @click.argument("name")
 @click.argument("place", metavar="PATH|DSN")
 @click.option("--memory", metavar="NAME", help="DSN: the memory's name in the database. [default: NAME]")
-@json_option
-def add(name: str, place: str, memory: str | None, as_json: bool) -> None:
+@answering
+def add(_: click.Context, name: str, place: str, memory: str | None) -> Answer:
     """Register the memory root at PATH as NAME, or the memory of the database that the connection string DSN names.
 
     NAME has lower-case letters, digits, - and _. Citations of this memory begin with it: NAME:path:line. A memory of a
     database is searched without its files (docs/postgres.md). The DSN is stored for you alone. Better leave the
     password in ~/.pgpass, because other users of this machine can see a command line.
     """
+    remarks = []
     if is_dsn(place):
         from memsync.memories.stored import connect_stored
 
@@ -56,15 +56,12 @@ def add(name: str, place: str, memory: str | None, as_json: bool) -> None:
             try:
                 stored.require_text()
             except IndexFailure as error:  # it is added all the same: its owner can store the text later
-                remark(printable(f"searches of {name} will fail: {error.sentences()}"))
+                remarks = [f"searches of {name} will fail: {error.sentences()}"]
     elif memory is not None:
         raise UsageError("--memory belongs to a database", hint="Name one: postgresql://user@host/database")
     else:
         added = add_root(name, place)
-    if as_json:
-        say_json(_described(added))
-    else:
-        say(f"{added.name}  {printable(added.place)}")
+    return Answer(_described(added), [f"{added.name}  {added.place}"], remarks)
 
 
 def _described(root: RegisteredRoot) -> dict[str, str]:
@@ -72,8 +69,8 @@ def _described(root: RegisteredRoot) -> dict[str, str]:
 
 
 @roots.command("list")
-@json_option
-def list_(as_json: bool) -> None:
+@answering
+def list_(_: click.Context) -> Answer:
     """Print each registered memory: its name, its folder or database, and whether it can be searched.
 
     Names the default memory (see memsync roots default).
@@ -82,25 +79,22 @@ def list_(as_json: bool) -> None:
 
     registered = list(registered_roots().values())
     faults = unreachable(registered)
-    listed = [(root, faults[root.name]) for root in registered]
     default_name = chosen.name if (chosen := default_root()) else None
-    if as_json:
-        described = [{**_described(root), "reachable": not fault, "fault": fault} for root, fault in listed]
-        say_json({"path": roots_path(), "default": default_name, "roots": described})
-        return
-    none = "no memory is registered. Register one: memsync roots add NAME PATH"
-    rows = []
-    for root, fault in listed:
+    described, rows = [], []
+    for root in registered:
+        fault = faults[root.name]
+        described.append({**_described(root), "reachable": not fault, "fault": fault})
         state = f"cannot be searched: {fault}" if fault else "reachable"
         rows.append((root.name, root.place, state, "default" * (root.name == default_name)))
-    say_table(rows, none)
+    none = [] if rows else ["no memory is registered. Register one: memsync roots add NAME PATH"]
+    return Answer({"path": roots_path(), "default": default_name, "roots": described}, table(rows), none)
 
 
 @roots.command()
 @click.argument("name", default="", metavar="[NAME]")
 @click.option("--none", "is_none", is_flag=True, help="Use no default.")
-@json_option
-def default(name: str, is_none: bool, as_json: bool) -> None:
+@answering
+def default(_: click.Context, name: str, is_none: bool) -> Answer:
     """Make the memory NAME the one that commands use outside of every memory root; without NAME, print which it is.
 
     There, a search still covers all registered memories.
@@ -110,17 +104,14 @@ def default(name: str, is_none: bool, as_json: bool) -> None:
     if name or is_none:
         set_default(name)
     chosen = default_root()
-    line = f"{chosen.name}  {printable(chosen.place)}" if chosen else "no memory is the default"
-    say_answer({"default": chosen.name if chosen else None}, [line], as_json=as_json)
+    line = f"{chosen.name}  {chosen.place}" if chosen else "no memory is the default"
+    return Answer({"default": chosen.name if chosen else None}, [line])
 
 
 @roots.command()
 @click.argument("name")
-@json_option
-def remove(name: str, as_json: bool) -> None:
+@answering
+def remove(_: click.Context, name: str) -> Answer:
     """Take the memory NAME off the list. Its files and its index stay as they are."""
     removed = remove_root(name)
-    if as_json:
-        say_json(_described(removed))
-    else:
-        say(f"{removed.name} is not registered any more; {printable(removed.place)} is unchanged")
+    return Answer(_described(removed), [f"{removed.name} is not registered any more; {removed.place} is unchanged"])

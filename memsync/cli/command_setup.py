@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import click
 
-from memsync.cli.common import json_option, load
-from memsync.cli.output import NO_EXIT_CODE, say, say_answer, say_as_it_is, say_json
+from memsync.cli.common import answering, load
+from memsync.cli.output import NO_EXIT_CODE, Answer, say_as_it_is
 from memsync.errors import ConfigError, MemsyncError, UsageError
-from memsync.model.text import count, json_line, printable
+from memsync.model.text import count, json_line
 
 
 @click.command()
 @click.argument("directory", default=".", metavar="[DIR]")
-@json_option
-@click.pass_context
-def init(context: click.Context, directory: str, as_json: bool) -> None:
+@answering
+def init(context: click.Context, directory: str) -> Answer:
     """Make DIR a memory root: templates, .gitignore, .gitattributes and config.toml.
 
     If DIR has another program's config.toml, the settings go into memsync.toml.
@@ -33,20 +31,16 @@ def init(context: click.Context, directory: str, as_json: bool) -> None:
     from memsync.settings.config_file import OWN_NAME
 
     scaffold = create_root(Path(directory).expanduser())
-    if as_json:
-        say_json({"root": str(scaffold.root), "created": list(scaffold.created), "kept": list(scaffold.kept)})
-        return
-    for name in scaffold.created:
-        reason = "  (config.toml here belongs to another program)" if name == OWN_NAME else ""
-        say(f"created  {printable(name)}{reason}")
-    for name in scaffold.kept:
-        say(f"kept     {printable(name)}")
+    strange = {OWN_NAME: "  (config.toml here belongs to another program)"}
+    lines = [f"created  {name}{strange.get(name, '')}" for name in scaffold.created]
+    lines += [f"kept     {name}" for name in scaffold.kept]
     if scaffold.logs:
-        say(f"logs     {printable(scaffold.logs)}/, where Obsidian keeps daily notes ([kinds] in the config file)")
+        lines.append(f"logs     {scaffold.logs}/, where Obsidian keeps daily notes ([kinds] in the config file)")
     if scaffold.notes:
-        say(f"{count(scaffold.notes, 'note was', 'notes were')} here already and not touched")
-    here = "" if scaffold.root == Path.cwd() else f"cd {printable(str(scaffold.root))} && "
-    say(f'\nNext: {here}memsync sync && memsync search "something you know is in your notes"')
+        lines.append(f"{count(scaffold.notes, 'note was', 'notes were')} here already and not touched")
+    here = "" if scaffold.root == Path.cwd() else f"cd {scaffold.root} && "
+    lines += ["", f'Next: {here}memsync sync && memsync search "something you know is in your notes"']
+    return Answer({"root": str(scaffold.root), "created": scaffold.created, "kept": scaffold.kept}, lines)
 
 
 @click.group()
@@ -55,25 +49,20 @@ def config() -> None:
 
 
 @config.command()
-@json_option
-@click.pass_context
-def show(context: click.Context, as_json: bool) -> None:
+@answering
+def show(context: click.Context) -> Answer:
     """Print every setting, its value and its source."""
     from memsync.settings.load import DSN
 
     settings = load(context)
     values = {**settings.values, "memsync.root": str(settings.root), "index.dir": str(settings.index_dir)}
     values[DSN] = HIDDEN if values[DSN] else ""
-    if as_json:
-        described = {name: {"value": value, "source": settings.sources[name]} for name, value in values.items()}
-        say_json({"settings": described, "kinds": dict(settings.kinds), "tiers": dict(settings.tiers)})
-        return
     width = max(map(len, values))
-    for name, value in values.items():
-        say(f"{name:<{width}}  {_as_json(value)}  ({printable(settings.sources[name])})")
-    for table, globs in (("kinds", settings.kinds), ("tiers", settings.tiers)):
-        for glob, value in globs.items():
-            say(f"{table}.{_as_json(glob)} = {value}")
+    lines = [f"{name:<{width}}  {_as_json(value)}  ({settings.sources[name]})" for name, value in values.items()]
+    globs = {"kinds": settings.kinds, "tiers": settings.tiers}
+    lines += [f"{table}.{_as_json(glob)} = {value}" for table in globs for glob, value in globs[table].items()]
+    described = {name: {"value": value, "source": settings.sources[name]} for name, value in values.items()}
+    return Answer({"settings": described, **globs}, lines)
 
 
 HIDDEN = "(hidden)"
@@ -88,9 +77,8 @@ def _as_json(value: object) -> str:
 @click.argument("file", default="", metavar="[FILE]")
 @click.option("--revoke", is_flag=True, help="Stop trusting FILE.")
 @click.option("--list", "is_list", is_flag=True, help="Print the files that are trusted.")
-@json_option
-@click.pass_context
-def trust(context: click.Context, file: str, revoke: bool, is_list: bool, as_json: bool) -> None:
+@answering
+def trust(context: click.Context, file: str, revoke: bool, is_list: bool) -> Answer:
     """Let a config file that came with your notes decide every setting that it has now.
 
     If one of the settings that need trust changes, or another is added, memsync asks again.
@@ -104,18 +92,16 @@ def trust(context: click.Context, file: str, revoke: bool, is_list: bool, as_jso
         if file or revoke:
             raise UsageError("--list takes neither a file nor --revoke", hint="Write: memsync trust --list")
         paths = trusting.trusted_paths()
-        say_answer({"trusted": paths}, map(printable, paths), as_json=as_json)
-        return
+        return Answer({"trusted": paths}, paths)
     path = os.path.abspath(os.path.expanduser(file)) if file else _path_found(context)
     if revoke:
         was_trusted = trusting.revoke(path)
         outcome = "is not trusted any more" if was_trusted else "was not trusted"
-        say_answer({"path": path, "revoked": was_trusted}, [f"{printable(path)} {outcome}"], as_json=as_json)
-        return
+        return Answer({"path": path, "revoked": was_trusted}, [f"{path} {outcome}"])
     settings = _trust(path)
-    lines = [f"  {name} = {printable(json.dumps(value, ensure_ascii=False))}" for name, value in settings.items()]
+    lines = [f"  {name} = {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()]
     lines = lines or ["  It sets nothing that needs trust."]
-    say_answer({"path": path, "settings": settings}, [f"trusted  {printable(path)}", *lines], as_json=as_json)
+    return Answer({"path": path, "settings": settings}, [f"trusted  {path}", *lines])
 
 
 def _path_found(context: click.Context) -> str:
@@ -146,9 +132,8 @@ def _trust(path: str) -> dict[str, object]:
 
 
 @click.command()
-@json_option
-@click.pass_context
-def doctor(context: click.Context, as_json: bool) -> None:
+@answering
+def doctor(context: click.Context) -> Answer:
     """Check everything memsync depends on, and say what to do about each fault. Exits with 1 if there is one."""
     from memsync.doctor import Check, check_all
 
@@ -159,16 +144,15 @@ def doctor(context: click.Context, as_json: bool) -> None:
     is_healthy = all(check.ok for check in checks)
     lines = []
     for check in checks:
-        lines.append(f"{'ok   ' if check.ok else 'FAULT'} {check.name:<12} {printable(check.finding)}")
-        lines += [f"{'':18} {printable(line)}" for line in check.advice.splitlines()]
-    say_answer({"healthy": is_healthy, "checks": checks}, lines, as_json=as_json)
-    if not is_healthy:
-        sys.exit(NO_EXIT_CODE)
+        lines.append(f"{'ok   ' if check.ok else 'FAULT'} {check.name:<12} {check.finding}")
+        lines += [f"{'':18} {line}" for line in check.advice.splitlines()]
+    return Answer({"healthy": is_healthy, "checks": checks}, lines, code=0 if is_healthy else NO_EXIT_CODE)
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
-def completion(shell: str) -> None:
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
     """Print a script that lets SHELL (bash, zsh or fish) complete commands and options.
 
     \b
@@ -178,8 +162,6 @@ def completion(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from memsync.cli.main import cli
-
     completion_class = get_completion_class(shell)
     assert completion_class is not None
-    say_as_it_is(completion_class(cli, {}, "memsync", "_MEMSYNC_COMPLETE").source())
+    say_as_it_is(completion_class(context.find_root().command, {}, "memsync", "_MEMSYNC_COMPLETE").source())

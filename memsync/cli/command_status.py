@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.build import help_of, run_on
+from memsync.cli.build import help_of, run_on, show
 from memsync.cli.common import json_option, load, opened
-from memsync.cli.output import KEPT, NotServed, say, say_json
-from memsync.cli.render import document, remarks, render
+from memsync.cli.output import KEPT, NotServed, say
 from memsync.errors import IndexFailure, MemsyncError
 from memsync.features.indexing import status as status_operation
 from memsync.memory import RemoteMemory
@@ -36,11 +35,7 @@ def status(context: click.Context, as_json: bool) -> None:
             if not as_json:
                 _say_what_is_known(load(context), error, has_daemon=isinstance(memory, RemoteMemory))
             raise
-    if as_json:
-        say_json(document(result, status_operation))
-    else:
-        render(result, status_operation, _OFFERED)
-    remarks(result)
+    show(context, result, status_operation, _OFFERED, as_json=as_json)
 
 
 def _say_what_is_known(settings: Settings, error: IndexFailure, *, has_daemon: bool) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from memsync.cli.output import is_terminal, paged, remark
+from memsync.cli.output import Answer, is_terminal, paged, remark, say, say_json
 from memsync.errors import NoMemoryRoot
 from memsync.model.text import printable
 
@@ -37,6 +38,28 @@ class Invocation(NamedTuple):
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+def answering(command: Callable[..., Answer]) -> Callable[..., None]:
+    """Make a callback of a function that returns a command's answer: print that, and exit with its code.
+
+    The command gets the option --json. Each line and each remark is made safe for a terminal.
+    """
+
+    @wraps(command)
+    def callback(context: click.Context, /, as_json: bool, **given: Any) -> None:
+        answer = command(context, **given)
+        if as_json:
+            say_json(answer.document)
+        else:
+            for line in answer.lines:
+                say(printable(line))
+        for text in answer.remarks:
+            remark(printable(text))
+        if answer.code:
+            sys.exit(answer.code)
+
+    return json_option(click.pass_context(callback))
 
 
 def load(context: click.Context) -> Settings:

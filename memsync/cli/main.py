@@ -28,33 +28,13 @@ if TYPE_CHECKING:
     from memsync.memory import Memory
 
 HAND_WRITTEN = {
-    "search": "memsync.cli.command_search:search",
-    "open": "memsync.cli.command_open:open_",
-    "prune": "memsync.cli.command_composed:prune",
-    "forget": "memsync.cli.command_forget:forget",
-    "recover": "memsync.cli.command_composed:recover",
-    "pref get": "memsync.cli.command_composed:pref_get",
-    "init": "memsync.cli.command_setup:init",
-    "import": "memsync.cli.command_exchange:import_",
-    "export": "memsync.cli.command_exchange:export",
-    "eval": "memsync.cli.command_eval:eval_",
-    "mcp": "memsync.cli.command_mcp:mcp",
-    "completion": "memsync.cli.command_setup:completion",
-    "status": "memsync.cli.command_status:status",
-    "vectors": "memsync.cli.command_vectors:vectors",
-    "index": "memsync.cli.command_index:index",
-    "doctor": "memsync.cli.command_setup:doctor",
-    "config": "memsync.cli.command_setup:config",
-    "trust": "memsync.cli.command_setup:trust",
-    "roots": "memsync.cli.command_roots:roots",
-    "start": "memsync.cli.command_daemon:start",
-    "stop": "memsync.cli.command_daemon:stop",
-    "restart": "memsync.cli.command_daemon:restart",
-    "watch": "memsync.cli.command_daemon:watch",
-    "logs": "memsync.cli.command_daemon:logs",
-    "service": "memsync.cli.command_daemon:service",
+    **{name: name for name in ("search", "open", "forget", "eval", "status", "vectors", "index", "roots", "mcp")},
+    **dict.fromkeys(("start", "stop", "restart", "watch", "logs", "service"), "daemon"),
+    **dict.fromkeys(("init", "config", "trust", "doctor", "completion"), "setup"),
+    **dict.fromkeys(("import", "export"), "exchange"),
+    **dict.fromkeys(("recover", "pref get"), "composed"),
 }
-"""Commands that do not follow from one operation, and where they are written."""
+"""The commands that do not follow from one operation, each with the module `command_…` that has it."""
 SECTIONS = {
     "Begin": ("init", "import"),
     "Search": ("search", "get", "open", "context"),
@@ -137,9 +117,10 @@ class Commands(click.Group):
 
 
 def hand_written_command(name: str) -> click.Command:
-    """Import and return one of the commands of HAND_WRITTEN."""
-    module, _, attribute = HAND_WRITTEN[name].partition(":")
-    command: click.Command = getattr(importlib.import_module(module), attribute)
+    """Import and return one of the commands of HAND_WRITTEN; Python's own names have a `_` appended."""
+    members = vars(importlib.import_module(f"memsync.cli.command_{HAND_WRITTEN[name]}"))
+    attribute = name.replace(" ", "_")
+    command: click.Command = members.get(attribute) or members[f"{attribute}_"]
     return command
 
 
@@ -229,16 +210,16 @@ def run_command(memory: Memory, params: Mapping[str, Any]) -> dict[str, Any]:
     command itself. Declines all but short commands on this memory.
     """
     terminal = bool(params.get("is_terminal")), bool(params.get("has_colour")), int(params.get("width", 0))
-    kept = Kept(StringIO(), StringIO(), *terminal)
+    out, err = StringIO(), StringIO()
     folder, open_with = str(params.get("folder", "")), str(params.get("open_with", ""))
     options, arguments = split_global_options(params["arguments"])
     if options or not arguments or arguments[0] not in READING | WRITING:
         return {}
-    mark = KEPT.set(kept)
+    mark = KEPT.set(Kept(out, err, *terminal))
     try:
         code = run(arguments, Invocation(memory=memory, folder=folder, open_with=open_with))
     except NotServed:
         return {}
     finally:
         KEPT.reset(mark)
-    return {"out": kept.out.getvalue(), "err": kept.err.getvalue(), "code": code}
+    return {"out": out.getvalue(), "err": err.getvalue(), "code": code}

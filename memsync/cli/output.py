@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from io import StringIO
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from memsync.cli.terminal import show, terminal_width, wants_colour
 from memsync.model.text import duration, json_line, printable, still_indexing, visible
@@ -45,11 +45,11 @@ def report(error: MemsyncError) -> None:
 class Kept(NamedTuple):
     """What a command prints, if it is not printed at once, and the terminal that it is for.
 
-    A daemon sends it to the client for which it runs the command; `paged` shows it in a pager.
+    A daemon sends it to the client for which it runs the command; `paged` shows it in a pager, without remarks.
     """
 
-    out: StringIO
-    err: StringIO
+    out: TextIO
+    err: TextIO
     is_terminal: bool
     has_colour: bool
     width: int
@@ -92,52 +92,48 @@ def paged() -> Iterator[None]:
     if KEPT.get() or not sys.stdout.isatty():
         yield
         return
-    kept = Kept(StringIO(), _Through(), is_terminal(), has_colour(), width())
-    mark = KEPT.set(kept)
+    out = StringIO()
+    mark = KEPT.set(Kept(out, sys.stderr, is_terminal(), has_colour(), width()))
     try:
         yield
     finally:
         KEPT.reset(mark)
-        show(kept.out.getvalue())
-
-
-class _Through(StringIO):
-    """Writes to standard error at once: remarks do not go into the pager."""
-
-    def write(self, text: str) -> int:
-        return sys.stderr.write(text)
+        show(out.getvalue())
 
 
 def say_table(rows: Sequence[Sequence[str]], if_none: str = "") -> None:
-    """Print rows of cells, two spaces apart. On a terminal columns are aligned, and the widest are cut to fit it.
-
-    The first column names what the next command may be about, so other columns are left out before it is cut. Without
-    rows it remarks `if_none`.
-    """
+    """Print the lines of `table`; without rows it remarks `if_none`."""
     if not rows and if_none:
         remark(if_none)
+    for line in table(rows):
+        say(line)
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of cells as lines, two spaces apart. On a terminal columns are aligned, and cut to fit it.
+
+    The first column names what the next command may be about, so it is cut last, and the last columns are left out if
+    fewer than MIN_COLUMN_WIDTH characters would be left for each.
+    """
     cells = [[printable(cell) for cell in row] for row in rows]
     columns = width()
     if not columns or not cells:
-        for row in cells:
-            say("  ".join(filter(None, row)))
-        return
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    while sum(widths) + 2 * sum(map(bool, widths)) - 2 > columns and max(widths) > MIN_COLUMN_WIDTH:
-        widest = max(widths[1:], default=0)
-        if widest > MIN_COLUMN_WIDTH:
-            widths[widths.index(widest, 1)] -= 1
-        elif widest == MIN_COLUMN_WIDTH:
-            widths[widths.index(widest, 1)] = 0
-        else:
-            widths[0] -= 1
-    for row in cells:
-        fitted = [_fitted(cell, size) for cell, size in zip(row, widths, strict=True) if size]
-        say("  ".join(fitted).rstrip())
+        return ["  ".join(filter(None, row)) for row in cells]
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
 
-
-def _fitted(cell: str, size: int) -> str:
-    return cell.ljust(size) if len(cell) <= size else f"{cell[: size - 1]}…"
+    filled = [column for column in zip(*cells, strict=True) if any(column)]
+    room = (columns - max(map(len, filled[0]))) // (MIN_COLUMN_WIDTH + 2)
+    shown = filled[: 1 + max(0, room)]
+    first_is_kept = (Column(no_wrap=position == 0) for position in range(len(shown)))  # rich cuts the others first
+    grid = Table.grid(*first_is_kept, padding=(0, 2), pad_edge=False)
+    for row in zip(*shown, strict=True):
+        grid.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
+    console = Console(width=columns, color_system=None)
+    with console.capture() as capture:
+        console.print(grid)
+    return [line.rstrip() for line in capture.get().splitlines()]
 
 
 def table_day(moment: str) -> str:
@@ -167,13 +163,13 @@ def say_json(value: object) -> None:
     say_as_it_is(json_line(json.dumps(to_json(value), ensure_ascii=False, indent=2)))
 
 
-def say_answer(document: object, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print an answer: one JSON document, or lines for people."""
-    if as_json:
-        say_json(document)
-        return
-    for line in lines:
-        say(line)
+class Answer(NamedTuple):
+    """What a command prints: one JSON document or lines for people, then remarks on stderr; and its exit code."""
+
+    document: object
+    lines: Iterable[str] = ()
+    remarks: Iterable[str] = ()
+    code: int = 0
 
 
 def say_pending(pending_text: int) -> None:

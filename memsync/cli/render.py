@@ -1,10 +1,14 @@
-"""Results for people: a function for each type of result, which prints it on stdout and returns the exit code."""
+"""Results for people: a function for each type of result, which prints it on stdout."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from msgspec.structs import asdict
+
+from memsync.cli.command_open import linked
+from memsync.cli.here import Here
 from memsync.cli.output import (
     NO_EXIT_CODE,
     is_terminal,
@@ -16,12 +20,22 @@ from memsync.cli.output import (
     say_table,
     table_day,
 )
-from memsync.model.answer import Excerpt
+from memsync.model.answer import Excerpt, Hit, SearchResult
 from memsync.model.context import Context
-from memsync.model.conversation import Conversation, Costs, Messages, Sessions, Threads, Usage
+from memsync.model.conversation import (
+    Conversation,
+    Costs,
+    Messages,
+    Neighbours,
+    Sessions,
+    ThreadMessage,
+    Threads,
+    Usage,
+)
 from memsync.model.json import to_json
+from memsync.model.query import TimeHint
 from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
-from memsync.model.text import count, duration, printable
+from memsync.model.text import count, duration, printable, visible
 from memsync.model.upkeep import (
     Collections,
     Duplicates,
@@ -34,11 +48,14 @@ from memsync.model.upkeep import (
     Stale,
     Stats,
 )
+from memsync.model.vocabulary import in_root
 from memsync.model.written import Pattern, Preference, Written
 from memsync.operation import Command, Operation
 
 MAX_FAILURES = 20
 QUOTED_LINES = 3
+_STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "\x1b[1;33m"}
+_RESET = "\x1b[0m"
 _MENDED = "The index was replaced by the one built from the files. Run: memsync sync"
 
 
@@ -82,6 +99,142 @@ def remarks(result: Any) -> None:
     say_pending(getattr(result, "pending_text", 0))
     if isinstance(result, Notes) and not result.notes:
         remark("there are no notes here")
+
+
+# ------------------------------------------------------------------------------------------------ a search
+
+
+class Layout(NamedTuple):
+    """How to show hits. `links` have the URL of a place in a note of each memory, with {path} and {line}."""
+
+    full: bool
+    explain: bool
+    fresh: str
+    colour: bool
+    links: Mapping[str, str]
+
+    def styled(self, text: str, style: str) -> str:
+        """Return text in a style of _STYLES, if there are colours."""
+        return f"{_STYLES[style]}{text}{_RESET}" if self.colour else text
+
+
+def show_hits(result: SearchResult, layout: Layout, around: Sequence[Neighbours | None] = ()) -> None:
+    """Print hits on stdout; print warnings, and what an empty answer means, on stderr.
+
+    `around` has the messages around each hit; it is empty without --context.
+    """
+    for position, hit in enumerate(result.hits):
+        if position:
+            say()
+        neighbours = around[position] if around else None
+        _neighbours(neighbours.before if neighbours else (), layout)
+        _hit(hit, layout)
+        _neighbours(neighbours.after if neighbours else (), layout)
+    if layout.explain:
+        _explanation(result)
+    _show_remarks(result, layout.fresh)
+
+
+def _show_remarks(result: SearchResult, fresh: str) -> None:
+    remarks(result)
+    if not result.hits:
+        remark(_found_nothing(result, fresh))
+
+
+def show_lines(result: SearchResult, folders: Mapping[str, str], place: Here, fresh: str) -> None:
+    """Print one line a hit, as grep does: the path from the current folder, the number and text of its best line."""
+    for hit in result.hits:
+        folder = folders.get(hit.root)
+        path = place.opened_by(f"{folder}/{hit.path}") if folder else in_root(hit.root, hit.path)
+        at, line = _best_line(hit)
+        say_as_it_is(f"{printable(path)}:{hit.start_line + at}:{printable(line)}")
+    _show_remarks(result, fresh)
+
+
+def _best_line(hit: Hit) -> tuple[int, str]:
+    """Return the line with the most marked words, and its number from 0; without any, the first under the heading."""
+    marked = {hit.snippet[start:end].lower() for start, end in hit.highlights}
+
+    def value(line: str) -> tuple[int, bool]:
+        words = sum(word in line.lower() for word in marked)
+        return words, any(map(str.isalnum, line)) and (words > 0 or not line.startswith("#"))
+
+    return max(enumerate(hit.text.split("\n")), key=lambda numbered: value(numbered[1]))
+
+
+def _neighbours(messages: Sequence[ThreadMessage], layout: Layout) -> None:
+    for message in messages:
+        head = f"  | {printable(message.path)}:{message.start_line}  {message.role}  {message.time.replace('T', ' ')}"
+        lines = "\n".join(f"  |   {line}".rstrip() for line in visible(message.text).split("\n"))
+        say_as_it_is(layout.styled(f"{printable(head)}\n{lines}", "dim"))
+
+
+def _found_nothing(result: SearchResult, fresh: str) -> str:
+    """Return what an empty answer means: whether all files were searched."""
+    if result.freshness.stale:
+        return "nothing found in the files that were searched"
+    if not result.verified:
+        return "nothing found; not all answers are from files"
+    if fresh == "none":
+        moment = result.freshness.scanned_at
+        return f"nothing found; files were {f'last compared at {moment}' if moment else 'not looked at'}"
+    but = ", except the local-only ones" if result.not_shared else ""
+    return f"nothing found; the files were searched as they are now{but}"
+
+
+def _hit(hit: Hit, layout: Layout) -> None:
+    path, _, lines = hit.citation.rpartition(":")
+    heading = " › ".join(hit.heading_path) or hit.title
+    score = f"{hit.score:.2f}" if hit.score else ""
+    details = " · ".join(filter(None, (heading, hit.role, hit.date[:16].replace("T", " "), score)))
+    place = f"{layout.styled(printable(path), 'cyan')}:{layout.styled(lines, 'green')}"
+    place = linked(place, layout.links.get(hit.root, ""), hit.path, hit.start_line)
+    say_as_it_is(f"{place}  {layout.styled(printable(details), 'dim')}")
+    if hit.also:
+        say_as_it_is(layout.styled(printable(f"  also: {', '.join(hit.also)}"), "dim"))
+    if layout.full:
+        say(hit.text)
+    else:
+        say_as_it_is(_marked(hit, layout))
+    if layout.explain:
+        ranks = ", ".join(f"{name} #{rank.rank} ({rank.score:.3f})" for name, rank in hit.ranks.items())
+        parts = ", ".join(f"{reason} {amount:+.3f}" for reason, amount in hit.parts.items())
+        order = f"; ordered by {sum(hit.parts.values()):.3f}: {parts}" if parts else ""
+        score = f"score {hit.score:.3f}: {ranks or 'next to a match'}{order}"
+        say_as_it_is(layout.styled(f"  {score if hit.score else 'no score: listed by date'}", "dim"))
+
+
+def _marked(hit: Hit, layout: Layout) -> str:
+    """Return the snippet with its highlights marked, indented by two spaces."""
+    parts, position = [], 0
+    for start, end in hit.highlights:
+        parts.append(visible(hit.snippet[position:start]))
+        parts.append(layout.styled(visible(hit.snippet[start:end]), "match"))
+        position = end
+    parts.append(visible(hit.snippet[position:]))
+    return "\n".join(f"  {line}" for line in "".join(parts).split("\n"))
+
+
+def _explanation(result: SearchResult) -> None:
+    timings = ", ".join(f"{stage} {ms:.1f} ms" for stage, ms in result.explain.timings_ms.items())
+    filters = result.explain.filters
+    set_filters = {name: value for name, value in asdict(filters).items() if value}
+    fresh = result.freshness
+    say()
+    say(f"mode: {result.mode}; filters: {set_filters or 'none'}")
+    for time in result.explain.times:
+        is_all = (filters.after, filters.before) == (time.after, time.before)
+        effect = "is listed: nothing else is asked" if is_all else "comes a little earlier"
+        say(f'time: "{printable(time.words)}" is {_span(time)}; what is dated then {effect}')
+    say(f"stages: {timings}")
+    pending = f"{count(fresh.pending_text, 'file')}, {count(fresh.pending_vectors, 'vector')}"
+    say(f"scanned {fresh.scanned_at}; pending: {pending}")
+
+
+def _span(time: TimeHint) -> str:
+    if time.after == time.before:
+        return time.after
+    return " ".join(filter(None, (f"from {time.after}" * bool(time.after), f"to {time.before}" * bool(time.before))))
 
 
 # --------------------------------------------------------------------------------------- notes and writing
@@ -182,12 +335,11 @@ def _used(usage: Usage) -> str:
 # -------------------------------------------------------------------------------------------------- upkeep
 
 
-def pruning(result: Pruning, *, is_applied: bool) -> None:
-    """Print the notes that are due, or those that were moved."""
-    for retirement in result.moved if is_applied else result.due:
+def _pruning(result: Pruning, _: Command) -> None:
+    for retirement in result.moved if result.applied else result.due:
         say(f"{printable(retirement.path)} -> {printable(retirement.target)}  {printable(retirement.reason)}")
     due = f"{len(result.due)} of {count(result.notes, 'note')} {'is' if len(result.due) == 1 else 'are'} due"
-    if is_applied:
+    if result.applied:
         remark(f"notes moved: {len(result.moved)}")
     elif result.is_refused:
         remark(f"{due}, more than 10 %: --apply requires --force")
@@ -196,21 +348,22 @@ def pruning(result: Pruning, *, is_applied: bool) -> None:
         remark(f"{due}{advice}")
 
 
-def forgetting(result: Forgetting | Restoring | Purge, *, is_applied: bool) -> None:
-    """Print what belongs to a user, the notes that were put back, or what was deleted for good."""
-    if isinstance(result, Purge):
-        kept = f"{count(result.notes, 'kept copy', 'kept copies')}, {count(result.appends, 'entry', 'entries')}"
-        say(f"deleted for good: {kept} of the journal, {count(result.queries, 'recorded question')}")
-        return
-    if isinstance(result, Restoring):
-        for path in result.restored:
-            say(printable(path))
-        remark(f"notes put back: {len(result.restored)}")
-        return
+def _purge(result: Purge, _: Command) -> None:
+    kept = f"{count(result.notes, 'kept copy', 'kept copies')}, {count(result.appends, 'entry', 'entries')}"
+    say(f"deleted for good: {kept} of the journal, {count(result.queries, 'recorded question')}")
+
+
+def _restoring(result: Restoring, _: Command) -> None:
+    for path in result.restored:
+        say(printable(path))
+    remark(f"notes put back: {len(result.restored)}")
+
+
+def _forgetting(result: Forgetting, _: Command) -> None:
     for part in result.parts:
-        if not is_applied or part.path in result.done:
+        if not result.applied or part.path in result.done:
             say(f"{printable(part.citation)}  {part.what}")
-    if is_applied:
+    if result.applied:
         advice = ": memsync forget --undo puts them back, --purge deletes the copies" if result.done else ""
         remark(f"notes changed: {len(result.done)}{advice}")
         return
@@ -369,6 +522,10 @@ RENDERERS: dict[Any, Callable[[Any, Command], None]] = {
     Sessions: _sessions,
     Costs: _costs,
     Messages: _messages,
+    Pruning: _pruning,
+    Purge: _purge,
+    Restoring: _restoring,
+    Forgetting: _forgetting,
     Duplicates: _duplicates,
     Stale: _stale,
     Collections: _collections,

@@ -39,7 +39,7 @@ COMMANDS = {
     "context.compose": ("context",),
     "duplicates": ("duplicates",),
     "usage": ("stale", "stats"),
-    "pruning": (),
+    "pruning": ("prune",),
     "forgetting": (),
     "indexing": ("sync", "rebuild", "verify", "status"),
     "recovery": (),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import yaml
 from msgspec import Meta
+from msgspec.structs import replace
 
 from memsync.edit.addition import lines_with_ends
 from memsync.edit.forgotten import Change, Removed
@@ -82,15 +83,13 @@ def forget(
         _settle(memory, owner)
     pending = _indexed(memory)
     result = planner.result()
-    return Forgetting(
-        result.user,
-        result.parts,
-        result.counts,
-        result.notes,
-        tuple(outcome.paths),
-        (*result.failed, *outcome.failed),
-        (*result.warnings, *filter(None, [outcome.complaint])),
-        pending,
+    return replace(
+        result,
+        done=tuple(outcome.paths),
+        failed=(*result.failed, *outcome.failed),
+        warnings=(*result.warnings, *filter(None, [outcome.complaint])),
+        pending_text=pending,
+        applied=True,
     )
 
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from memsync.errors import WriteRefused
+from memsync.errors import UsageError, WriteRefused
 from memsync.model.query import IndexedNote
 from memsync.model.text import count, not_shared, quoted
 from memsync.model.upkeep import Pruning, Retirement
 from memsync.model.vocabulary import NotePath, Tier
 from memsync.notes.dates import begun, days_since, expires_at, here_since, is_kept_for_good, last_active
 from memsync.notes.rules import ARCHIVE_FOLDER, describes_folder
-from memsync.operation import operation
+from memsync.operation import Command, operation
 
 if TYPE_CHECKING:
     from memsync.edit.archive import Moved
@@ -27,7 +27,18 @@ MAX_SHARE = 0.1
 """Share of the notes that may be archived at once without `force`."""
 
 
-@operation(writes=True, is_slow=True)
+@operation(
+    Command(
+        "prune",
+        help="Show notes that are due to be archived: old task memory and expired notes. --apply moves them to "
+        "archive/.",
+        notes="Nothing is deleted, and folders are kept. Searches find archived notes with is:archived. Personal and "
+        "pinned notes are never due.",
+        examples=("memsync prune", "memsync prune --apply", "memsync prune --undo"),
+    ),
+    writes=True,
+    is_slow=True,
+)
 def prune(
     memory: Workspace,
     *,
@@ -36,11 +47,17 @@ def prune(
     ] = 0,
     apply: Annotated[bool, Meta(description="Move them. Without it they are only shown.")] = False,
     force: Annotated[bool, Meta(description="Move them even if they are more than 10 % of all notes.")] = False,
+    undo: Annotated[bool, Meta(description="Move back what was moved last.")] = False,
 ) -> Pruning:
     """Return the notes due to be archived (old task memory, expired notes); with `apply`, move them to archive/.
 
-    Personal and pinned notes stay. Raises WriteRefused when more than a tenth of the notes would move, unless `force`.
+    Personal and pinned notes stay. With `undo` it is `undo_prune`. Raises WriteRefused when more than a tenth of the
+    notes would move, unless `force`.
     """
+    if undo:
+        if days or apply or force:
+            raise UsageError("undo takes no other options", hint="Write: memsync prune --undo")
+        return undo_prune.function(memory)
     with memory.as_of_now() as (reader, pending):
         notes, hidden = reader.notes(), not_shared(reader.not_shared())
     retirements, warnings = due(notes, datetime.now().astimezone(), days or memory.settings["prune.task_days"])
@@ -82,6 +99,7 @@ def _done(memory: Workspace, plan: Pruning, moved: Moved) -> Pruning:
         failed=tuple(moved.failed),
         warnings=(*plan.warnings, *filter(None, (left_out, moved.complaint))),
         pending_text=pending,
+        applied=True,
     )
 
 

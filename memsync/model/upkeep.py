@@ -23,7 +23,7 @@ class Pruning(Struct, frozen=True):
     """The notes that a prune moves or would move, of `notes` notes in all; `failed` notes stay where they were.
 
     `is_refused`: they are more than a tenth of the notes, which only `force` moves. `moved` are the retirements that
-    were carried out: none without `apply`.
+    were carried out: none unless they were `applied`.
     """
 
     due: tuple[Retirement, ...]
@@ -33,6 +33,7 @@ class Pruning(Struct, frozen=True):
     failed: tuple[Failure, ...] = ()
     warnings: tuple[str, ...] = ()
     pending_text: int = 0
+    applied: bool = False
 
 
 class ForgottenPart(Struct, frozen=True):
@@ -55,7 +56,7 @@ class ForgottenPart(Struct, frozen=True):
 class Forgetting(Struct, frozen=True):
     """What belongs to a user. `counts` counts `parts` by `what`, and `notes` the notes that have them.
 
-    `done` are the notes that were changed: none without `apply`. `failed` notes are as they were.
+    `done` are the notes that were changed: none unless it was `applied`. `failed` notes are as they were.
     """
 
     user: str
@@ -66,6 +67,7 @@ class Forgetting(Struct, frozen=True):
     failed: tuple[Failure, ...] = ()
     warnings: tuple[str, ...] = ()
     pending_text: int = 0
+    applied: bool = False
 
 
 class Restoring(Struct, frozen=True):

@@ -11,8 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from memsync.cli.command_search import _found_nothing
-from memsync.cli.render import render
+from memsync.cli.render import _found_nothing, render
 from memsync.errors import NoteError, NoThread
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.mcp_server.tools import _nothing
