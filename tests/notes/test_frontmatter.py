@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 
 from memsync.model.note import Chunk, Note
 from memsync.model.vocabulary import NotePath
+from memsync.notes.frontmatter import MAX_DEPTH
 from memsync.notes.parse import NoteReader
 
 BODY = "The heron nests in the alder."
@@ -72,6 +74,20 @@ def test_head_that_is_not_understood_is_indexed_as_text_with_one_warning(head: s
     assert covered >= set(range(1, note.head_lines + 1))
     squeezed = "".join(chunk.words for chunk in chunks if chunk.start_line <= note.head_lines)
     assert "".join(squeezed.split()) == "".join(f"---{head}---".split())
+
+
+def test_brackets_beyond_the_depth_limit_are_not_scanned(reader: NoteReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyYAML looks a thousand brackets ahead, in time that grows with their square, and does so for each key alone."""
+    depths = []
+    fetch = yaml.SafeLoader.fetch_flow_collection_start
+
+    def counted(loader: yaml.SafeLoader, kind: type) -> None:
+        fetch(loader, kind)
+        depths.append(loader.flow_level)
+
+    monkeypatch.setattr(yaml.SafeLoader, "fetch_flow_collection_start", counted)
+    note, _ = read(reader, "\n".join(f"key{number}: {'[' * 1_000}" for number in range(3)))
+    assert note.head_is_text and max(depths) == MAX_DEPTH
 
 
 @pytest.mark.parametrize("head", HOSTILE.values(), ids=HOSTILE.keys())
