@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from memsync.edit.kept import Kept
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
-from memsync.notes.transcript import read_message_heading
+from memsync.notes.message_format import read_message_heading
 
 KEEP_DAYS = 30
 _EXPIRE = "DELETE FROM append WHERE at < ? AND id IN (SELECT id FROM append ORDER BY id LIMIT 10)"

@@ -11,7 +11,7 @@ from memsync.errors import WriteRefused
 from memsync.notes.blocks import Heading, parse_blocks
 from memsync.notes.decode import decode, is_binary, is_utf16
 from memsync.notes.frontmatter import head_is_open, read_head
-from memsync.notes.transcript import open_fence
+from memsync.notes.message_format import open_fence
 
 _CONFLICT = re.compile(rb"^(?:<{7}|>{7})(?: |\r?$)", re.MULTILINE)
 _CONFLICT_MARKS = (b"<<<<<<<", b">>>>>>>")

@@ -33,9 +33,9 @@ from memsync.model.upkeep import Forgetting, ForgottenPart, Purge, Restoring
 from memsync.model.vocabulary import Kind, NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.frontmatter import value_span
+from memsync.notes.message_format import body_of
 from memsync.notes.parse import MAX_HEADING_CHARS, parse_note
 from memsync.notes.rules import ARCHIVE_FOLDER, PREFERENCES
-from memsync.notes.transcript import body_of
 from memsync.operation import Cli, operation
 from memsync.ports import WRITES_FOR_AGENT, Progress, no_progress
 from memsync.search.stop_words import STOP_WORDS

@@ -11,13 +11,13 @@ from msgspec import Meta
 
 from memsync.edit.addition import replace_line
 from memsync.edit.append import Done
-from memsync.edit.markdown import attribute_block, list_item, one_line
+from memsync.edit.markdown import list_item, one_line
 from memsync.edit.note_paths import NOTE_OF_TIER
 from memsync.edit.titles import TITLE_OF_MEMORY
 from memsync.model.note import Block, Note
 from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.model.written import Pattern, Written
-from memsync.notes.attributes import cut_attributes
+from memsync.notes.attributes import attribute_block, cut_attributes
 from memsync.operation import Cli, Command, operation
 
 if TYPE_CHECKING:

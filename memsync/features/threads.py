@@ -16,7 +16,7 @@ from msgspec import Meta
 from memsync.edit.append import Done
 from memsync.edit.archive import move
 from memsync.edit.front_matter import head_of, set_field
-from memsync.edit.markdown import WRITING_ATTRIBUTES, message, one_line, text_of_message
+from memsync.edit.markdown import message, one_line
 from memsync.edit.note_paths import note_path, numbered
 from memsync.edit.titles import slug_of, tags_of
 from memsync.errors import MemsyncError, NoSuchNote, NoteError, NoThread, UsageError
@@ -37,9 +37,9 @@ from memsync.model.text import not_shared, whole_characters
 from memsync.model.vocabulary import THREAD_STATUSES, NotePath
 from memsync.model.written import Written
 from memsync.notes.dates import parse_when
+from memsync.notes.message_format import WRITING_ATTRIBUTES, body_of, text_of_message
 from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
-from memsync.notes.transcript import body_of
 from memsync.operation import Cli, Command, Tool, one_of, operation
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from memsync.notes.dates import expires_at, leading_time, parse_moment, split_da
 from memsync.notes.decode import decode
 from memsync.notes.frontmatter import is_clear, names_local_only, read_head
 from memsync.notes.inline import InlineFinds, find_inline, parse_inline, plain_text
+from memsync.notes.message_format import find_headings, messages_of, read_message_heading
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
-from memsync.notes.transcript import find_headings, messages_of, read_message_heading
 
 MAX_HEADING_CHARS = 200
 """Heading paths cut longer headings; the heading's line is still indexed whole."""

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsync.edit.addition import Addition, join_additions
-from memsync.edit.markdown import WRITING_ATTRIBUTES, list_item, message, text_of_message
+from memsync.edit.markdown import list_item, message
 from memsync.edit.note_end import read_end
 from memsync.errors import NoSuchNote, UsageError, WriteRefused
 from memsync.memory import Memory
@@ -20,8 +20,8 @@ from memsync.model.note import Message, Note
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import is_binary
+from memsync.notes.message_format import WRITING_ATTRIBUTES, body_of, text_of_message
 from memsync.notes.parse import NoteReader
-from memsync.notes.transcript import body_of
 from tests.conftest import COUNTER, LIMITS, RULES
 from tests.support.daemon_process import Cli
 

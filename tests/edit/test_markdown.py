@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsync.edit.addition import Addition, join_additions
-from memsync.edit.markdown import attribute_block, cleaned, exact_message, list_item, message, text_of_message
+from memsync.edit.markdown import cleaned, exact_message, list_item, message
 from memsync.edit.note_end import read_end
 from memsync.errors import UsageError, WriteRefused
 from memsync.model.note import Block, Note
 from memsync.model.vocabulary import NotePath
+from memsync.notes.attributes import attribute_block
+from memsync.notes.message_format import body_of, messages_of, text_of_message
 from memsync.notes.parse import NoteReader
-from memsync.notes.transcript import body_of, messages_of
 from tests.conftest import COUNTER, LIMITS, RULES
 
 READER = NoteReader(COUNTER.count, RULES, LIMITS, 2_000_000)

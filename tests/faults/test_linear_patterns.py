@@ -11,7 +11,7 @@ import pytest
 
 from memsync.features.preferences import _LINE
 from memsync.model.vocabulary import Kind
-from memsync.notes.transcript import read_message_heading
+from memsync.notes.message_format import read_message_heading
 from memsync.settings.config_file import _line_of, name_in
 from tests.conftest import Parse
 

@@ -12,7 +12,7 @@ from memsync.errors import UsageError
 from memsync.memory import Memory
 from memsync.model.conversation import Usage
 from memsync.model.note import Note
-from memsync.notes.transcript import read_message_heading
+from memsync.notes.message_format import read_message_heading
 from tests.conftest import PROJECT, FakeEmbedder, Parse
 
 Write = Callable[[str, str | bytes], Path]

@@ -16,7 +16,7 @@ from posixpath import basename, dirname
 from memsync.edit import note_file
 from memsync.edit.addition import Addition
 from memsync.edit.front_matter import head_of
-from memsync.edit.markdown import WRITING_ATTRIBUTES, exact_message, text_of_message
+from memsync.edit.markdown import exact_message
 from memsync.edit.note_paths import cannot_write, folder_of, numbered, thread_path
 from memsync.edit.titles import slug_of
 from memsync.errors import MemsyncError, NoteError, UsageError
@@ -28,9 +28,9 @@ from memsync.model.vocabulary import THREAD_STATUSES, JsonValue, NotePath, Tier
 from memsync.notes.decode import split_lines
 from memsync.notes.files import NoteFiles, Places
 from memsync.notes.frontmatter import MAX_HEAD_BYTES, read_head
+from memsync.notes.message_format import WRITING_ATTRIBUTES, body_of, text_of_message, written_time
 from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER, former_path
-from memsync.notes.transcript import body_of, written_time
 from memsync.ports import Progress, no_progress
 from memsync.workspace import Workspace
 
