@@ -90,9 +90,9 @@ class StoredNotes:
         """Tell whether the database has the text of a note."""
         return path in self._index.paths()
 
-    def last_touched_ns(self, path: NotePath) -> tuple[int, int, int, int]:  # noqa: ARG002 (because NoteFiles fixes it)
-        """Return a state that never changes: nobody saves a stored note."""
-        return (0, 0, 0, 0)
+    def last_touched_ns(self, path: NotePath) -> int:  # noqa: ARG002 (because NoteFiles fixes it)
+        """Return a time long ago: nobody saves a stored note."""
+        return 0
 
     def scan(self) -> StoredScan:
         """Return the paths of the stored notes."""

@@ -12,7 +12,8 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -251,8 +252,7 @@ class NoteFiles:
 
         Raises NoteError if it is outside the root, not a regular file, too large, unreadable, or keeps changing.
         """
-        descriptor = self.open(path)
-        try:
+        with self._opened(path) as descriptor:
             for _ in range(_READ_ATTEMPTS):
                 stamped_ns = time.time_ns()
                 before = os.fstat(descriptor)
@@ -267,17 +267,19 @@ class NoteFiles:
                     digest = hashlib.sha256(content).digest()
                     return content, FileStamp(*identity_of(after), digest, stamped_ns, blob_names(content))
                 os.lseek(descriptor, 0, os.SEEK_SET)
-        except OSError as error:
-            raise NoteError(f"{path} cannot be read: {error.strerror}") from error
-        finally:
-            os.close(descriptor)
         raise NoteError(f"{path} keeps changing while it is read", hint="The next sync tries again.")
 
     def beginning(self, path: NotePath, max_bytes: int) -> bytes:
         """Return at most `max_bytes` bytes from the start of a note. Raises as `read` does."""
+        with self._opened(path) as descriptor:
+            return os.read(descriptor, max_bytes)
+
+    @contextmanager
+    def _opened(self, path: NotePath) -> Iterator[int]:
+        """Open a note, close it at the end, and raise NoteError for errors of reading."""
         descriptor = self.open(path)
         try:
-            return os.read(descriptor, max_bytes)
+            yield descriptor
         except OSError as error:
             raise NoteError(f"{path} cannot be read: {error.strerror}") from error
         finally:

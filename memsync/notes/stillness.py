@@ -53,35 +53,26 @@ def read_settled(files: NoteFiles, path: NotePath, indexed_size: int, until: flo
     """Read a note once no save is in progress; `indexed_size` is its size in bytes in the index.
 
     After `until` (monotonic clock), read it as it is. Raises as NoteFiles.read does.
+
+    A file is still for as long as its ctime says or, if that is in the future, as it was observed. The ctime suffices:
+    a strict search has already seen the file stay unchanged before it reads a hit, and a search of a stale index must
+    not wait for each file that was deleted long ago.
     """
-    still: Stillness | None = None
+    observed: Stillness | None = None
     while True:
         now = time.monotonic()
-        result: tuple[bytes, FileStamp] | None = None
+        result: tuple[bytes, FileStamp] | FileNotFoundError
         try:
             result = files.read(path)
             state: State = result[1].identity
-        except FileNotFoundError:
-            state = files.last_touched_ns(path)
-            if _has_settled(still, state, indexed_size, now, until):
-                raise
-        if result is not None and _has_settled(still, state, indexed_size, now, until):
+        except FileNotFoundError as error:
+            result, state = error, files.last_touched_ns(path)
+        observed = observed or Stillness(state, now)
+        still = observed.seconds(state, now)
+        if (age_ns := time.time_ns() - (state if isinstance(state, int) else state[2])) >= 0:
+            still = age_ns / 1e9
+        if now >= until or still >= stillness_needed(state, indexed_size):
+            if isinstance(result, FileNotFoundError):
+                raise result
             return result
-        still = still or Stillness(state, now)
-        still.seconds(state, now)
         time.sleep(LOOK_AGAIN_SECONDS)
-
-
-def _has_settled(still: Stillness | None, state: State, indexed_size: int, now: float, until: float) -> bool:
-    """Tell whether a file has been still for long enough, by its ctime or, if that is in the future, by observation.
-
-    The ctime suffices: a strict search has already seen the file stay unchanged before it reads a hit, and a search
-    of a stale index must not wait for each file that was deleted long ago.
-    """
-    needed = stillness_needed(state, indexed_size)
-    if needed == 0 or now >= until:
-        return True
-    age_ns = time.time_ns() - (state if isinstance(state, int) else state[2])
-    if age_ns >= 0:
-        return age_ns >= needed * 1e9
-    return still is not None and still.seconds(state, now) >= needed
