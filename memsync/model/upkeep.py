@@ -36,21 +36,26 @@ class Pruning(Struct, frozen=True):
     applied: bool = False
 
 
-class ForgottenPart(Struct, frozen=True):
-    """Lines of a note that belong to a user.
-
-    `what` is `thread` (the whole note), `message`, `preferences` (a section under `user:NAME`), `section` or `item`.
-    """
+class Place(Struct, frozen=True):
+    """Lines of a note."""
 
     path: NotePath
     start_line: int
     end_line: int
-    what: str
 
     @property
     def citation(self) -> str:
         """`path:line` or `path:first-last`."""
         return citation(self.path, self.start_line, self.end_line)
+
+
+class ForgottenPart(Place, frozen=True):
+    """Lines of a note that belong to a user.
+
+    `what` is `thread` (the whole note), `message`, `preferences` (a section under `user:NAME`), `section` or `item`.
+    """
+
+    what: str
 
 
 class Forgetting(Struct, frozen=True):
@@ -85,19 +90,6 @@ class Purge(Struct, frozen=True):
     notes: int = 0
     appends: int = 0
     queries: int = 0
-
-
-class Place(Struct, frozen=True):
-    """Lines of a note."""
-
-    path: NotePath
-    start_line: int
-    end_line: int
-
-    @property
-    def citation(self) -> str:
-        """`path:line` or `path:first-last`."""
-        return citation(self.path, self.start_line, self.end_line)
 
 
 class Repetition(Struct, frozen=True):
