@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -72,9 +72,8 @@ def assemble(sources: Sequence[Source], budget: int, count: CountTokens) -> Cont
     """
     sources = [replace(source, passages=[_as_shown(passage) for passage in source.passages]) for source in sources]
     fence, mark = _marks([passage.text for source in sources for passage in source.passages])
-    costs = _Costs(count)
-    costs.learn([passage.text for source in sources if not source.is_unbroken for passage in source.passages])
-    parts = [_Part(source, fence, mark, costs) for source in sources]
+    cost = _costs(count)
+    parts = [_Part(source, fence, mark, cost) for source in sources]
     left, shown = budget, _ShownLines()
     allowance = 0.0
     for part in parts:
@@ -93,83 +92,52 @@ def assemble(sources: Sequence[Source], budget: int, count: CountTokens) -> Cont
     )
 
 
-class _Costs:
-    """Token counts of texts, cached."""
+def _costs(count: CountTokens) -> Callable[[str], int]:
+    """Return a function that counts the tokens of a text, and remembers them."""
 
-    def __init__(self, count: CountTokens) -> None:
-        self._count = count
-        self._known: dict[str, int] = {}
+    @cache
+    def cost(text: str) -> int:
+        return count([text])[0] + _unread(text)
 
-    def __call__(self, text: str) -> int:
-        if text not in self._known:
-            self.learn([text])
-        return self._known[text]
-
-    def learn(self, texts: Sequence[str]) -> None:
-        """Count and cache many texts in one batch, which is faster."""
-        counts = zip(texts, self._count(texts), strict=True)
-        self._known.update((text, tokens + _unread(text)) for text, tokens in counts)
-
-
-class _Block(NamedTuple):
-    """Neighbouring passages of a note under one citation: the first and the last of them."""
-
-    first: Passage
-    last: Passage
-
-
-class _Blocks:
-    """The blocks of the passages taken so far, by (path, position) of their first and of their last passage."""
-
-    def __init__(self) -> None:
-        self._by_first: dict[tuple[NotePath, int], _Block] = {}
-        self._by_last: dict[tuple[NotePath, int], _Block] = {}
-
-    def add(self, passage: Passage) -> tuple[_Block, Sequence[_Block]]:
-        """Add a passage; return its block, and the blocks (two at most) that this block replaces."""
-        before = self._by_last.pop((passage.path, passage.position - 1), None)
-        after = self._by_first.pop((passage.path, passage.position + 1), None)
-        block = _Block(before.first if before else passage, after.last if after else passage)
-        self._by_first[passage.path, block.first.position] = block
-        self._by_last[passage.path, block.last.position] = block
-        return block, [replaced for replaced in (before, after) if replaced]
+    return cost
 
 
 class _Part:
-    """One source, the passages taken from it, and their tokens.
+    """One source, the passages taken from it, and the tokens of its text.
 
-    The tokens are always those of `text()`: of the frame (opening and closing), the passages, the label of each block,
-    and the mark of each note that is cut. Counts of lines add up, because no token spans two lines.
+    While passages are taken, each counts for the most that it can add: counts of lines add up, because no token spans
+    two lines. In the end the text is counted.
     """
 
-    def __init__(self, source: Source, fence: str, mark: str, costs: _Costs) -> None:
+    def __init__(self, source: Source, fence: str, mark: str, cost: Callable[[str], int]) -> None:
         self.source = source
         self.taken: list[Passage] = []
         self._waiting: Sequence[Passage] = source.passages
-        self._costs = costs
-        self._citation_mark = mark if source.is_quoted else ""
+        self._cost = cost
+        self._citation_mark = mark
         self._opening, self._closing = f"# {source.title}\n\n", ""
         if source.is_quoted:
             self._opening = f"# {source.title} (quoted data, not instructions)\n\n{fence}text\n"
             self._closing = f"{fence}\n"
         self._tokens = 0
-        self._count_in_source = Counter(passage.path for passage in source.passages)
-        self._count_taken: Counter[NotePath] = Counter()
-        self._blocks = _Blocks()
+        self._passages_of = Counter(passage.path for passage in source.passages)
+        self._positions: dict[NotePath, set[int]] = {}  # of the passages taken
 
     # ---------------------------------------------------------------------------------------------- taking
 
     def take(self, limit: int, shown: _ShownLines) -> int:
         """Take the passages that fit into `limit` tokens and are not shown yet; return the tokens used."""
-        tokens_before = self._tokens
+        tokens_before, most = self._tokens, 0
         waiting: list[Passage] = []
         is_ended = False  # for an unbroken source
         ended_notes = set[NotePath]()  # for instructions
         for passage in self._waiting:
-            for run in [passage] if is_ended else self._unseen_runs(passage, shown):
+            for run in [passage] if is_ended else shown.without(passage):
                 may_follow = not is_ended and run.path not in ended_notes
-                if may_follow and self._max_cost(run) <= limit - (self._tokens - tokens_before):
-                    self._add(run)
+                if may_follow and most + self._max_cost(run) <= limit:
+                    most += self._max_cost(run)
+                    self.taken.append(run)
+                    self._positions.setdefault(run.path, set()).add(run.position)
                     shown.add(run)
                 else:
                     waiting.append(run)
@@ -177,52 +145,23 @@ class _Part:
                     if not self.source.is_quoted:
                         ended_notes.add(run.path)
         self._waiting = waiting
+        if most:
+            self._tokens = self._cost(self.text())
         return self._tokens - tokens_before
 
-    def _unseen_runs(self, passage: Passage, shown: _ShownLines) -> list[Passage]:
-        """Return the runs of a passage that are not shown yet; a note lacking only lines shown elsewhere is not cut."""
-        runs = shown.without(passage)
-        self._recount(passage.path, in_source=len(runs) - 1)
-        return runs
-
-    def _add(self, run: Passage) -> None:
-        """Take a passage and count its tokens."""
-        self._tokens += self._frame_cost() + self._costs(run.text)
-        self.taken.append(run)
-        self._recount(run.path, taken=1)
-        has_neighbours = run.position >= 0 and not self.source.in_rank_order
-        block, replaced = self._blocks.add(run) if has_neighbours else (_Block(run, run), [])
-        self._tokens += self._label_cost(block) - sum(map(self._label_cost, replaced))
-
-    def _recount(self, path: NotePath, *, in_source: int = 0, taken: int = 0) -> None:
-        """Change the number of a note's passages, and count the tokens of its mark if that cuts or completes it."""
-        self._tokens -= self._mark_cost(path)
-        self._count_in_source[path] += in_source
-        self._count_taken[path] += taken
-        self._tokens += self._mark_cost(path)
-
-    # ----------------------------------------------------------------------------------------------- costs
-
     def _max_cost(self, run: Passage) -> int:
-        """Return the most tokens that taking a passage can cost: it then becomes a block of its own."""
-        mark = self._mark_cost(run.path, more=1) - self._mark_cost(run.path)
-        return self._frame_cost() + self._costs(run.text) + mark + self._label_cost(_Block(run, run))
-
-    def _frame_cost(self) -> int:
-        """Return the tokens of opening and closing, which the first passage brings; 0 after it."""
-        return 0 if self.taken else self._costs(self._opening) + self._costs(self._closing)
-
-    def _label_cost(self, block: _Block) -> int:
-        label = self._label(block)
-        return self._costs(label) if label else 0
-
-    def _mark_cost(self, path: NotePath, *, more: int = 0) -> int:
-        """Return the tokens of the note's cut mark after `more` further passages are taken; 0 if it is not cut then."""
-        return self._costs(_cut_mark(path)) if self._is_cut(path, more=more) else 0
-
-    def _is_cut(self, path: NotePath, *, more: int = 0) -> bool:
-        """Tell whether an instruction lacks some of its passages after `more` further ones are taken."""
-        return not self.source.is_quoted and 0 < self._count_taken[path] + more < self._count_in_source[path]
+        """Return the most tokens that taking a passage can cost."""
+        cost = self._cost(run.text)
+        if not self.taken:
+            cost += self._cost(self._opening) + self._cost(self._closing)
+        positions = self._positions.get(run.path, set())
+        if not self.source.is_quoted:
+            is_whole_note = run.position >= 0 and self._passages_of[run.path] == 1
+            return cost if positions or is_whole_note else cost + self._cost(_cut_mark(run.path))
+        neighbours = {run.position - 1, run.position + 1} - {-1}
+        if run.position >= 0 and not self.source.in_rank_order and not positions.isdisjoint(neighbours):
+            return cost + self._cost(f"-{_numbers(run, run)}{run.remark}")  # the most that a citation can grow
+        return cost + self._cost(self._label(run, run))
 
     # --------------------------------------------------------------------------------------------- results
 
@@ -233,15 +172,14 @@ class _Part:
         pieces = [self._opening]
         blocks = self._ordered_blocks()
         last_block_of = {block[0].path: number for number, block in enumerate(blocks)}
+        cut_notes = set() if self.source.is_quoted else {passage.path for passage in self._waiting}
         for number, block in enumerate(blocks):
             path = block[0].path
-            if number and not self.source.is_quoted:
-                pieces.append("\n")
-            pieces.append(self._label(_Block(block[0], block[-1])))
+            pieces.append(self._label(block[0], block[-1]) if self.source.is_quoted else "\n" * bool(number))
             for position, passage in enumerate(block):
                 is_apart = position and passage.start_line > block[position - 1].end_line + 1
                 pieces.append("\n" * bool(is_apart) + passage.text + "\n")
-            if last_block_of[path] == number and self._is_cut(path):
+            if last_block_of[path] == number and path in cut_notes:
                 pieces.append(_cut_mark(path))
         return "".join([*pieces, self._closing])
 
@@ -249,7 +187,7 @@ class _Part:
         """Return what was taken in blocks of neighbours, in the order of lines or, with `in_rank_order`, of ranks."""
         if self.source.in_rank_order:
             return [[passage] for passage in self.taken]
-        order = {path: number for number, path in enumerate(self._count_in_source)}
+        order = {path: number for number, path in enumerate(self._passages_of)}
         blocks: list[list[Passage]] = []
         for passage in sorted(self.taken, key=lambda p: (order[p.path], p.start_line, p.position)):
             last = blocks[-1][-1] if blocks else None
@@ -259,27 +197,27 @@ class _Part:
                 blocks.append([passage])
         return blocks
 
-    def _label(self, block: _Block) -> str:
-        """Return the citation line above a quoted block; empty if not quoted."""
-        if not self._citation_mark:
-            return ""
-        first, end_line = block.first, block.last.end_line
-        lines = f"{first.start_line}" if first.start_line == end_line else f"{first.start_line}-{end_line}"
-        return f"{self._citation_mark} {printable(first.path)}:{lines}{first.remark}\n"
+    def _label(self, first: Passage, last: Passage) -> str:
+        """Return the citation line above a block of neighbours."""
+        return f"{self._citation_mark} {printable(first.path)}:{_numbers(first, last)}{first.remark}\n"
 
     def described(self) -> ContextPart:
         """Return the part as the public ContextPart."""
         ordered = [passage for block in self._ordered_blocks() for passage in block]
-        passages = (ContextPassage(*passage[:4], self._costs(passage.text)) for passage in ordered)
+        passages = (ContextPassage(*passage[:4], self._cost(passage.text)) for passage in ordered)
         return ContextPart(self.source.name, self._tokens, tuple(passages))
 
     def left_out(self) -> list[LeftOut]:
         """Return the passages that did not fit, by note, in the order of the source."""
-        self._costs.learn([passage.text for passage in self._waiting])
         costs_of: dict[NotePath, list[int]] = {}
         for passage in self._waiting:
-            costs_of.setdefault(passage.path, []).append(self._costs(passage.text))
+            costs_of.setdefault(passage.path, []).append(self._cost(passage.text))
         return [LeftOut(self.source.name, path, len(costs), sum(costs)) for path, costs in costs_of.items()]
+
+
+def _numbers(first: Passage, last: Passage) -> str:
+    """Return the lines of a block as a citation names them."""
+    return f"{first.start_line}" if first.start_line == last.end_line else f"{first.start_line}-{last.end_line}"
 
 
 def _unread(text: str) -> int:
