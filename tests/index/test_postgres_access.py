@@ -325,7 +325,7 @@ def test_schema_of_another_role_is_not_used(database: str, roles: tuple[str, str
         execute(as_role(dsn, mallory), statement)
     connections = Connections(dsn)
     for use in (migrate, access.status):
-        with pytest.raises(IndexFailure, match=f"belong to '{mallory}'"):
+        with pytest.raises(IndexFailure, match="belong to another role"):
             use(connections)
     connections.close()
     execute(dsn, "DROP SCHEMA memsync CASCADE")

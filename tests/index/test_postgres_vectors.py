@@ -90,7 +90,7 @@ def test_sync_makes_the_index_and_searches_use_it(
     assert indexes(database) == ["embedding_hnsw_32"]
     by_index = nearest(memory, "heron at pond 3")
     assert isinstance(memory.index, PostgresIndex)
-    memory.index._connections._forget_idle()  # a connection that ends tells the server what it used
+    memory.index._connections._close_idle()  # a connection that ends tells the server what it used
     assert scans(database) > 0
     monkeypatch.setattr(reader_module, "EXACT_PASSAGES", 10_000)
     assert [score for _, score in by_index] == [score for _, score in nearest(memory, "heron at pond 3")]

@@ -21,7 +21,9 @@ from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.index import PostgresIndex
 from memsync.index.postgres.writer import PostgresWriter
 from memsync.settings.load import Settings
+from memsync.workspace import POOL_THREADS
 from tests.conftest import FakeEmbedder
+from tests.support.daemon_process import until
 from tests.support.postgres_memory import Open, assert_converges, memories, new_dump, refused
 from tests.support.postgres_server import execute, own_database
 from tests.support.sync_process import release, waiting
@@ -108,41 +110,40 @@ def test_another_machine_is_refused_until_it_takes_over(
 # ------------------------------------------------------------------------------------------------ waiting
 
 
-def test_pool_without_a_free_connection_says_so(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread waits for a connection for a while only."""
-    monkeypatch.setattr(connections, "WAIT_SECONDS", 0.05)
-    monkeypatch.setattr(connections, "EXTRA_SECONDS", 0.01)
-    pool = Connections(dsn, size=1)
-    with ExitStack() as stack:
-        for _ in range(connections.EXTRA_FACTOR):
-            stack.enter_context(pool.reading())
-        with refused(dsn, IndexBusy, "all 4 connections", "Try again"), pool.reading():
-            pass
-    with pool.reading() as connection:
-        assert connection.execute("SELECT 1").fetchone() == (1,)
-    assert len(pool._idle) == 1
-    pool.close()
+def test_connections_are_used_again_and_closed_with_the_index(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as there are transactions at a time; a few are kept, and none after `close`, whoever used it."""
+    monkeypatch.setattr(connections, "MAX_IDLE", 2)
+    pool = Connections(dsn)
+    kept = set[int]()
+    for _ in range(2):
+        with ExitStack() as stack:
+            used = {stack.enter_context(pool.reading()).info.backend_pid for _ in range(4)}
+        assert len(used) == 4
+        assert kept <= used
+        kept = {connection.info.backend_pid for connection in pool._idle}
+        assert len(kept) == 2
+    with pool.writing():
+        pool.close()
+    ours = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'memsync' AND datname = current_database()"
+    until(lambda: execute(dsn, ours) == [(0,)], "all connections are closed")
+    with pytest.raises(IndexFailure, match="index is closed"), pool.reading():
+        pass
 
 
 def test_many_searches_do_not_wait_for_each_other(dsn: str, open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each holds a connection while another thread looks up its vector: more than there are connections at first."""
+    """Each holds a connection while other threads, fewer than there are searches, look up the vectors."""
     memory = open_memory(dsn)
     memory.sync()
-    assert isinstance(memory.index, PostgresIndex)
-    pool = memory.index._connections
-    crowded = threading.Event()
+    crowded = threading.Barrier(POOL_THREADS)
     embed = FakeEmbedder.embed_query
 
     def embed_late(self: FakeEmbedder, text: str) -> object:
-        while not crowded.is_set() and pool._used < connections.MAX_CONNECTIONS:
-            time.sleep(0.001)
-        crowded.set()
+        crowded.wait(60)
         return embed(self, text)
 
     monkeypatch.setattr(FakeEmbedder, "embed_query", embed_late)
     with ThreadPoolExecutor(24) as threads:
         results = list(threads.map(lambda _: memory.search("heron", limit=1), range(48)))
-    assert crowded.is_set()
     assert {hit.path for result in results for hit in result.hits} == {"birds.md"}
 
 

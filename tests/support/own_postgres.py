@@ -99,12 +99,10 @@ class OwnServer:
             connections.close()
         return self.dsn(name)
 
-    def new_role(self, name: str, options: str = "") -> None:
-        """Create a role that can log in with its name as password."""
-        if self.execute(f"SELECT 1 FROM pg_roles WHERE rolname = '{name}'"):
-            self.execute(f"DROP OWNED BY {name}")
-            self.execute(f"DROP ROLE {name}")
-        self.execute(f"CREATE ROLE {name} LOGIN PASSWORD '{name}' {options}")
+    def new_role(self, name: str) -> None:
+        """Create a role that can log in with its name as password; one with rights in another database stays."""
+        if not self.execute(f"SELECT 1 FROM pg_roles WHERE rolname = '{name}'"):
+            self.execute(f"CREATE ROLE {name} LOGIN PASSWORD '{name}'")
 
     def _control(self, command: str, *options: str) -> None:
         program = str(self._files.bin_path / "pg_ctl")

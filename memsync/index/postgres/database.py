@@ -19,7 +19,7 @@ class Database:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._connections = Connections(dsn_of(settings), size=1)
+        self._connections = Connections(dsn_of(settings))
         self.name = name_of(settings)
 
     def migrate(self, to: int | None) -> list[tuple[str, str]]:
@@ -78,6 +78,6 @@ def connected(dsn: str, source: str) -> Iterator[Connections]:
     errors have none of its words.
     """
     with distant_errors(source) if source else nullcontext():
-        connections = Connections(dsn, size=1)
+        connections = Connections(dsn)
     with closing(connections), distant_errors(source, connections.server) if source else nullcontext():
         yield connections

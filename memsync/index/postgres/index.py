@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import IndexBusy, IndexDamaged, IndexFailure
 from memsync.index.frequencies import FrequencyCache
-from memsync.index.postgres.connections import SCHEMA, Connection, Connections
+from memsync.index.postgres.connections import Connection, Connections
 from memsync.index.postgres.hnsw import make_hnsw
 from memsync.index.postgres.integrity import find_damage
 from memsync.index.postgres.kept_claim import KeptClaim, write_claim
@@ -49,7 +49,6 @@ _FORGET_VECTORS_WITHOUT_TEXT = """
 DELETE FROM embedding e WHERE e.root = %s
 AND NOT EXISTS (SELECT FROM passage p WHERE p.root = e.root AND p.hash = e.hash)
 """
-_TABLES_OF_SEARCH = ("note", "chunk", "passage", "posting", "embedding", "fact", "tag")
 
 
 class Claim(NamedTuple):
@@ -243,9 +242,8 @@ class PostgresIndex:
             with suppress(IndexBusy):  # another memory is written to: the next sync tries again
                 make_hnsw(self._connections, space.dimension, passages)
         if bulk:
-            with self._connections.alone() as connection:
-                for table in _TABLES_OF_SEARCH:
-                    connection.execute(f"ANALYZE {SCHEMA}.{table}".encode())
+            with self._connections.writing() as connection:
+                connection.execute(b"ANALYZE note, chunk, passage, posting, embedding, fact, tag")
 
     def beside(self, *, keep_vectors: bool) -> PostgresIndex:
         """Return an empty memory next to this one, with a copy of the vectors if `keep_vectors`.

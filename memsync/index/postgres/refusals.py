@@ -16,7 +16,6 @@ __all__ = [
     "UNCHANGED",
     "distant_errors",
     "distant_refusal_of",
-    "is_lost",
     "reason_of",
     "refusal_of",
     "without_passwords",
@@ -204,10 +203,3 @@ def _reason_of_this_machine(error: psycopg.Error) -> str:
     """Return why there is no connection, after a colon, if this machine says it; empty if a server may have said it."""
     given = _OF_THIS_MACHINE.fullmatch(_first_line(error)) if error.diag.message_primary is None else None
     return f": {without_passwords(given[1] or given[2])}" if given else ""
-
-
-def is_lost(error: psycopg.Error) -> bool:
-    """Tell whether the connection of an error cannot be used any more."""
-    if error.sqlstate is None:
-        return isinstance(error, (psycopg.OperationalError, errors.InterfaceError))
-    return error.sqlstate.startswith("08") or error.diag.severity_nonlocalized in ("FATAL", "PANIC")
