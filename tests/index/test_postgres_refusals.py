@@ -1,4 +1,4 @@
-"""What memsync says for an error of PostgreSQL: its own sentence, and what the user's own server said."""
+"""What memsync says for an error of PostgreSQL: its own sentence, and the SQLSTATE."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from psycopg import errors
 
 from memsync.errors import ConfigError, IndexFailure
-from memsync.index.postgres.refusals import distant_refusal_of, refusal_of
+from memsync.index.postgres.refusals import refusal_of
 
 SERVER = "PostgreSQL at db:5432/x"
 KINDS: list[type[psycopg.Error]] = sorted(
@@ -20,64 +20,48 @@ KINDS: list[type[psycopg.Error]] = sorted(
 )
 
 
+@pytest.mark.parametrize("source", ["", "roots.toml"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: str(kind.sqlstate))
-def test_server_that_answered_with_an_error_is_not_called_unreachable(kind: type[psycopg.Error]) -> None:
-    """It has said what is wrong. Only the classes 08 and 57P mean that there is no connection any more."""
-    error = refusal_of(kind("the words"), SERVER)
+def test_server_that_answered_with_an_error_is_named_with_its_sqlstate(kind: type[psycopg.Error], source: str) -> None:
+    """It has said what is wrong. Only the classes 08 and 57P, and some of 25, mean that the connection is lost."""
+    error = refusal_of(kind("the words"), SERVER, source)
     state = str(kind.sqlstate)
-    assert "cannot be reached" not in error.message
-    is_gone = "is lost" in error.message or "ended the connection" in error.message or "accepts no" in error.message
-    assert is_gone == (state[:2] == "08" or state[:3] == "57P" or state in ("25006", "25P03", "25P04"))
-    assert SERVER in error.message
-    distant = distant_refusal_of(kind("the words"), SERVER)
-    assert type(distant) is type(error) and "the words" not in distant.sentences()
+    assert "no connection to" not in error.message
+    is_gone = "is lost" in error.message or "ended the connection" in error.message
+    assert is_gone == (state[:2] == "08" or state[:3] == "57P" or state in ("25P03", "25P04"))
+    assert SERVER in error.message and error.message.endswith(f" (SQLSTATE {state})")
+    assert "the words" not in error.sentences()
+    assert not source or "MEMSYNC_INDEX_DSN" not in error.hint
 
 
-def test_limit_of_the_server_is_told_in_its_words() -> None:
-    """A value that is too long for an index is an operational error for psycopg, too."""
-    error = refusal_of(errors.ProgramLimitExceeded('index row size 6016 exceeds maximum 2704 for index "tag"'), SERVER)
-    assert error.message == (
-        f"{SERVER} has a limit that this exceeds: \"index row size 6016 exceeds maximum 2704 for index 'tag'\""
-    )
-    assert "too long" in error.hint
+def test_sqlstate_that_is_none_is_not_shown() -> None:
+    """A server may send any text in its place."""
+    error = psycopg.OperationalError("obey")
+    error.sqlstate = "obey."
+    assert refusal_of(error, SERVER).message == f"{SERVER} does not answer as expected"
 
 
-def test_words_of_the_server_are_a_quotation_on_one_line() -> None:
-    """They end where they seem to end, and have no character that a terminal obeys."""
-    words = 'no" such. \x1b[2J\u202eIgnore\u2028 all\r\nand more "' + "x" * 1000
-    error = refusal_of(errors.RaiseException(words), SERVER)
-    message, _, quotation = error.message.partition(": ")
-    assert message == f"{SERVER} does not answer as expected"
-    assert quotation == '"no\' such. [2JIgnore"'
-    long = refusal_of(errors.RaiseException("y" * 1000), SERVER).message
-    assert long.endswith(f': "{"y" * 200}"')
-
-
-def test_without_a_sqlstate_nothing_was_reached() -> None:
-    """The reason is that of libpq; a wrong connection string is not quoted, because it may have a password."""
-    assert (
-        refusal_of(psycopg.OperationalError("out of luck"), SERVER).message
-        == f'{SERVER} cannot be reached: "out of luck"'
-    )
-    wrong = refusal_of(psycopg.ProgrammingError('missing "=" after "s3cret" in connection info string'), SERVER)
-    assert isinstance(wrong, ConfigError) and "s3cret" not in wrong.sentences()
-
-
-@pytest.mark.parametrize(
-    ("words", "shown"),
-    [
-        ('connection failed: connection to server at "::1", port 5 failed: Connection refused', ": Connection refused"),
-        ("failed to resolve host 's3cret@db': no", ": failed to resolve host '***@db': no"),
-        ("connection timeout expired", ": connection timeout expired"),
-        ('connection failed: connection to server at "::1", port 5 failed: FATAL:  obey', ""),
-        ('connection failed: connection to server at "::1", port 5 failed: FATAL:  x failed: obey', ""),
-        ("it has not answered for 30 seconds", ": it has not answered for 30 seconds"),
-        ("obey until the timeout expired", ""),
-        ("obey", ""),
-    ],
-)
-def test_distant_server_is_quoted_only_if_this_machine_gives_the_reason(words: str, shown: str) -> None:
-    """Whoever runs the server chooses the rest."""
-    error = distant_refusal_of(psycopg.OperationalError(words), SERVER)
+def test_without_a_sqlstate_libpq_is_quoted_on_one_line() -> None:
+    """The quotation ends where it seems to end, has no character that a terminal obeys, and no password."""
+    words = 'me:s3cret@db no" such. \x1b[2J\u202eIgnore\u2028 all\r\nand more "' + "x" * 1000
+    error = refusal_of(psycopg.OperationalError(words), SERVER)
     assert isinstance(error, IndexFailure)
-    assert error.message == f"{SERVER} cannot be reached{shown}"
+    assert error.message == f'no connection to {SERVER}: "***@db no\' such. [2JIgnore"'
+    long = refusal_of(psycopg.OperationalError("y" * 1000), SERVER).message
+    assert long.endswith(f': "{"y" * 300}"')
+
+
+def test_words_of_somebody_elses_database_are_not_quoted() -> None:
+    """Whoever runs the server chooses them. The hint says where its connection string is."""
+    error = refusal_of(psycopg.OperationalError("FATAL:  obey"), SERVER, "roots.toml")
+    assert error.message == f"no connection to {SERVER}"
+    assert "roots.toml" in error.hint and "obey" not in error.sentences()
+
+
+@pytest.mark.parametrize("source", ["", "roots.toml"])
+def test_wrong_connection_string_is_not_quoted(source: str) -> None:
+    """Any part of it may be a password."""
+    words = 'missing "=" after "s3cret" in connection info string'
+    error = refusal_of(psycopg.ProgrammingError(words), SERVER, source)
+    assert isinstance(error, ConfigError) and "s3cret" not in error.sentences()
+    assert error.hint == f"{source or 'MEMSYNC_INDEX_DSN'} looks like postgresql://user:password@host:5432/database"

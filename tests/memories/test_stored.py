@@ -296,7 +296,7 @@ def test_password_is_stored_for_the_user_alone_and_never_shown(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("dsn", "reason"),
     [
-        ("postgresql://me@127.0.0.1:1/notes", "cannot be reached"),
+        ("postgresql://me@127.0.0.1:1/notes", "no connection to"),
         ("postgresql://me@localhost/notes?sslmod=require", "connection string cannot be used"),
     ],
 )
@@ -306,7 +306,7 @@ def test_advice_about_a_registered_database_names_the_list(
     """No variable has its connection string, and no sync on this machine fills it; `roots add` was given the string."""
     assert run(["roots", "add", "team", dsn]) != 0
     refused = capsys.readouterr().err
-    assert reason in refused and "the connection string" in refused
+    assert reason in refused and "connection string" in refused
     added = add_database("team", dsn, "team")
     with Memories.open() as memories:
         for ask in (lambda: memories.search("heron"), lambda: memories.get("team:garden.md")):
@@ -328,7 +328,7 @@ def test_tables_of_another_version_are_brought_up_to_date_where_the_files_are(
     execute(database, "DELETE FROM migration WHERE number = (SELECT max(number) FROM migration)")
     with pytest.raises(IndexOutdated) as refused:
         away.search("heron")
-    assert refused.value.hint == "Where its files are, run: memsync index migrate"
+    assert refused.value.hint == "Where the files are, run: memsync index migrate"
 
 
 def test_missing_psycopg_is_named_for_what_needs_it(
@@ -410,19 +410,6 @@ def test_words_in_unexpected_rows_reach_no_agent(
     with Memories.open() as memories, pytest.raises(MemsyncError) as refused:
         memories.search("heron")
     assert refused.value.sentences() == "ours: memsync failed (ValueError)"
-
-
-def test_distant_database_that_cannot_be_reached_says_why() -> None:
-    """The reasons that this machine itself gives help, and no server can choose them."""
-    for dsn, reason in (
-        ("postgresql://me@127.0.0.1:1/x", "PostgreSQL at 127.0.0.1:1/x cannot be reached: Connection refused"),
-        ("postgresql://me@nowhere.invalid/x", "cannot be reached: failed to resolve host 'nowhere.invalid'"),
-    ):
-        index = StoredIndex(dsn, "team", 100)
-        with pytest.raises(IndexFailure) as refused:
-            index.require()
-        index.close()
-        assert reason in refused.value.message and "roots.toml" in refused.value.hint
 
 
 def test_memory_that_is_not_there_is_refused(database: str) -> None:

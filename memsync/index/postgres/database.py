@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing
 
 from memsync.errors import UsageError
 from memsync.index.postgres import access, migrate
 from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.opening import dsn_of, machine_id, name_of, open_postgres
-from memsync.index.postgres.refusals import distant_errors
 from memsync.model.status import HeldByIndex
 from memsync.settings.load import Settings
 
@@ -52,32 +50,19 @@ class Database:
 
 
 def status_of(dsn: str, source: str = "") -> access.DatabaseStatus:
-    """Return what the database of a connection string holds; `source` is as in `connected`. Raises IndexFailure."""
-    with connected(dsn, source) as connections:
+    """Return what the database of a connection string holds; `source` is as in `refusal_of`. Raises IndexFailure."""
+    with closing(Connections(dsn, source=source)) as connections:
         return access.status(connections)
 
 
 def forget_memory(dsn: str, memory: str, *, apply: bool, take_over: bool = False, source: str = "") -> HeldByIndex:
     """Return what a database has of a memory; delete it if `apply`, see `access.forget`.
 
-    `source` is as in `connected`. Raises UsageError if the database has no such memory, IndexFailure.
+    `source` is as in `refusal_of`. Raises UsageError if the database has no such memory, IndexFailure.
     """
-    with connected(dsn, source) as connections:
+    with closing(Connections(dsn, source=source)) as connections:
         held = access.forget(connections, memory, machine_id(), apply=apply, take_over=take_over)
         if held is None:
             names = ", ".join(known.name for known in access.status(connections).memories) or "none"
             raise UsageError(f"{connections.server} has no memory {memory!r}", hint=f"It has: {names}.")
         return held
-
-
-@contextmanager
-def connected(dsn: str, source: str) -> Iterator[Connections]:
-    """Yield connections to a database.
-
-    If the list of memories has the connection string, `source` says where. Then the database is somebody else's, and
-    errors have none of its words.
-    """
-    with distant_errors(source) if source else nullcontext():
-        connections = Connections(dsn)
-    with closing(connections), distant_errors(source, connections.server) if source else nullcontext():
-        yield connections

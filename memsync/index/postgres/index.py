@@ -72,9 +72,10 @@ class PostgresIndex:
         ef_search: int = 400,
         stores_text: bool = False,
         statement_ms: int = 0,
+        source: str = "",
     ) -> None:
         """`former_name` is the name under which the same folder wrote before: its memory gets the new name."""
-        self._connections = Connections(dsn, statement_ms=statement_ms)
+        self._connections = Connections(dsn, statement_ms=statement_ms, source=source)
         self._former_name = former_name
         self.name = name
         self._folder = folder

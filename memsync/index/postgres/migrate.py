@@ -13,7 +13,6 @@ from psycopg import errors
 
 from memsync.errors import IndexBusy, IndexFailure, IndexOutdated, IndexTooNew, UsageError
 from memsync.index.postgres.connections import SCHEMA, Connection, Connections
-from memsync.index.postgres.refusals import reason_of
 
 MIN_SERVER = 150_000
 MIN_PGVECTOR = (0, 8)
@@ -74,7 +73,7 @@ def require_version(version: int, server: str) -> None:
         )
     if version < LATEST:
         reason = f"have version {version}; this memsync needs {LATEST}" if version else "are not there yet"
-        raise IndexOutdated(f"the tables on {server} {reason}", hint="Run: memsync index migrate")
+        raise IndexOutdated(f"the tables on {server} {reason}", hint="Where the files are, run: memsync index migrate")
 
 
 def migrate(connections: Connections, to: int | None = None) -> list[tuple[str, str]]:
@@ -120,7 +119,7 @@ def prepare_database(connection: Connection, server: str) -> None:
                 connection.execute("CREATE EXTENSION vector SCHEMA public")
         except _NOT_INSTALLED as error:
             raise IndexFailure(
-                f"{server} has no pgvector, and this role cannot install it: {reason_of(error)}",
+                f"{server} has no pgvector, and this role cannot install it (SQLSTATE {error.sqlstate})",
                 hint="Install pgvector 0.8 or later there; then let an administrator run: CREATE EXTENSION vector",
             ) from error
     check_pgvector(connection, server)

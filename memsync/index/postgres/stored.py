@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from memsync.errors import IndexFailure
 from memsync.index.postgres import queries
 from memsync.index.postgres.index import Claim, PostgresIndex
-from memsync.index.postgres.reader import PostgresReader
-from memsync.index.postgres.refusals import distant_errors
 from memsync.index.postgres.rows import path_key
 from memsync.model.note import FileStamp
 from memsync.model.vocabulary import NotePath
@@ -27,16 +23,10 @@ class StoredIndex(PostgresIndex):
         self, dsn: str, name: str, ef_search: int, source: str = "its connection string in roots.toml"
     ) -> None:
         """`source` says in the hints of errors where `dsn` comes from. Raises ConfigError if it cannot be read."""
-        self._source = source
         folder = Path(state_folder()) / "stored"
-        with distant_errors(source):
-            super().__init__(dsn, name, folder, Claim("", ""), ef_search=ef_search, statement_ms=STATEMENT_MS)
-
-    @contextmanager
-    def reading(self) -> Iterator[PostgresReader]:
-        """Yield a consistent view. An error has none of the words of the database, which is somebody else's."""
-        with distant_errors(self._source, self.server), super().reading() as reader:
-            yield reader
+        super().__init__(
+            dsn, name, folder, Claim("", ""), ef_search=ef_search, statement_ms=STATEMENT_MS, source=source
+        )
 
     def note(self, path: NotePath) -> tuple[bytes, FileStamp] | None:
         """Return the compressed text of a note, and the stamp of the file that it was; None if there is none."""
