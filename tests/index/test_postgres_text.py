@@ -1,15 +1,11 @@
-"""What PostgreSQL must do as SQLite does: patterns of paths, texts, the words of a note and their bm25."""
+"""What PostgreSQL must do as SQLite does: texts, the words of a note and their bm25."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from contextlib import closing
 
 import apsw
-import psycopg
-import pytest
-from hypothesis import HealthCheck, example, given
+from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -17,41 +13,10 @@ from memsync.index.fields import Phrase
 from memsync.index.postgres.keyword import Totals, WordIndex
 from memsync.index.postgres.postings import Block, add_note, note_words, read_places, read_postings, without_chunks
 from memsync.index.postgres.rows import PostgresNote, postgres_note
-from memsync.index.postgres.text import glob_pattern, storable
+from memsync.index.postgres.text import storable
 from memsync.index.rows import ChunkRows
 from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
-from tests.support.postgres_server import shared_database
-
-Matches = Callable[[str, str], bool]
-CHARACTERS = st.sampled_from([*"ab-]^[*?/.\\$(){}|+ A\n", "ß", "漢", "🙂"])
-
-
-@pytest.fixture(scope="module")
-def matches() -> Iterator[Matches]:
-    """Match a text with a regular expression, as the server does."""
-    with psycopg.connect(shared_database(), autocommit=True) as connection:
-
-        def match(text: str, pattern: str) -> bool:
-            row = connection.execute('SELECT %s::text COLLATE "C" ~ %s::text', (text, pattern)).fetchone()
-            return row == (True,)
-
-        yield match
-
-
-@given(text=st.text(CHARACTERS, max_size=6), glob=st.text(CHARACTERS, max_size=8))
-@example(text="]", glob="[]]")
-@example(text="b", glob="[^]a]")
-@example(text="-", glob="[a-]")
-@example(text="b", glob="[c-a]")
-@example(text="a", glob="[a")
-@example(text="", glob="[]")
-@example(text="z", glob="[^]")
-def test_glob_matches_what_sqlite_matches(matches: Matches, text: str, glob: str) -> None:
-    """A pattern of `path:` means the same on both backends."""
-    with closing(apsw.Connection(":memory:")) as database:
-        expected = database.execute("SELECT ? GLOB ?", (text, glob)).get == 1
-    assert matches(text, glob_pattern(glob)) == expected
 
 
 @given(st.text(st.sampled_from("\0\x1a\ud800ab")))

@@ -21,7 +21,6 @@ from memsync.index.postgres.reader import EXACT_PASSAGES, Outside, PostgresReade
 from memsync.index.postgres.rows import postgres_note, postgres_note_with_text
 from memsync.index.postgres.waiting_texts import WaitingTexts
 from memsync.index.postgres.writer import PostgresWriter
-from memsync.index.postgres.zone import local_zone
 
 if TYPE_CHECKING:
     from memsync.model.note import Chunk, Note
@@ -81,7 +80,7 @@ class PostgresIndex:
         self._folder = folder
         self._claim = claim
         state = LocalState(folder / "local.json")
-        self._outside = Outside(state, local_zone(), ef_search, WaitingTexts(), stores_text)
+        self._outside = Outside(state, ef_search, WaitingTexts(), stores_text)
         self._frequencies = FrequencyCache()
         self._thread = _ThreadReader()
         self._write_lock = threading.RLock()

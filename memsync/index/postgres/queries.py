@@ -9,8 +9,10 @@ from __future__ import annotations
 _CHANGED_NS = "CASE WHEN n.committed > 0 THEN n.committed * 1000000000 ELSE n.mtime_ns END"
 
 # A chunk's first and last moment: from its timed entries, otherwise the note's date, otherwise the note's last change
-# in the local time of this machine, whose time zone is :zone.
-_CHANGED = f"to_char(to_timestamp(({_CHANGED_NS}) / 1000000000) AT TIME ZONE %(zone)s::text, 'YYYY-MM-DD\"T\"HH24:MI')"
+# in the local time of this machine, which :changes and :offsets describe.
+_CHANGED_S = f"(({_CHANGED_NS}) / 1000000000)"
+_OFFSET = f"(%(offsets)s::integer[])[width_bucket({_CHANGED_S}, %(changes)s::bigint[])]"
+_CHANGED = f"to_char(to_timestamp({_CHANGED_S} + {_OFFSET}) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI')"
 _NOTE_DATE = f"CASE WHEN n.date <> '' THEN n.date ELSE {_CHANGED} END"
 _FIRST = f"(CASE WHEN c.first_time <> '' THEN c.first_time ELSE {_NOTE_DATE} END) COLLATE \"C\""
 _LAST = f"(CASE WHEN c.last_time <> '' THEN c.last_time ELSE {_NOTE_DATE} END) COLLATE \"C\""
@@ -31,7 +33,7 @@ _WHERE = f"""
                        AND position(' ' || w.value || ' ' IN ' ' || f.value || ' ') > 0))))
 """
 
-# Which notes pass the filters that are about notes.
+# Which notes pass the filters that are about notes, except globs of paths.
 _NOTE_CONDITIONS = """
         (%(archived)s OR NOT n.archived)
     AND (%(kinds)s::text[] IS NULL OR n.kind = ANY (%(kinds)s))
@@ -39,7 +41,6 @@ _NOTE_CONDITIONS = """
     AND (%(sessions)s::text[] IS NULL OR n.session = ANY (%(sessions)s))
     AND (%(folders)s::text[] IS NULL OR EXISTS (
             SELECT FROM unnest(%(folders)s::text[]) folder WHERE starts_with(n.path, folder)))
-    AND (%(path_patterns)s::text[] IS NULL OR n.path ~ ANY (%(path_patterns)s))
 """
 # Which chunks pass the filters. :notes are the ids of the notes that pass, if they were listed: then the other
 # conditions about notes are not set, and the server knows how few chunks pass. :tags are the names in table tag that
@@ -61,8 +62,8 @@ _CONDITIONS = f"""
 """
 _CHUNKS_OF_NOTES = "chunk c JOIN note n ON n.root = c.root AND n.id = c.note"
 
-# The ids of up to :enough notes that pass the filters that are about notes.
-PASSING_NOTES = f"SELECT n.id FROM note n WHERE n.root = %(root)s AND {_NOTE_CONDITIONS} LIMIT %(enough)s"
+# (id, path) of up to :enough notes that pass the filters that are about notes; NULL: of all.
+PASSING_NOTES = f"SELECT n.id, n.path FROM note n WHERE n.root = %(root)s AND {_NOTE_CONDITIONS} LIMIT %(enough)s"
 
 # The ids of the chunks among :ids that pass the filters.
 PASSING = f"SELECT c.id FROM {_CHUNKS_OF_NOTES} WHERE c.root = %(root)s AND c.id = ANY (%(ids)s) AND {_CONDITIONS}"

@@ -16,8 +16,9 @@ from memsync.index.postgres.hnsw import index_name
 from memsync.index.postgres.keyword import Totals, WordIndex, merged
 from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, LocalState, State
 from memsync.index.postgres.postings import key_of, words_of
-from memsync.index.postgres.text import glob_pattern, storable
+from memsync.index.postgres.text import matching, storable
 from memsync.index.postgres.waiting_texts import WaitingTexts
+from memsync.index.postgres.zone import local_time
 from memsync.index.reading import EVERY_WORD_ROWS, SqlReader, Statements, ranked
 from memsync.model.filters import Filters
 from memsync.model.query import Candidate, EmbeddingSpace, Query
@@ -37,8 +38,8 @@ so few; beyond that it uses the HNSW index."""
 MAX_PASSING = 50_000
 """List the chunks that pass a filter if there are no more; otherwise test only the best candidates."""
 MAX_NOTES = 10_000
-"""List the notes that pass the filters about notes if there are no more."""
-_ANY_NOTE = {"archived": True} | dict.fromkeys(("kinds", "tiers", "sessions", "folders", "path_patterns"))
+"""List the notes that pass the filters about notes if there are no more; with globs of paths, list them always."""
+_ANY_NOTE = {"archived": True} | dict.fromkeys(("kinds", "tiers", "sessions", "folders"))
 """Parameters of the filters about notes by which every note passes."""
 NOT_SHARED = "is local-only: the shared index does not have it, and searches do not find it"
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -47,13 +48,12 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 class Outside(NamedTuple):
     """What a transaction needs besides the database.
 
-    `zone` is the local time zone, `ef_search` how many vectors an HNSW search visits, `texts` those that wait for their
+    `ef_search` is how many vectors an HNSW search visits, `texts` those that wait for their
     vector in this process; `stores_text` whether the notes' text is to be in the database. `extension` is the schema of
     pgvector, quoted.
     """
 
     local: LocalState
-    zone: str
     ef_search: int
     texts: WaitingTexts
     stores_text: bool
@@ -233,7 +233,7 @@ class PostgresReader(SqlReader):
     def _named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters with those that many statements have; texts in lists must be storable already."""
         texts = {name: storable(value) for name, value in parameters.items() if isinstance(value, str)}
-        return {"root": self._root, "zone": self._outside.zone, **parameters, **texts}
+        return {"root": self._root, **parameters, **texts}
 
     @cached_property
     def _totals(self) -> Totals:
@@ -313,6 +313,7 @@ class PostgresReader(SqlReader):
             "required": None if required is None else _chunks_of(required),
             "excluded": None if excluded is None else _chunks_of(excluded),
             **self._where(filters.where),
+            **local_time(),
         }  # fmt: skip
 
     def _note_parameters(self, filters: Filters) -> dict[str, Any]:
@@ -323,14 +324,17 @@ class PostgresReader(SqlReader):
         of_notes = {
             "kinds": _texts(filters.kinds), "tiers": _texts(filters.tiers), "sessions": _texts(filters.sessions),
             "folders": _texts(filters.folders),
-            "path_patterns": [storable(glob_pattern(glob)) for glob in filters.path_globs] or None,
         }  # fmt: skip
         parameters = {"archived": filters.archived, "notes": None, **of_notes}
-        if not any(of_notes.values()):
+        globs = filters.path_globs
+        if not (globs or any(of_notes.values())):
             return parameters
-        rows = self.rows(queries.PASSING_NOTES, {**parameters, "enough": MAX_NOTES + 1})
-        notes = [note_id for (note_id,) in rows]
-        return parameters if len(notes) > MAX_NOTES else {**_ANY_NOTE, "notes": notes}
+        rows = list(self.rows(queries.PASSING_NOTES, {**parameters, "enough": None if globs else MAX_NOTES + 1}))
+        if globs:
+            rows = [rows[position] for position in matching([path for _, path in rows], globs)]
+        elif len(rows) > MAX_NOTES:
+            return parameters
+        return {**_ANY_NOTE, "notes": [note_id for note_id, _ in rows]}
 
 
 def _texts(values: Sequence[str]) -> list[str] | None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -99,14 +99,19 @@ class _ThreadDatabase(threading.local):
 _DATABASE = _ThreadDatabase()
 
 
+def in_sqlite(statement: str, parameters: Mapping[str, str]) -> apsw.Cursor:
+    """Run a statement in an empty SQLite database, for what SQLite must decide in both backends."""
+    return _DATABASE.execute(statement, parameters)
+
+
 def _facts(front_matter: str) -> Iterator[tuple[str, str]]:
-    for key, text in _DATABASE.execute(_FACTS, {"json": front_matter}):
+    for key, text in in_sqlite(_FACTS, {"json": front_matter}):
         if text is not None:
             yield str(key), str(text)
 
 
 def _field(front_matter: str, name: str) -> str:
-    return str(_DATABASE.execute(_FIELD, {"json": front_matter, "name": name}).get)
+    return str(in_sqlite(_FIELD, {"json": front_matter, "name": name}).get)
 
 
 def path_key(path: str) -> bytes:

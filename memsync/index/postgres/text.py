@@ -1,12 +1,18 @@
-"""Texts and patterns of a question as PostgreSQL takes them."""
+"""Texts and patterns of a question."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 
-NOTHING = "$a"
-"""A regular expression that matches no text."""
+from memsync.index.postgres.rows import in_sqlite
+
 _TEXTLESS = re.compile("[\0\ud800-\udfff]")
+# The positions of those of :paths that match one of :globs.
+_MATCHING = """
+SELECT p.key FROM json_each(:paths) p WHERE EXISTS (SELECT 1 FROM json_each(:globs) g WHERE p.value GLOB g.value)
+"""
 
 
 def storable(text: str) -> str:
@@ -14,52 +20,6 @@ def storable(text: str) -> str:
     return _TEXTLESS.sub("\ufffd", text)
 
 
-def glob_pattern(glob: str) -> str:
-    """Return the regular expression that matches what SQLite's GLOB matches: `*`, `?` and `[…]`; case matters.
-
-    An unclosed bracket matches nothing.
-    """
-    pattern, position = "^", 0
-    while position < len(glob):
-        character = glob[position]
-        position += 1
-        if character == "*":
-            pattern += ".*"
-        elif character == "?":
-            pattern += "."
-        elif character == "[":
-            end = _bracket_end(glob, position)
-            if end < 0:
-                return NOTHING
-            pattern += _bracket(glob[position:end])
-            position = end + 1
-        else:
-            pattern += _escaped(character)
-    return f"{pattern}$"
-
-
-def _bracket_end(glob: str, start: int) -> int:
-    """Return the position of the bracket's end; -1 without one. A `]` at the beginning is an ordinary character."""
-    first = start + 1 if glob[start : start + 1] == "^" else start
-    return glob.find("]", first + 1 if glob[first : first + 1] == "]" else first)
-
-
-def _bracket(content: str) -> str:
-    """Return a class of characters as a pattern. A range that runs backwards is only its first character."""
-    is_negated = content.startswith("^")
-    parts = list[str]()
-    before = ""
-    rest = iter(content[1:] if is_negated else content)
-    for character in rest:
-        high = next(rest, "") if character == "-" and before else ""
-        if high:
-            parts += [f"{_escaped(before)}-{_escaped(high)}"] if before <= high else []
-            before = ""
-        else:
-            parts.append(_escaped(character))
-            before = character
-    return f"[{'^' if is_negated else ''}{''.join(parts)}]"
-
-
-def _escaped(character: str) -> str:
-    return character if character.isalnum() else f"\\U{ord(character):08x}"
+def matching(paths: Sequence[str], globs: Sequence[str]) -> list[int]:
+    """Return the positions of the paths that match one of the globs; SQLite itself compares them."""
+    return [key for (key,) in in_sqlite(_MATCHING, {"paths": json.dumps(paths), "globs": json.dumps(globs)})]
