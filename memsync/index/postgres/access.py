@@ -12,13 +12,9 @@ from psycopg import sql
 
 from memsync.errors import IndexFailure, UsageError
 from memsync.index.postgres.connections import SCHEMA, Connection, Connections
-from memsync.index.postgres.migrate import LATEST, check_pgvector, extension_schema, require_version, version_of
+from memsync.index.postgres.migrate import LATEST, check_pgvector, require_version, version_of
 from memsync.model.status import HeldByIndex
 
-_TABLES = (
-    "memory", "meta", "note", "passage", "chunk", "fact", "tag", "link", "message", "posting", "long_word", "space",
-    "embedding", "pending", "migration",
-)  # fmt: skip
 # (name, text of the writer, notes, passages, last sync, roles that may read it) of every memory, by name.
 _MEMORIES = """
 SELECT m.name, m.writer_label,
@@ -104,11 +100,11 @@ def grant(connections: Connections, memory: str, role: str) -> None:
     with connections.writing() as connection:
         root, oid = _root_and_role(connection, connections.server, memory, role)
         name = sql.Identifier(role)
-        for schema in (SCHEMA, extension_schema(connection)):
+        for schema in (SCHEMA, connection.extension):
             if not _may_use(connection, role, schema):
-                connection.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(schema), name))
-        for table in _TABLES:
-            connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.Identifier(SCHEMA, table), name))
+                connection.execute(sql.SQL(f"GRANT USAGE ON SCHEMA {schema} TO {{}}").format(name))
+        connection.execute(sql.SQL(f"GRANT SELECT ON ALL TABLES IN SCHEMA {SCHEMA} TO {{}}").format(name))
+        connection.execute(sql.SQL("REVOKE SELECT ON grantee FROM {}").format(name))  # it names other roles
         connection.execute(b"INSERT INTO grantee VALUES (%s, %s) ON CONFLICT DO NOTHING", (root, oid))
 
 
@@ -118,9 +114,8 @@ def revoke(connections: Connections, memory: str, role: str) -> bool:
         root, oid = _root_and_role(connection, connections.server, memory, role)
         revoked = connection.execute(b"DELETE FROM grantee WHERE root = %s AND role = %s", (root, oid)).rowcount > 0
         if connection.execute(b"SELECT 1 FROM grantee WHERE role = %s", (oid,)).fetchone() is None:
-            name, schema = sql.Identifier(role), sql.Identifier(SCHEMA)
-            connection.execute(sql.SQL("REVOKE ALL ON ALL TABLES IN SCHEMA {} FROM {}").format(schema, name))
-            connection.execute(sql.SQL("REVOKE ALL ON SCHEMA {} FROM {}").format(schema, name))
+            for rights in (f"ALL TABLES IN SCHEMA {SCHEMA}", f"SCHEMA {SCHEMA}"):
+                connection.execute(sql.SQL(f"REVOKE ALL ON {rights} FROM {{}}").format(sql.Identifier(role)))
         return revoked
 
 
@@ -168,7 +163,7 @@ def _not_own(memory: str, held: HeldByIndex) -> IndexFailure:
 
 
 def _may_use(connection: Connection, role: str, schema: str) -> bool:
-    statement = b"SELECT has_schema_privilege(%s, %s, 'USAGE')"
+    statement = b"SELECT has_schema_privilege(%s, to_regnamespace(%s)::oid, 'USAGE')"
     return connection.execute(statement, (role, schema)).fetchone() == (True,)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -107,20 +107,16 @@ class Connections:
         self._errors = 0
         self._failure: tuple[psycopg.Error | None, float] = (None, 0.0)
 
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """Yield a connection in a transaction that only reads, and sees one state of the database."""
-        with self._transaction(_READ_ONLY, "ROLLBACK", READ_SECONDS) as connection:
-            yield connection
+    def reading(self) -> AbstractContextManager[Connection]:
+        """Return a connection in a transaction that only reads, and sees one state of the database."""
+        return self._transaction(_READ_ONLY, "ROLLBACK", READ_SECONDS)
 
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """Yield a connection in a transaction, which is committed at the end, or rolled back if the body raises.
+    def writing(self) -> AbstractContextManager[Connection]:
+        """Return a connection in a transaction, which is committed at the end, or rolled back if the body raises.
 
         Raises IndexFailure if the tables belong to another role.
         """
-        with self._transaction(_WRITE, "COMMIT", WRITE_SECONDS) as connection:
-            yield connection
+        return self._transaction(_WRITE, "COMMIT", WRITE_SECONDS)
 
     def close(self) -> None:
         """Close all connections, those in use when their transaction ends."""

@@ -9,29 +9,23 @@ from typing import Any
 from memsync.index.postgres.connections import Connection
 from memsync.index.postgres.halfvec import to_halfvec
 
-# Table -> (columns, their types in the order of the columns).
-TABLES: dict[str, tuple[str, Sequence[str]]] = {
-    "passage": ("root, id, hash", ("int4", "int8", "bytea")),
-    "chunk": (
-        "root, id, note, ordinal, passage, form, word_rows, section, start_line, end_line, start_column, end_column,"
-        " heading_path, role, first_time, last_time, attributes, entries, opening, words, tokens, lengths",
-        (
-            *("int4", "int8", "int8", "int4", "int8", "text", "int4", "int4", "int4", "int4", "int4", "int4"),
-            *("text", "text", "text", "text", "text", "text", "bytea", "bytea", "int4", "bytea"),
-        ),
-    ),
-    "fact": ("root, note, chunk, key, value, folded", ("int4", "int8", "int8", "text", "text", "text")),
-    "tag": ("root, chunk, name", ("int4", "int8", "text")),
-    "link": (
-        "root, note, target, anchor, label, line, wiki", ("int4", "int8", "text", "text", "text", "int4", "bool"),
-    ),
-    "message": (
-        "root, note, ordinal, role, time, start_line, end_line, model, tokens_in, tokens_out, cost_nanos, attributes",
-        ("int4", "int8", "int4", "text", "text", "int4", "int4", "text", "int8", "int8", "int8", "text"),
-    ),
-    "posting": ("root, word, block, rows, postings, places", ("int4", "text", "int4", "int4", "bytea", "bytea")),
-    "pending": ("root, space, passage", ("int4", "int4", "int8")),
-}  # fmt: skip
+# Table -> its columns with their types.
+_TABLES = {
+    "passage": "root int4, id int8, hash bytea",
+    "chunk": "root int4, id int8, note int8, ordinal int4, passage int8, form text, word_rows int4, section int4,"
+    " start_line int4, end_line int4, start_column int4, end_column int4, heading_path text, role text,"
+    " first_time text, last_time text, attributes text, entries text, opening bytea, words bytea, tokens int4,"
+    " lengths bytea",
+    "fact": "root int4, note int8, chunk int8, key text, value text, folded text",
+    "tag": "root int4, chunk int8, name text",
+    "link": "root int4, note int8, target text, anchor text, label text, line int4, wiki bool",
+    "message": "root int4, note int8, ordinal int4, role text, time text, start_line int4, end_line int4, model text,"
+    " tokens_in int8, tokens_out int8, cost_nanos int8, attributes text",
+    "posting": "root int4, word text, block int4, rows int4, postings bytea, places bytea",
+    "pending": "root int4, space int4, passage int8",
+}
+COLUMNS = {table: dict[str, str](column.split() for column in columns.split(",")) for table, columns in _TABLES.items()}
+"""Table -> column -> type, in order."""
 _HEAD = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 _END = struct.pack(">h", -1)
 _FEW = 8
@@ -39,8 +33,8 @@ _FEW = 8
 
 
 def copy_rows(connection: Connection, table: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Insert rows into one of TABLES."""
-    columns, types = TABLES[table]
+    """Insert rows into one of the tables of COLUMNS."""
+    columns, types = ", ".join(COLUMNS[table]), list(COLUMNS[table].values())
     if not rows:
         return
     if len(rows) <= _FEW:

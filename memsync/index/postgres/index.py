@@ -16,7 +16,7 @@ from memsync.index.postgres.hnsw import make_hnsw
 from memsync.index.postgres.integrity import find_damage
 from memsync.index.postgres.kept_claim import KeptClaim, write_claim
 from memsync.index.postgres.local_state import LocalState
-from memsync.index.postgres.migrate import require_version, version_of
+from memsync.index.postgres.migrate import require_version
 from memsync.index.postgres.reader import EXACT_PASSAGES, Outside, PostgresReader
 from memsync.index.postgres.rows import postgres_note, postgres_note_with_text
 from memsync.index.postgres.waiting_texts import WaitingTexts
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 _BESIDE = " (being rebuilt)"
 _REPLACED = " (replaced)"
 
-# (number, id and text of the writer, version of the tables) of a memory. The version, because another process may have
+# (number, id and text of the writer, version of the tables) of a memory. The schema is named because a role without
+# rights to it would otherwise find no table instead of no right. The version, because another process may have
 # migrated the tables since this one began.
 _FIND = """
-SELECT root, writer, writer_label, (SELECT coalesce(max(number), 0) FROM migration) FROM memory WHERE name = %s
+SELECT root, writer, writer_label, (SELECT coalesce(max(number), 0) FROM memsync.migration)
+FROM memsync.memory WHERE name = %s
 """
 _LOCKED = "FOR UPDATE"
 _CREATE = """
@@ -40,7 +42,7 @@ INSERT INTO memory (name, writer, writer_label) VALUES (%s, %s, %s) ON CONFLICT 
 """
 # Give a memory of this writer another name, unless one has it already.
 _RENAME = """
-UPDATE memory SET name = %(new)s WHERE name = %(old)s AND writer = %(writer)s
+UPDATE memsync.memory SET name = %(new)s WHERE name = %(old)s AND writer = %(writer)s
 AND NOT EXISTS (SELECT FROM memory WHERE name = %(new)s)
 """
 # Of the copied vectors, some may be of texts that have become local-only since.
@@ -84,7 +86,6 @@ class PostgresIndex:
         self._frequencies = FrequencyCache()
         self._thread = _ThreadReader()
         self._write_lock = threading.RLock()
-        self._is_ready = False
         self._damage = ""
         self._warnings: list[str] = []
 
@@ -103,6 +104,11 @@ class PostgresIndex:
         """The server and the memory's name."""
         return f"{self.server}, memory {self.name}"
 
+    @property
+    def _leftovers(self) -> list[str]:
+        """The names of what a killed rebuild may have left."""
+        return [f"{self.name}{_BESIDE}", f"{self.name}{_REPLACED}"]
+
     @contextmanager
     def reading(self) -> Iterator[PostgresReader]:
         """Yield a consistent view. Nested calls in one thread share it."""
@@ -110,11 +116,9 @@ class PostgresIndex:
             yield self._thread.reader
             return
         with self._connections.reading() as connection:
-            self._require_tables(connection)
             row = self._find(connection)
             root = row[0] if row else 0
-            outside = self._outside._replace(extension=connection.extension)
-            self._thread.reader = PostgresReader(connection, root, outside, self._frequencies)
+            self._thread.reader = PostgresReader(connection, root, self._outside, self._frequencies)
             try:
                 yield self._thread.reader
             finally:
@@ -124,24 +128,17 @@ class PostgresIndex:
     def writing(self) -> Iterator[PostgresWriter]:
         """Yield a write transaction; commit it at the end, or roll it back if the body raises."""
         with self._write_lock, self._connections.writing() as connection:
-            self._require_tables(connection)
             if self._former_name not in ("", self.name):
                 connection.execute(
                     _RENAME.encode(), {"old": self._former_name, "new": self.name, "writer": self._claim.writer}
                 )
             root = self._own_root(connection)
-            outside = self._outside._replace(extension=connection.extension)
-            writer = PostgresWriter(connection, root, outside)
+            writer = PostgresWriter(connection, root, self._outside)
             yield writer
             writer.finish()
             if self._former_name != self.name:
                 write_claim(self._folder, KeptClaim(self.name, self._claim.writer))
         self._former_name = self.name
-
-    def _require_tables(self, connection: Connection) -> None:
-        if not self._is_ready:
-            require_version(version_of(connection), self.server)
-            self._is_ready = True
 
     def _find(self, connection: Connection, lock: str = "") -> tuple[int, str, str] | None:
         """Return number, writer and the writer's text of the memory; None if there is none. Raises IndexTooNew."""
@@ -183,7 +180,6 @@ class PostgresIndex:
         Raises IndexFailure if another one is and `take_over` is not set.
         """
         with self._write_lock, self._connections.writing() as connection:
-            self._require_tables(connection)
             row = self._find(connection, _LOCKED)
             if row is None or row[1] == self._claim.writer or not take_over:
                 self._own_root(connection)
@@ -200,7 +196,6 @@ class PostgresIndex:
         Locks the memory's row for an instant, because that needs what a write needs; waits for nobody who has it.
         """
         with self._connections.writing() as connection:
-            self._require_tables(connection)
             row = self._find(connection, f"{_LOCKED} SKIP LOCKED") or self._find(connection)
             if row is not None:
                 self._check_writer(row)
@@ -213,15 +208,16 @@ class PostgresIndex:
         with self.reading() as reader:
             finding = "" if is_quick else find_damage(reader)
         if finding:
-            self._empty()
+            self._delete([self.name])
             self._damage = f"the memory {self.name!r} on {self.server} was damaged: {finding}; it is rebuilt"
             self._warnings.append(self._damage)
             raise IndexDamaged(self._damage, hint="Run the command again. memsync sync indexes all notes.")
 
-    def _empty(self) -> None:
+    def _delete(self, names: Sequence[str]) -> None:
+        """Delete memories of the writer of this one. Raises IndexFailure if that is another machine or folder."""
         with self._write_lock, self._connections.writing() as connection:
             self._own_root(connection)
-            connection.execute(b"DELETE FROM memory WHERE name = %s", (self.name,))
+            connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (list(names),))
 
     def take_damage(self) -> str:
         """Return the damage found since the last call, and what was done about it; empty if there was none."""
@@ -258,9 +254,8 @@ class PostgresIndex:
         other._thread, other._write_lock = _ThreadReader(), threading.RLock()
         other._frequencies, other._warnings = FrequencyCache(), []
         with self._connections.writing() as connection:
-            self._require_tables(connection)
             root = self._own_root(connection)
-            connection.execute(b"DELETE FROM memory WHERE name IN (%s, %s)", (other.name, f"{self.name}{_REPLACED}"))
+            connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (self._leftovers,))
             beside = other._own_root(connection)
             if keep_vectors:
                 parameters = {"from": root, "to": beside}
@@ -282,14 +277,11 @@ class PostgresIndex:
 
         The caller must hold the sync lock. Raises IndexFailure.
         """
-        names = [f"{self.name}{_BESIDE}", f"{self.name}{_REPLACED}"]
         with self._connections.reading() as connection:
-            self._require_tables(connection)
-            if connection.execute(b"SELECT 1 FROM memory WHERE name = ANY (%s)", (names,)).fetchone() is None:
-                return
-        with self._write_lock, self._connections.writing() as connection:
-            self._own_root(connection)
-            connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (names,))
+            statement = b"SELECT FROM memsync.memory WHERE name = ANY (%s)"
+            has_leftovers = connection.execute(statement, (self._leftovers,)).fetchone() is not None
+        if has_leftovers:
+            self._delete(self._leftovers)
 
     def take_over(self, other: Index) -> None:
         """Give the name of this memory to `other` in one step, then delete the rows of the old one.
@@ -317,11 +309,7 @@ class PostgresIndex:
 
     def forget(self) -> None:
         """Delete everything of this memory in the database. Raises IndexFailure if another machine writes it."""
-        with self._write_lock, self._connections.writing() as connection:
-            self._require_tables(connection)
-            self._own_root(connection)
-            names = [self.name, f"{self.name}{_BESIDE}", f"{self.name}{_REPLACED}"]
-            connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (names,))
+        self._delete([self.name, *self._leftovers])
         self._outside.local.remove()
         self.close()
 

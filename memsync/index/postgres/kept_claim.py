@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memsync.errors import FilesystemError
 from memsync.system.user_folders import write_own_file
@@ -31,9 +32,14 @@ def read_claim(folder: Path) -> KeptClaim | None:
 
 def write_claim(folder: Path, claim: KeptClaim) -> None:
     """Store what a root has claimed. Raises FilesystemError."""
+    write_kept(folder / FILE, claim._asdict())
+
+
+def write_kept(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a file of the index folder as JSON. Raises FilesystemError."""
     try:
-        write_own_file(os.fspath(folder / FILE), json.dumps(claim._asdict(), ensure_ascii=False).encode())
+        write_own_file(os.fspath(path), json.dumps(content, ensure_ascii=False).encode())
     except OSError as error:
         raise FilesystemError(
-            f"{folder / FILE} cannot be written: {error.strerror}", hint="Check its folder and the disk's free space."
+            f"{path} cannot be written: {error.strerror}", hint="Check its folder and the disk's free space."
         ) from error

@@ -114,7 +114,7 @@ class WordIndex:
             rest = [phrase for phrase in phrases if phrase not in found]
             more = self._lists([keys[phrase][0] for phrase in rest], None, best >> (8 + BLOCK_BITS))
             found |= {phrase: more.get(keys[phrase][0], _nothing()) for phrase in rest}
-            narrowed = [(idfs[phrase], _among(found[phrase], best)) for phrase in phrases]
+            narrowed = [(idfs[phrase], _only(found[phrase], _are_in(found[phrase].rows, best))) for phrase in phrases]
             rows, scores, present = self._sum(narrowed)
         most = len(rows) if is_tested_later else limit
         has_every = present == max(len(phrases), 2)
@@ -238,16 +238,11 @@ def merged(lists: Sequence[Whole]) -> Whole:
 
 def _kept(found: Matches, within: Whole | None) -> Matches:
     """Return the matches in the chunks `within`."""
-    if within is None:
-        return found
-    is_kept = _are_in(found.rows >> 8, within)
-    return Matches(found.rows[is_kept], found.weights[is_kept], found.lengths[is_kept])
+    return found if within is None else _only(found, _are_in(found.rows >> 8, within))
 
 
-def _among(found: Matches, rows: Whole) -> Matches:
-    """Return the matches among these rows."""
-    is_kept = _are_in(found.rows, rows)
-    return Matches(found.rows[is_kept], found.weights[is_kept], found.lengths[is_kept])
+def _only(found: Matches, is_kept: NDArray[np.bool_]) -> Matches:
+    return Matches(*(values[is_kept] for values in found))
 
 
 def _are_in(numbers: Whole, ascending: Whole) -> NDArray[np.bool_]:

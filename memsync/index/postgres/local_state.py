@@ -17,10 +17,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from memsync.errors import FilesystemError
+from memsync.index.postgres.kept_claim import write_kept
 from memsync.model.status import IndexedFile
 from memsync.model.vocabulary import NotePath
-from memsync.system.user_folders import write_own_file
 
 KEPT_KEYS = frozenset({"failures", "dates", "root"})
 """The values of `set_meta` that stay here: they name files, or describe this machine's folder."""
@@ -70,13 +69,7 @@ class LocalState:
             self._path.unlink()
 
     def _store(self, states: Mapping[str, State]) -> None:
-        content = json.dumps({token: _to_json(state) for token, state in states.items()}, ensure_ascii=False)
-        try:
-            write_own_file(os.fspath(self._path), content.encode())
-        except OSError as error:
-            raise FilesystemError(
-                f"{self._path} cannot be written: {error.strerror}", hint="Check its folder and the disk's free space."
-            ) from error
+        write_kept(self._path, {token: _to_json(state) for token, state in states.items()})
 
     def _read(self) -> dict[str, State]:
         try:

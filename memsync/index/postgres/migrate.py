@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-import psycopg
 from psycopg import errors
 
 from memsync.errors import IndexBusy, IndexFailure, IndexOutdated, IndexTooNew, UsageError
 from memsync.index.postgres.connections import SCHEMA, Connection, Connections
+from memsync.index.postgres.refusals import MIGRATE
 
 MIN_SERVER = 150_000
 MIN_PGVECTOR = (0, 8)
@@ -73,7 +73,7 @@ def require_version(version: int, server: str) -> None:
         )
     if version < LATEST:
         reason = f"have version {version}; this memsync needs {LATEST}" if version else "are not there yet"
-        raise IndexOutdated(f"the tables on {server} {reason}", hint="Where the files are, run: memsync index migrate")
+        raise IndexOutdated(f"the tables on {server} {reason}", hint=MIGRATE)
 
 
 def migrate(connections: Connections, to: int | None = None) -> list[tuple[str, str]]:
@@ -86,6 +86,9 @@ def migrate(connections: Connections, to: int | None = None) -> list[tuple[str, 
     target = LATEST if to is None else to
     if not 0 <= target <= LATEST:
         raise UsageError(f"there is no version {target} of the tables", hint=f"Versions are 0 to {LATEST}.")
+    if target:
+        with _locked(connections) as connection:
+            _prepare_database(connection, connections.server)
     done = list[tuple[str, str]]()
     while True:
         with _locked(connections) as connection:
@@ -94,8 +97,6 @@ def migrate(connections: Connections, to: int | None = None) -> list[tuple[str, 
                 require_version(version, connections.server)
             if version == target:
                 return done
-            if version < target:
-                prepare_database(connection, connections.server)
             if version < target:
                 step = steps[version]
                 _run(connection, step.up)
@@ -110,10 +111,10 @@ def migrate(connections: Connections, to: int | None = None) -> list[tuple[str, 
                 done.append(("down", f"{step.number:04} {step.name}"))
 
 
-def prepare_database(connection: Connection, server: str) -> None:
+def _prepare_database(connection: Connection, server: str) -> None:
     """Create the schema and, if it is missing, pgvector. Raises IndexFailure if the server is too old or lacks it."""
-    check_server(connection, server)
-    if connection.execute(_PGVECTOR).fetchone() is None:
+    _check_server(connection, server)
+    if _value(connection, _PGVECTOR) is None:
         try:
             with connection.transaction():
                 connection.execute("CREATE EXTENSION vector SCHEMA public")
@@ -131,7 +132,7 @@ def prepare_database(connection: Connection, server: str) -> None:
     )
 
 
-def check_server(connection: Connection, server: str) -> None:
+def _check_server(connection: Connection, server: str) -> None:
     """Raise IndexFailure if PostgreSQL is too old."""
     if connection.info.server_version < MIN_SERVER:
         version = connection.info.server_version // 10_000
@@ -144,28 +145,16 @@ def check_server(connection: Connection, server: str) -> None:
         )
 
 
-def check_pgvector(connection: Connection, server: str) -> str:
-    """Return pgvector's version. Raises IndexFailure if it is missing or too old."""
-    row = connection.execute(_PGVECTOR).fetchone()
-    if row is None:
+def check_pgvector(connection: Connection, server: str) -> None:
+    """Raise IndexFailure if pgvector is missing or too old."""
+    version = _value(connection, _PGVECTOR)
+    if version is None:
         raise IndexFailure(f"{server} has no pgvector", hint="Run there, as an administrator: CREATE EXTENSION vector")
-    version = str(row[0])
     if tuple(map(int, re.findall(r"\d+", version)))[:2] < MIN_PGVECTOR:
         raise IndexFailure(
             f"{server} has pgvector {version}; memsync needs 0.8 or later",
             hint="Install a newer pgvector there; then run: ALTER EXTENSION vector UPDATE",
         )
-    return version
-
-
-def extension_schema(connection: Connection) -> str:
-    """Return the schema in which pgvector is installed."""
-    schema = _value(
-        connection,
-        "SELECT n.nspname FROM pg_catalog.pg_extension e"
-        " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'",
-    )
-    return str(schema or "public")
 
 
 @contextmanager
@@ -184,8 +173,7 @@ def _locked(connections: Connections) -> Iterator[Connection]:
 def _run(connection: Connection, statements: str) -> None:
     """Run the statements of a file in the schema; pgvector's types are found wherever it is installed."""
     connection.execute(f"SET LOCAL search_path = {SCHEMA}, pg_catalog, pg_temp".encode())
-    extension = psycopg.sql.Identifier(extension_schema(connection)).as_string(connection)
-    connection.execute(statements.replace("@extension@", extension).encode())
+    connection.execute(statements.replace("@extension@", connection.extension).encode())
 
 
 def _value(connection: Connection, statement: str) -> Any:

@@ -49,15 +49,13 @@ class Outside(NamedTuple):
     """What a transaction needs besides the database.
 
     `ef_search` is how many vectors an HNSW search visits, `texts` those that wait for their
-    vector in this process; `stores_text` whether the notes' text is to be in the database. `extension` is the schema of
-    pgvector, quoted.
+    vector in this process; `stores_text` whether the notes' text is to be in the database.
     """
 
     local: LocalState
     ef_search: int
     texts: WaitingTexts
     stores_text: bool
-    extension: str = ""
 
 
 class PostgresReader(SqlReader):
@@ -157,7 +155,7 @@ class PostgresReader(SqlReader):
         return required, excluded or set()
 
     def _nearest(self, space: int, vector: bytes, limit: int, filters: Mapping[str, Any]) -> list[tuple[int, bytes]]:
-        dimension, extension = len(vector) // 2, self._outside.extension
+        dimension, extension = len(vector) // 2, self._db.extension
         parameters = {"space": space, "vector": halfvec_text(vector), "limit": limit, **filters}
         near = list[tuple[int, bytes]]()
         if self._is_indexed(dimension, filters):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import psycopg
 
-from memsync.errors import ConfigError, IndexBusy, IndexFailure, IndexReadOnly, MemsyncError, UsageError
+from memsync.errors import ConfigError, IndexBusy, IndexFailure, IndexOutdated, IndexReadOnly, MemsyncError, UsageError
 from memsync.settings.connection_string import without_passwords
 
 UNCHANGED = "The notes are not affected, and the next sync indexes what is missing."
+MIGRATE = "Where the files are, run: memsync index migrate"
 OWN_SOURCE = "MEMSYNC_INDEX_DSN"
 MAX_REASON = 300
 _Rule = tuple[type[MemsyncError], str, str]
@@ -20,8 +21,8 @@ _NO_CONNECTION: _Rule = (
     "no connection to {server}",
     f"Check that it runs, and host, user, password, database and sslmode in {OWN_SOURCE}. {UNCHANGED}",
 )
-_NO_TABLES: _Rule = (IndexFailure, "{server} lacks a table of memsync", "Run: memsync index migrate")
-_NO_PGVECTOR: _Rule = (IndexFailure, "{server} lacks something of pgvector", "Run: memsync index migrate")
+_NO_TABLES: _Rule = (IndexOutdated, "the tables on {server} are not there yet", MIGRATE)
+_NO_PGVECTOR: _Rule = (IndexFailure, "{server} lacks something of pgvector", MIGRATE)
 _FAILED: _Rule = (IndexFailure, "{server} failed", "See the server's log and disk; then run: memsync verify")
 _ENDED = "{server} ended the connection"
 _UNEXPECTED: _Rule = (IndexFailure, "{server} does not answer as expected", "Run: memsync verify")
@@ -80,7 +81,7 @@ def refusal_of(error: psycopg.Error, server: str, source: str = "") -> MemsyncEr
         message += f" (SQLSTATE {state})"
     elif not (source or state or kind is ConfigError):  # whose reason may quote a part of a password
         message += f": {quoted(error)}"
-    if source and kind is not IndexBusy:
+    if source and kind not in (IndexBusy, IndexOutdated):
         is_unreadable = kind is ConfigError
         hint = (
             hint.replace(OWN_SOURCE, source) if is_unreadable else f"Check that it runs and {source}, or ask its owner."

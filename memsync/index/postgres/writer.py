@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import EmbedderError
-from memsync.index.postgres.copying import copy_rows, copy_vectors
+from memsync.index.postgres.copying import COLUMNS, copy_rows, copy_vectors
 from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, State
 from memsync.index.postgres.postings import BLOCK_BITS, Block, add_note, is_hashed, without_chunks
 from memsync.index.postgres.reader import PostgresReader
@@ -39,11 +39,8 @@ VALUES (%s, %s, %s, {", ".join(["%s"] * len(_NOTE_COLUMNS))},
 ON CONFLICT (root, path_key) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _NOTE_COLUMNS)}
 RETURNING id, xmax <> 0
 """
-_COLUMNS = (
-    "note", "ordinal", "passage", "form", "word_rows", "section", "start_line", "end_line", "start_column",
-    "end_column", "heading_path", "role", "first_time", "last_time", "attributes", "entries", "opening", "words",
-    "tokens",
-)  # fmt: skip
+_COLUMNS = tuple(COLUMNS["chunk"])[2:-1]
+"""The columns of a chunk except root, id and lengths."""
 _OLD_CHUNKS = f"""
 SELECT c.id, coalesce(p.hash, ''::bytea), {", ".join(f"c.{name}" for name in _COLUMNS)}, c.lengths
 FROM chunk c LEFT JOIN passage p ON p.root = c.root AND p.id = c.passage
