@@ -131,45 +131,6 @@ def test_grants_outlive_a_rebuild_and_end_with_their_role(
     connections.close()
 
 
-def test_reader_cannot_write(
-    database: str, opened: Callable[..., Memory], roles: tuple[str, str], write: Write
-) -> None:
-    """A sync by a role that may only read fails with what to do, and changes nothing."""
-    reader, _ = roles
-    write("a.md", TEXT)
-    opened("ours").sync()
-    connections = Connections(database)
-    access.grant(connections, "ours", reader)
-    connections.close()
-    write("b.md", "The stork.\n")
-    with pytest.raises(IndexFailure, match="right"):
-        opened("ours", dsn=as_role(database, reader)).sync()
-    assert execute(database, "SELECT path FROM note") == [("a.md",)]
-
-
-def test_second_machine_is_refused_until_it_takes_over(
-    database: str, opened: Callable[..., Memory], write: Write
-) -> None:
-    """The refusal names who writes the memory; after a take-over the first machine is refused."""
-    write("a.md", TEXT)
-    first, second = opened("ours", "mine"), opened("ours", "yours")
-    first.sync()
-    with pytest.raises(IndexFailure, match="written by someone at mine") as caught:
-        second.sync()
-    assert "--take-over" in caught.value.hint
-    index = second.index
-    assert isinstance(index, PostgresIndex)
-    with pytest.raises(IndexFailure, match="written by someone at mine"):
-        index.claim(take_over=False)
-    assert index.claim(take_over=True) == "someone at mine"
-    assert index.claim(take_over=True) == ""
-    write("b.md", "The stork.\n")
-    assert second.sync().added == 1
-    with pytest.raises(IndexFailure, match="written by someone at yours"):
-        first.sync()
-    assert execute(database, "SELECT count(*) FROM memory") == [(1,)]
-
-
 def test_forgotten_memory_leaves_nothing_and_harms_no_other(
     database: str, opened: Callable[..., Memory], roles: tuple[str, str], write: Write
 ) -> None:

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from memsync.errors import ConfigError, IndexFailure
+from memsync.errors import ConfigError, IndexBusy, IndexFailure, IndexReadOnly, MemsyncError
 from memsync.index.postgres.refusals import refusal_of
 
 SERVER = "PostgreSQL at db:5432/x"
@@ -32,6 +32,26 @@ def test_server_that_answered_with_an_error_is_named_with_its_sqlstate(kind: typ
     assert SERVER in error.message and error.message.endswith(f" (SQLSTATE {state})")
     assert "the words" not in error.sentences()
     assert not source or "MEMSYNC_INDEX_DSN" not in error.hint
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "match", "hint"),
+    [
+        ("40001", IndexBusy, "at the same time", "Try again"),
+        ("40P01", IndexBusy, "at the same time", "Try again"),
+        ("53100", IndexReadOnly, "no space left", "Free space"),
+        ("53200", IndexFailure, "lacks memory", "enlarge"),
+        ("58030", IndexFailure, "failed ", "log and disk"),
+        ("XX001", IndexFailure, "failed ", "memsync verify"),
+        ("42704", IndexFailure, "something of pgvector", "memsync index migrate"),
+        ("08006", IndexFailure, "is lost", "Try again"),
+        ("0A000", IndexFailure, "does not answer as expected", "memsync verify"),
+    ],
+)
+def test_failures_of_the_server_say_what_to_do(state: str, kind: type[MemsyncError], match: str, hint: str) -> None:
+    """Each is of the class by which its callers tell what can still be done."""
+    error = refusal_of(errors.lookup(state)("the words"), SERVER)
+    assert type(error) is kind and match in error.message and hint in error.hint
 
 
 def test_sqlstate_that_is_none_is_not_shown() -> None:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-import random
-import shutil
 import signal
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +30,6 @@ from tests.support.postgres_memory import Open, assert_converges, assert_helpful
 Write = Callable[[str, str], Path]
 AT_ONCE_SECONDS = 4.0
 """Less than the time in which a connection is given up, so that a slow machine does not count as waiting."""
-SMALL_BYTES = 65_536
 
 
 @pytest.fixture
@@ -338,50 +333,3 @@ def gets_through(memory: Memory) -> bool:
     with pytest.raises(IndexFailure) as raised:
         memory.search("heron")
     return isinstance(raised.value, IndexReadOnly)
-
-
-def test_disk_of_the_server_is_full(
-    own: OwnServer, open_memory: Open, write: Write, settings: Settings, tmp_path: Path
-) -> None:
-    """A sync says so, a search answers from what is there, and all is well when there is space again."""
-    with small_disk(own, "cramped") as disk:
-        dsn = own.dsn("cramped")
-        memory = open_memory(dsn)
-        assert memory.sync().added == 2
-        free = os.statvfs(disk)
-        (disk / "filler").write_bytes(bytes(free.f_bavail * free.f_frsize - SMALL_BYTES))
-        write("large.md", "\n\n".join(f"Paragraph {number} has {random.random()}." for number in range(3_000)))
-        with refused(dsn, IndexReadOnly, "no space left", "Free space"):
-            memory.sync()
-        result = memory.search("heron", limit=1)
-        assert [hit.path for hit in result.hits] == ["birds.md"]
-        assert result.warnings
-        (disk / "filler").unlink()
-        assert_converges(memory, new_dump(settings, tmp_path / "new"))
-        memory.close()
-
-
-@contextmanager
-def small_disk(own: OwnServer, database: str) -> Iterator[Path]:
-    """Make a database on a disk of its own, and yield the folder of that disk."""
-    folder = Path(tempfile.mkdtemp(prefix="memsync-disk-"))
-    folder.chmod(0o755)
-    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        folder.rmdir()
-        pytest.skip("only root may mount a small disk: the SQLSTATE alone is tested in test_postgres_writers.py")
-    try:
-        (folder / "space").mkdir()
-        if own.user is not None:
-            shutil.chown(folder / "space", own.user)
-        own.execute(f"CREATE TABLESPACE {database} LOCATION '{folder}/space'")
-        own.execute(f"CREATE DATABASE {database} TABLESPACE {database}")
-        made = Connections(own.dsn(database))
-        migrate.migrate(made)
-        made.close()
-        yield folder
-    finally:
-        own.execute(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
-        own.execute(f"DROP TABLESPACE IF EXISTS {database}")
-        subprocess.run(["umount", folder], check=True)
-        folder.rmdir()

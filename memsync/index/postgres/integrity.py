@@ -10,19 +10,24 @@ from memsync.index.postgres.postings import read_places, read_postings
 if TYPE_CHECKING:
     from memsync.index.postgres.reader import PostgresReader
 
+# What is wrong -> (table, its column, table and column that must have the same value).
+_LOST = {
+    "chunks without a note": ("chunk", "note", "note", "id"),
+    "messages without a note": ("message", "note", "note", "id"),
+    "facts without a note": ("fact", "note", "note", "id"),
+    "tags without a chunk": ("tag", "chunk", "chunk", "id"),
+    "passages without a chunk": ("passage", "id", "chunk", "passage"),
+    "vectors of a passage that is gone": ("embedding", "passage", "passage", "id"),
+}
 # What may be wrong -> how often it is: 0 in a sound memory.
 _FAULTS = {
-    "chunks without a note": (
-        "SELECT count(*) FROM chunk c WHERE c.root = %(root)s"
-        " AND NOT EXISTS (SELECT FROM note n WHERE n.root = c.root AND n.id = c.note)"
-    ),
+    fault: f"SELECT count(*) FROM {table} t WHERE t.root = %(root)s AND t.{column} IS NOT NULL"
+    f" AND NOT EXISTS (SELECT FROM {other} o WHERE o.root = t.root AND o.{key} = t.{column})"
+    for fault, (table, column, other, key) in _LOST.items()
+} | {
     "chunks without their passage": (
         "SELECT count(*) FROM chunk c WHERE c.root = %(root)s AND (c.form NOT IN ('heading', 'field')) <> EXISTS"
         " (SELECT FROM passage p WHERE p.root = c.root AND p.id = c.passage)"
-    ),
-    "passages without a chunk": (
-        "SELECT count(*) FROM passage p WHERE p.root = %(root)s"
-        " AND NOT EXISTS (SELECT FROM chunk c WHERE c.root = p.root AND c.passage = p.id)"
     ),
     "passages that have no vector and wait for none, or both": (
         "SELECT count(*) FROM passage p JOIN space s ON s.root = p.root AND s.state <> 'retired'"
@@ -30,22 +35,6 @@ _FAULTS = {
         " AND EXISTS (SELECT FROM pending w WHERE w.root = p.root AND w.space = s.id AND w.passage = p.id)"
         " = EXISTS (SELECT FROM embedding e WHERE e.root = p.root AND e.space = s.id AND e.passage = p.id"
         " AND e.hash = p.hash)"
-    ),
-    "vectors of a passage that is gone": (
-        "SELECT count(*) FROM embedding e WHERE e.root = %(root)s AND e.passage IS NOT NULL"
-        " AND NOT EXISTS (SELECT FROM passage p WHERE p.root = e.root AND p.id = e.passage)"
-    ),
-    "messages without a note": (
-        "SELECT count(*) FROM message m WHERE m.root = %(root)s"
-        " AND NOT EXISTS (SELECT FROM note n WHERE n.root = m.root AND n.id = m.note)"
-    ),
-    "tags without a chunk": (
-        "SELECT count(*) FROM tag t WHERE t.root = %(root)s"
-        " AND NOT EXISTS (SELECT FROM chunk c WHERE c.root = t.root AND c.id = t.chunk)"
-    ),
-    "facts without a note": (
-        "SELECT count(*) FROM fact f WHERE f.root = %(root)s"
-        " AND NOT EXISTS (SELECT FROM note n WHERE n.root = f.root AND n.id = f.note)"
     ),
 }
 
