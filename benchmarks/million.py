@@ -37,7 +37,7 @@ FOLDERS = 100
 SENTENCES = 8_000
 ROUNDS = 3
 CANDIDATES = 200
-"""The default of search.candidates."""
+"""As many as a search asks for."""
 DIMENSION = 384
 PROGRESS_SECONDS = 10.0
 _PLAIN = re.compile(r"[A-Z][A-Za-z0-9 ,;:'()/-]{40,180}[.?!]")

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -63,7 +62,7 @@ class Workspace:
     ) -> None:
         # Imported here, because a client of the daemon knows this class but has none of these parts.
         from memsync.notes.files import NoteFiles
-        from memsync.search.freshness import FreshSearch, Limits
+        from memsync.search.freshness import FreshSearch
         from memsync.search.reranking import Reranking
         from memsync.search.retrievals import UsageCounter
         from memsync.search.searcher import Ranking, Searcher
@@ -86,13 +85,11 @@ class Workspace:
             self.files, index, self.reader, self.models, settings.index_dir, clock, workers, retrievals, cache
         )
         self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
-        ranking = Ranking(*(settings[f"search.{field.name}"] for field in fields(Ranking)))
-        searcher = Searcher(self.files, index, self.reader, counter.count, ranking)
-        limits = Limits(settings["search.deadline_ms"] / 1000, settings["search.bound_ms"] / 1000)
+        searcher = Searcher(self.files, index, self.reader, counter.count, Ranking.of(settings.__getitem__))
         self.reranking = Reranking(make_reranker, self._pool, clock)
         self.fresh_search = FreshSearch(
             index, self.syncer, searcher, self.models, self.reranking,
-            limits=limits, clock=clock, pool=self._pool, usage=self.usage,
+            deadline=settings["search.deadline_ms"] / 1000, clock=clock, pool=self._pool, usage=self.usage,
         )  # fmt: skip
         self.daemon_status: Callable[[Status], Status] | None = None
 
@@ -251,6 +248,6 @@ def _note_reader(settings: Settings, counter: TokenCounter) -> NoteReader:
     return NoteReader(
         counter.count,
         PathRules(settings.kinds, settings.tiers, _local_only(settings)),
-        ChunkLimits(*(settings[f"chunks.{field.name}"] for field in fields(ChunkLimits))),
+        ChunkLimits(),
         settings["files.max_structured_bytes"],
     )

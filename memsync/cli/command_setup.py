@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import click
@@ -20,26 +21,26 @@ from memsync.model.text import count, json_line
 def init(context: click.Context, directory: str) -> Answer:
     """Make DIR a memory root: templates, .gitignore, .gitattributes and config.toml.
 
-    If DIR has another program's config.toml, the settings go into memsync.toml.
-
     Never overwrites a file; in a folder that has notes already it adds only what is missing.
     """
     root = context.obj.root
     if context.obj.config or root:
         raise UsageError("init takes neither --root nor --config", hint=f"Write: memsync init {root or 'DIR'}")
     from memsync.features.scaffold import create_root
-    from memsync.settings.config_file import OWN_NAME
+    from memsync.settings.config_file import without_our_table
 
     scaffold = create_root(Path(directory).expanduser())
-    strange = {OWN_NAME: "  (config.toml here belongs to another program)"}
-    lines = [f"created  {name}{strange.get(name, '')}" for name in scaffold.created]
+    lines = [f"created  {name}" for name in scaffold.created]
     lines += [f"kept     {name}" for name in scaffold.kept]
     if scaffold.logs:
         lines.append(f"logs     {scaffold.logs}/, where Obsidian keeps daily notes ([kinds] in the config file)")
     if scaffold.notes:
         lines.append(f"{count(scaffold.notes, 'note was', 'notes were')} here already and not touched")
-    here = "" if scaffold.root == Path.cwd() else f"cd {scaffold.root} && "
-    lines += ["", f'Next: {here}memsync sync && memsync search "something you know is in your notes"']
+    memsync = "memsync" if scaffold.root == Path.cwd() else f"cd {scaffold.root} && memsync"
+    if without_our_table(str(scaffold.root)):
+        lines.append("config.toml belongs to another program: name this memory root with --root, or: memsync roots add")
+        memsync = f"memsync --root {shlex.quote(str(scaffold.root))}"
+    lines += ["", f'Next: {memsync} sync && {memsync.split(" && ")[-1]} search "something you know is in your notes"']
     return Answer({"root": str(scaffold.root), "created": scaffold.created, "kept": scaffold.kept}, lines)
 
 

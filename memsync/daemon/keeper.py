@@ -21,6 +21,10 @@ from memsync.sync.indexer import TextReport
 
 log = logging.getLogger("memsync.daemon")
 
+SETTLE_SECONDS, LONGEST_SETTLE_SECONDS = 0.03, 1.0
+"""The daemon reads a file when it has not changed for so long, at the latest after so long if it keeps changing."""
+POLL_SECONDS = 2.0
+"""Time between full comparisons of files where changes are not reported (network file systems)."""
 TICK_SECONDS = 5.0
 """How often the watcher and the root are checked."""
 REPORT_SECONDS = 3.0
@@ -56,8 +60,7 @@ class Keeper:
         self._on_text = on_text
         self._clock = clock
         self._rescan_seconds = float(settings["daemon.rescan_seconds"])
-        self._poll_seconds = float(settings["daemon.poll_seconds"])
-        self._hints = Hints(settings["daemon.settle_ms"] / 1000, settings["daemon.longest_settle_ms"] / 1000)
+        self._hints = Hints(SETTLE_SECONDS, LONGEST_SETTLE_SECONDS)
         self._condition = threading.Condition()
         self._hurry = 0
         self._taken, self._finished = 0, 0
@@ -94,7 +97,7 @@ class Keeper:
         if not self._thread.is_alive() and not self._stopping and self._thread.ident is not None:
             return WatcherState.DEGRADED, "the thread that indexes changes has died: run memsync restart"
         if reason := self._health.reason("root", "watcher"):
-            return WatcherState.DEGRADED, f"{reason}; files are compared every {self._poll_seconds:g} s instead"
+            return WatcherState.DEGRADED, f"{reason}; files are compared every {POLL_SECONDS:g} s instead"
         if self._remote:
             return WatcherState.POLLING, f"{self._remote} does not report changes"
         return WatcherState.LIVE, ""
@@ -256,7 +259,7 @@ class Keeper:
         if retry is not None:
             self._has_just_started = True  # the changes found next may have been reported before this failure
         if places is None or retry is not None:
-            usual = self._poll_seconds if self.watching()[0] is not WatcherState.LIVE else self._rescan_seconds
+            usual = POLL_SECONDS if self.watching()[0] is not WatcherState.LIVE else self._rescan_seconds
             self._next_scan = self._clock.monotonic() + (retry or max(usual, pause))
 
     def _store_comparison(self) -> None:
@@ -285,7 +288,7 @@ class Keeper:
             self._watcher.start()
         except OSError as error:
             self._health.fault("watcher", f"the memory root cannot be watched: {error.strerror or error}")
-            self._next_scan = min(self._next_scan, self._clock.monotonic() + self._poll_seconds)
+            self._next_scan = min(self._next_scan, self._clock.monotonic() + POLL_SECONDS)
             return
         self._watches = self._has_just_started = True
         self._next_scan = self._clock.monotonic()  # files may have changed while nobody watched

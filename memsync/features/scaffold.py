@@ -16,7 +16,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.dates import split_date
 from memsync.notes.git_files import GitUnusable, read_file
 from memsync.notes.ignore import is_hidden, is_note_name
-from memsync.settings.config_file import name_in
+from memsync.settings.config_file import NAME
 from memsync.settings.paths import folder_identity, keep_identity, kept_identity
 
 _TEMPLATES = {
@@ -108,9 +108,9 @@ def create_root(root: Path) -> CreatedRoot:
         root.mkdir(parents=True, exist_ok=True)
         root = root.resolve()
         notes = _count_notes(root)
-        config, logs = name_in(str(root)), _folder_of_obsidian(root)
+        logs = _folder_of_obsidian(root)
         kinds = f'\n# From {_OBSIDIAN}\n[kinds]\n"/{logs}/" = "daily"\n' if logs else ""
-        files = {**_FILES, config: _CONFIG + kinds}
+        files = {**_FILES, NAME: _CONFIG + kinds}
         if not notes:
             now = {"day": f"{datetime.now():%Y-%m-%d}", "time": f"{datetime.now():%H:%M}"}
             files |= {name.format(**now): text.format(**now) for name, text in _TEMPLATES.items()}
@@ -122,7 +122,7 @@ def create_root(root: Path) -> CreatedRoot:
         raise FilesystemError(
             f"{error.filename}: {error.strerror}", hint="Check the folder's permissions and free space."
         ) from error
-    return CreatedRoot(root, tuple(created), tuple(kept), notes, logs if config in created else "")
+    return CreatedRoot(root, tuple(created), tuple(kept), notes, logs if NAME in created else "")
 
 
 def _folder_of_obsidian(root: Path) -> str:

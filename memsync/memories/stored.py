@@ -12,7 +12,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -128,11 +127,9 @@ class StoredMemory(MemoryApi):
         self.fresh_search = self
         self.editor = self
         self.usage = self
-        limits = ChunkLimits(*(default_of(f"chunks.{field.name}") for field in fields(ChunkLimits)))
         rules = PathRules(DEFAULT_KINDS, DEFAULT_TIERS)
-        self.reader = NoteReader(counter.count, rules, limits, default_of("files.max_structured_bytes"))
-        ranking = Ranking(*(default_of(f"search.{field.name}") for field in fields(Ranking)))
-        self._searcher = Searcher(self.files, index, self.reader, counter.count, ranking)
+        self.reader = NoteReader(counter.count, rules, ChunkLimits(), default_of("files.max_structured_bytes"))
+        self._searcher = Searcher(self.files, index, self.reader, counter.count, Ranking.of(default_of))
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an operation that only reads. Raises UsageError for any other."""

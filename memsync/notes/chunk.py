@@ -76,11 +76,11 @@ class ChunkLimits:
     `run_tokens`. A window has at most `window_entries` of them; windows begin `window_stride` entries apart on average.
     """
 
-    max_tokens: int
-    small_tokens: int
-    run_tokens: int
-    window_entries: int
-    window_stride: int
+    max_tokens: int = 254
+    small_tokens: int = 120
+    run_tokens: int = 400
+    window_entries: int = 5
+    window_stride: int = 2
 
 
 @dataclass(frozen=True, slots=True)

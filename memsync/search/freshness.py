@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
 
 LEAVE_TO_BACKGROUND = 64
 """A search leaves more changed files than this to the daemon's background sync."""
+BOUND_SECONDS = 5.0
+"""Maximum age of the last comparison of files for `Fresh.BOUNDED`, without a daemon."""
 BACKLOG_SECONDS = 0.5
 """How long a search whose words match nothing may look for them in files that are not indexed yet."""
 MAX_COMPARISONS = 3
@@ -58,16 +59,11 @@ SEARCHED_BY_WORDS = "searched by words alone"
 NO_ANSWER = f"the embedding model does not answer; {SEARCHED_BY_WORDS}"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Seconds: `deadline` to index files before a search, `bound`: maximum age of a scan for `Fresh.BOUNDED`."""
-
-    deadline: float
-    bound: float
-
-
 class FreshSearch:
-    """Answers queries, with an index as fresh as `Fresh` requires. A daemon sets `live`."""
+    """Answers queries, with an index as fresh as `Fresh` requires. A daemon sets `live`.
+
+    `deadline` is the time in seconds to index files before a search.
+    """
 
     def __init__(
         self,
@@ -77,7 +73,7 @@ class FreshSearch:
         models: EmbeddingModels,
         reranking: Reranking,
         *,
-        limits: Limits,
+        deadline: float,
         clock: Clock,
         pool: ThreadPoolExecutor,
         usage: UsageCounter,
@@ -87,7 +83,7 @@ class FreshSearch:
         self._searcher = searcher
         self._models = models
         self._reranking = reranking
-        self._limits = limits
+        self._deadline = deadline
         self._clock = clock
         self._pool = pool
         self._usage = usage
@@ -179,7 +175,7 @@ class FreshSearch:
         report, result = self._as_compared(report, search, lambda: self._freshen(fresh, query.words))
         is_by_word = any("keyword" in hit.ranks for hit in result.hits)
         if report.pending and not is_by_word and query.words and self.live is not None and fresh is Fresh.STRICT:
-            left = self._limits.deadline - (time.perf_counter() - started)
+            left = self._deadline - (time.perf_counter() - started)
             report = self._refresh(min(left, BACKLOG_SECONDS), LEAVE_TO_BACKGROUND, query.words)
             await_near = await_near if result.mode is not Mode.KEYWORD else None
             result = self._search(query, await_near, warnings)
@@ -233,7 +229,7 @@ class FreshSearch:
         if not query.text:
             warnings.append(NOTHING_TO_RERANK)
             return None
-        patience = max(self._limits.deadline, MODEL_PATIENCE_SECONDS) if self.live else None
+        patience = max(self._deadline, MODEL_PATIENCE_SECONDS) if self.live else None
         question = without_times(query.text, query.times)
         return lambda texts: self._reranking.relevance(question, texts, patience, warnings)
 
@@ -244,7 +240,7 @@ class FreshSearch:
 
         Without a daemon, files with the question's words come first, in case the time is too short for all.
         """
-        deadline = self._limits.deadline
+        deadline = self._deadline
         if fresh is Fresh.NONE:
             return self._known_to_be_missing()
         if fresh is Fresh.BOUNDED:
@@ -254,7 +250,7 @@ class FreshSearch:
                 if caught_up:
                     return self._known_to_be_missing()
                 deadline = 0.0  # only compare, in order to report what is missing
-            elif self._syncer.age_seconds() <= self._limits.bound:
+            elif self._syncer.age_seconds() <= BOUND_SECONDS:
                 return self._known_to_be_missing()
         if self.live is not None:  # `_answer` looks for the question's words in the backlog only if nothing matches
             return self._refresh(deadline, LEAVE_TO_BACKGROUND)
@@ -283,7 +279,7 @@ class FreshSearch:
 
     def _await_generation(self, generation: int) -> list[str]:
         """Wait until the index has reached a generation; return a warning if it has not within the deadline."""
-        limit = self._clock.monotonic() + self._limits.deadline
+        limit = self._clock.monotonic() + self._deadline
         while True:
             with self._index.reading() as reader:
                 reached = reader.generation()

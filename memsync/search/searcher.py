@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
@@ -45,6 +45,14 @@ if TYPE_CHECKING:
 KEYWORD_DEPTH = 3
 """The index returns this many times as many keyword candidates as may become hits. Most chunks that were found by
 meaning are then among them, so that they have a keyword score, too."""
+CANDIDATES = 200
+"""So many chunks of each retriever contribute, or as many as there may be hits."""
+MEMORY_KEYWORD_WEIGHT = 0.35
+"""The weight of the keyword score in logs, threads, MEMORY.md and preferences, instead of `search.keyword_weight`."""
+IMPORTANCE = 0.02
+"""Maximum effect of a note's `importance` on the score."""
+PINNED = 0.01
+"""Bonus in the score for `pinned: true`."""
 TWINS_WITHIN = 5
 """Passages equal to a hit are looked for among this many times as many spans as there are hits: they score alike."""
 
@@ -58,14 +66,15 @@ class Ranking:
     """The ranking settings; each field is the `[search]` setting of its name."""
 
     keyword_weight: float
-    memory_keyword_weight: float
-    candidates: int
     recency: float
     recency_days: int
-    importance: float
-    pinned: float
     min_score: float
     rerank_weight: float
+
+    @staticmethod
+    def of(setting: Callable[[str], Any]) -> Ranking:
+        """Return the ranking settings that `setting` gives by their names."""
+        return Ranking(*(setting(f"search.{field.name}") for field in fields(Ranking)))
 
 
 class Near(NamedTuple):
@@ -202,7 +211,7 @@ class Searcher:
 
     def _contributed(self, query: Query) -> int:
         """Return how many chunks of each retriever contribute: at least as many as the limit of hits."""
-        return max(self._ranking.candidates, query.limit)
+        return max(CANDIDATES, query.limit)
 
     def _ranked(
         self, query: Query, mode: Mode, pool: Pool, word_weights: Mapping[str, float], anchor: Anchor
@@ -211,7 +220,7 @@ class Searcher:
         if not query.text:
             return in_order(pool), lambda score: 0.0
         ranking, now = self._ranking, time.time()
-        weights = Weights(ranking.keyword_weight, ranking.memory_keyword_weight)
+        weights = Weights(ranking.keyword_weight, MEMORY_KEYWORD_WEIGHT)
         if mode is Mode.VECTOR:
             weights = Weights(0.0, 0.0)
         question = QuestionWords.of(query.text, word_weights, query.times)
@@ -230,7 +239,7 @@ class Searcher:
     def _prior(self, chunk: IndexedChunk, now: float) -> float:
         """Return the bonus for importance, pins and recency; it is small, so that it decides only near ties."""
         ranking = self._ranking
-        prior = ranking.importance * 2.0 * (chunk.importance - 0.5) + ranking.pinned * chunk.pinned
+        prior = IMPORTANCE * 2.0 * (chunk.importance - 0.5) + PINNED * chunk.pinned
         if ranking.recency:
             prior += ranking.recency * 0.5 ** (age_in_days(chunk, now) / ranking.recency_days)
         return prior

@@ -1,4 +1,4 @@
-"""Finds and parses config.toml files, and tells on which line a setting is."""
+"""Finds and parses config.toml files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from memsync.model.text import quoted
 from memsync.system.user_folders import config_folder, other_writer
 
 NAME = "config.toml"
-OWN_NAME = "memsync.toml"
-"""A name that no other program uses. memsync looks for it first; `memsync init` uses it if config.toml is taken."""
-NAMES = (OWN_NAME, NAME)
 MAX_BYTES = 1_000_000
 Stamp = tuple[int, ...]
 _HOW_TO_OWN = "Give it to yourself alone (chown, chmod go-w)"
@@ -26,7 +23,6 @@ class ConfigFile(NamedTuple):
     """One parsed config.toml. `path` is absolute; it is a str because importing pathlib would slow every command."""
 
     path: str
-    text: str
     tables: Mapping[str, Any]
 
     def table(self, name: str) -> Mapping[str, Any]:
@@ -34,7 +30,7 @@ class ConfigFile(NamedTuple):
         value = self.tables.get(name, {})
         if not isinstance(value, dict):
             hint = "Write its name in brackets, and its settings below."
-            raise ConfigError(f"{self.where(name)}: {quoted(name)} must be a table", hint=hint)
+            raise ConfigError(f"{self.path}: {quoted(name)} must be a table", hint=hint)
         return value
 
     def settings(self, known: Sequence[str], free_tables: Sequence[str]) -> Iterator[tuple[str, Any]]:
@@ -43,21 +39,15 @@ class ConfigFile(NamedTuple):
         for table in self.tables:
             if table not in tables:
                 hint = nearest(table, sorted(tables))
-                raise ConfigError(f"{self.where(table)}: unknown table {quoted(table)}", hint=hint)
+                raise ConfigError(f"{self.path}: unknown table {quoted(table)}", hint=hint)
             if table in free_tables:
                 continue
             for key, value in self.table(table).items():
                 name = f"{table}.{key}"
                 if name not in known:
                     own = [other.split(".")[1] for other in known if other.startswith(f"{table}.")]
-                    raise ConfigError(f"{self.where(name)}: unknown setting {quoted(name)}", hint=nearest(key, own))
+                    raise ConfigError(f"{self.path}: unknown setting {quoted(name)}", hint=nearest(key, own))
                 yield name, value
-
-    def where(self, name: str) -> str:
-        """Return `path:line` of `table.key` or `table`; only the path if the line is unknown."""
-        table, _, key = name.partition(".")
-        line = _line_of(self.text, table, key)
-        return f"{self.path}:{line}" if line else self.path
 
 
 def parse_config(path: str) -> ConfigFile:
@@ -79,7 +69,7 @@ def _parse(path: str, content: bytes) -> ConfigFile:
 
     try:
         text = content.decode("utf-8-sig")
-        return ConfigFile(os.path.join(os.getcwd(), path), text, tomllib.loads(text))
+        return ConfigFile(os.path.join(os.getcwd(), path), tomllib.loads(text))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML{_place_of(error)}", hint="Correct that line.") from error
 
@@ -109,7 +99,7 @@ def found_above(start: str, ignored: list[str], parsed: Mapping[str, ConfigFile]
 
 def _paths_above(folder: str) -> Iterator[str]:
     """Yield where a config file may be: in a folder and in those above it, nearest first."""
-    yield from (os.path.join(folder, name) for name in NAMES)
+    yield os.path.join(folder, NAME)
     if (above := os.path.dirname(folder)) != folder:
         yield from _paths_above(above)
 
@@ -125,7 +115,7 @@ def _read_found(path: str) -> tuple[bytes, str]:
         content = os.read(descriptor, MAX_BYTES + 1) if stat.S_ISREG(status.st_mode) else b""
     finally:
         os.close(descriptor)
-    if not content or not (path.endswith(f"/{OWN_NAME}") or _HAS_OUR_TABLE.search(content)):
+    if not _HAS_OUR_TABLE.search(content):
         return b"", ""
     if writer := other_writer(status, path):
         return b"", f"{writer} can change it. {_HOW_TO_OWN}, or name it with --config."
@@ -138,14 +128,6 @@ def without_our_table(folder: str) -> str:
     """Return the path of a config file in a folder that is not memsync's, or empty: its user may have meant it."""
     path = os.path.join(folder, NAME)
     return path if os.path.isfile(path) and not any(_read_found(path)) else ""
-
-
-def name_in(folder: str) -> str:
-    """Return the name of memsync's config file in a folder; if there is none, a free name for it."""
-    for name in NAMES:
-        if any(_read_found(os.path.join(folder, name))):
-            return name
-    return OWN_NAME if os.path.lexists(os.path.join(folder, NAME)) else NAME
 
 
 def users_own(ignored: list[str]) -> ConfigFile | None:
@@ -183,24 +165,3 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"Did you mean {close[0]}?" if close else f"Known names: {', '.join(names)}."
-
-
-def _line_of(text: str, table: str, key: str) -> int:
-    """Return the line number of a key or of the table's header; 0 if it is written in an unusual way."""
-    current, header = "", 0
-    for number, line in enumerate(text.splitlines(), 1):
-        stripped = line.strip()
-        if table_header := re.match(r"\[([^\]]+)\]", stripped):
-            current = table_header.group(1).strip().strip('"')
-            if current == table:
-                header = number
-                if not key:
-                    return number
-            continue
-        name = re.match(r"(?:\"([^\"]*)\"|'([^']*)'|([\w.-]+))\s*[=.]", stripped)
-        if name is None:
-            continue
-        written = next(part for part in name.groups() if part is not None)
-        if (current == table and written == key) or (not current and written in (table, f"{table}.{key}")):
-            return number
-    return header

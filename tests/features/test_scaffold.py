@@ -92,16 +92,15 @@ def test_init_of_the_home_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_config_of_another_program_is_left_alone_and_the_root_works(cli: Cli, root: Path) -> None:
-    """A site's config.toml stays as it is; the settings are in memsync.toml, which the next command finds."""
+    """A site's config.toml stays as it is; init says how to name the root without one."""
     site = 'title = "A site"\n'
     (root / "config.toml").write_text(site)
     (root / "heron.md").write_text("A heron.")
     made = cli("init", str(root), cwd=root)
-    assert "created  memsync.toml  (config.toml here belongs to another program)" in made.stdout
-    assert cli("sync", cwd=root).returncode == 0
-    assert "heron.md" in cli("search", "heron", "--mode", "keyword", cwd=root).stdout
+    assert "config.toml belongs to another program: name this memory root with --root" in made.stdout
+    assert cli("--root", str(root), "sync", cwd=root).returncode == 0
+    assert "heron.md" in cli("--root", str(root), "search", "heron", "--mode", "keyword", cwd=root).stdout
     assert (root / "config.toml").read_text() == site
-    assert "kept     memsync.toml" in cli("init", str(root), cwd=root).stdout
 
 
 def test_the_first_entry_has_the_time_of_day(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from memsync.model.answer import SearchResult
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, NoteFiles
 from memsync.search import freshness
-from memsync.search.freshness import FreshSearch, Limits
+from memsync.search.freshness import FreshSearch
 from memsync.sync.indexer import TextReport
 from tests.conftest import FakeEmbedder
 from tests.search.test_still_indexing import Backlog
@@ -125,13 +125,13 @@ def test_none_never_quotes_what_a_file_no_longer_says(search: Search, write: Wri
 def test_bounded_in_process_takes_a_comparison_that_is_recent(
     memory: Memory, write: Write, scans: Scans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Within `search.bound_ms` nothing is compared again; after it everything is."""
+    """Within BOUND_SECONDS nothing is compared again; after it everything is."""
     write("a.md", "The heron nests.\n")
-    monkeypatch.setattr(memory.fresh_search, "_limits", Limits(2.0, 3600.0))
+    monkeypatch.setattr(freshness, "BOUND_SECONDS", 3600.0)
     assert paths(memory.search('"heron"', fresh="bounded")) == ["a.md"]  # there was no comparison yet
     write("new.md", "The bittern booms.\n")
     assert (paths(memory.search('"bittern"', fresh="bounded")), scans.begun) == ([], 1)
-    monkeypatch.setattr(memory.fresh_search, "_limits", Limits(2.0, 0.0))
+    monkeypatch.setattr(freshness, "BOUND_SECONDS", 0.0)
     assert (paths(memory.search('"bittern"', fresh="bounded")), scans.begun) == (["new.md"], 2)
 
 
@@ -153,7 +153,7 @@ def test_bounded_with_a_faulty_watcher_does_not_take_its_word(
 ) -> None:
     """A watcher whose reports get lost cannot say that nothing has changed."""
     served.engine.health.fault("watcher", "reports were lost")
-    monkeypatch.setattr(served.memory.fresh_search, "_limits", Limits(2.0, 0.0))
+    monkeypatch.setattr(freshness, "BOUND_SECONDS", 0.0)
     write("new.md", "The bittern booms.\n")
     found = served.memory.search('"bittern"', fresh="bounded")
     assert (paths(found), found.freshness.watcher) == (["new.md"], "degraded")
@@ -167,7 +167,7 @@ def test_generation_is_waited_for(
     searching, syncing = make_memory(), make_memory()
     write("a.md", "The heron nests.\n")
     wanted = searching.sync().generation + 1
-    monkeypatch.setattr(searching.fresh_search, "_limits", Limits(PATIENCE_SECONDS, 0.0))
+    monkeypatch.setattr(searching.fresh_search, "_deadline", PATIENCE_SECONDS)
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(searching.search, '"bittern"', mode="keyword", fresh="none", generation=wanted)
         wait_until(lambda: searching.syncer.gate._searches > 0, "the search has begun")
@@ -186,7 +186,7 @@ def test_generation_that_is_not_reached_is_complained_of(
     """After the deadline the answer comes all the same, and says what it may lack."""
     memory = request.getfixturevalue("served" if "served" in request.fixturenames else "memory")
     memory = getattr(memory, "memory", memory)
-    monkeypatch.setattr(memory.fresh_search, "_limits", Limits(0.05, 0.0))
+    monkeypatch.setattr(memory.fresh_search, "_deadline", 0.05)
     found = search('"heron"', generation=2**60)
     assert "birds.md" in paths(found)
     (complaint,) = (warning for warning in found.warnings if "generation" in warning)

@@ -531,7 +531,7 @@ def test_one_search_waits_for_a_model_that_is_being_loaded(
     """The others, and those after it, are answered at once; the model is not asked again before it has answered."""
     monkeypatch.setattr(reranking, "LOAD_PATIENCE_SECONDS", 0.05)
     monkeypatch.setattr("memsync.search.freshness.MODEL_PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr(served.memory.fresh_search, "_limits", served.memory.fresh_search._limits.__class__(0.05, 5.0))
+    monkeypatch.setattr(served.memory.fresh_search, "_deadline", 0.05)
     monkeypatch.setattr(served.memory.reranking, "_make", lambda: judge)
     plain = served.memory.search("heron").hits
     judge.goes_on.clear()

@@ -448,16 +448,16 @@ def test_of_equal_notes_the_newer_comes_first_only_where_recency_counts(
     assert orders == [["a.md", "b.md"], ["b.md", "a.md"]]
 
 
-def test_pins_and_importance_add_what_the_settings_say(make_memory: Callable[..., Memory], root: Path) -> None:
+def test_pins_and_importance_add_their_weights(make_memory: Callable[..., Memory], root: Path) -> None:
     """Importance from 0 to 1 counts from minus to plus its weight; 0.5 is neutral."""
-    environ = {"MEMSYNC_SEARCH_IMPORTANCE": "0.04", "MEMSYNC_SEARCH_PINNED": "0.03", "MEMSYNC_SEARCH_RECENCY": "0"}
+    environ = {"MEMSYNC_SEARCH_RECENCY": "0"}
     searcher = make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root)).fresh_search._searcher
     base = dated("2026-11-21")
     priors = [
         searcher._prior(base._replace(importance=importance, pinned=pinned), 0.0)
         for importance, pinned in ((0.5, False), (0.0, False), (1.0, False), (0.5, True), (1.0, True))
     ]
-    assert priors == pytest.approx([0.0, -0.04, 0.04, 0.03, 0.07])
+    assert priors == pytest.approx([0.0, -0.02, 0.02, 0.01, 0.03])
 
 
 # ------------------------------------------------------------------------------------------ budget and scores

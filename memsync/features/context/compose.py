@@ -36,7 +36,8 @@ MAX_TOKENS = 2**53
 DEFAULT_PRIORITY = 100.0
 """The priority of a prompt whose front matter names none."""
 _HEADING = re.compile(r"\s*(?:#{1,6}(?:[ \t][^\n]*)?|[^\n]+\n {0,3}(?:=+|-+))\s*")
-SHARES = ("soul", "prompts", "memory", "messages", "logs")
+SHARES = {"soul": 0.15, "prompts": 0.15, "memory": 0.2, "messages": 0.2, "logs": 0.1}
+"""Shares of the budget: SOUL.md, prompts, lasting memory, the thread's last messages, logs. Hits get the rest."""
 
 
 @operation(
@@ -111,7 +112,6 @@ def _sources(
     with memory.index.reading() as reader:
         notes = [note for note in reader.notes() if not note.archived]
     kind_of, passages = memory.reader.rules.kind, gathered.passages
-    share = {name: memory.settings[f"context.{name}"] for name in SHARES}
     # Only a note in the place that the settings name may instruct: its front matter alone does not make it a prompt.
     in_place = [note for note in notes if kind_of(note.path) is note.kind]
     soul = passages(note.path for note in in_place if note.kind is Kind.SOUL)
@@ -122,12 +122,12 @@ def _sources(
     messages = message_passages(*conversation) if conversation else []
     logs = [passage for path in log_notes(notes, today) for passage in reversed(passages([path]))]
     return (
-        Source("soul", "Identity", share["soul"], soul, is_quoted=False),
-        Source("prompts", "Instructions", share["prompts"], prompts, is_quoted=False),
+        Source("soul", "Identity", SHARES["soul"], soul, is_quoted=False),
+        Source("prompts", "Instructions", SHARES["prompts"], prompts, is_quoted=False),
         Source("thread_prompt", "Instructions of this conversation", 0, own_prompt, is_quoted=False),
-        Source("memory", "Lasting memory", share["memory"], passages(memory_notes(notes))),
-        Source("messages", "This conversation", share["messages"], messages, is_unbroken=True),
-        Source("logs", "Today and yesterday", share["logs"], logs),
+        Source("memory", "Lasting memory", SHARES["memory"], passages(memory_notes(notes))),
+        Source("messages", "This conversation", SHARES["messages"], messages, is_unbroken=True),
+        Source("logs", "Today and yesterday", SHARES["logs"], logs),
         _hits_source(hits),
     )
 

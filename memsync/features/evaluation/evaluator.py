@@ -40,8 +40,7 @@ from memsync.workspace import Workspace
 
 HITS = 10
 AUC = "AUC"
-COMPARABLE = ("mode", "keyword_weight", "memory_keyword_weight", "candidates", "recency", "recency_days")
-COMPARABLE_SETTINGS = (*(f"search.{name}" for name in COMPARABLE), "search.importance", "search.pinned")
+COMPARABLE_SETTINGS = ("search.mode", "search.keyword_weight", "search.recency", "search.recency_days")
 """The settings that change the order of hits, and need neither another index nor another measure."""
 
 
