@@ -14,7 +14,7 @@
     │   ├── IndexDamaged             6   the file is not a database, or damaged: it is set aside and rebuilt
     │   ├── IndexReadOnly            6   it can be read, but not written: a standby server, a full disk, a missing right
     │   ├── IndexTooNew              6   written by a later version of memsync
-    │   └── IndexOutdated            6   written by an earlier version: it is rebuilt with its vectors
+    │   └── IndexOutdated            6   written by an earlier version: it is rebuilt
     ├── EmbedderError                8   a model failed: the embedding model or the reranking model
     │   └── UnknownModel             8   no such model
     ├── FilesystemError              9   memsync cannot write a file of its own: disk full, permissions
@@ -136,7 +136,7 @@ class IndexTooNew(IndexFailure):
 
 
 class IndexOutdated(IndexFailure):
-    """An earlier version of memsync wrote the index; it is rebuilt with its vectors."""
+    """An earlier version of memsync wrote the index; it is rebuilt from the files."""
 
 
 class IndexBusy(IndexFailure):

@@ -11,7 +11,7 @@ from memsync.errors import EmbedderError
 from memsync.model.conversation import Cost, Thread, ThreadMessage
 from memsync.model.note import Chunk, FileStamp, Note
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query
-from memsync.model.status import IndexCounts, IndexedFile, PendingPassage, PutResult
+from memsync.model.status import IndexCounts, IndexedFile, PendingPassage
 from memsync.model.upkeep import Place
 from memsync.model.vocabulary import NotePath, WatcherState
 
@@ -162,7 +162,7 @@ class IndexReader(Protocol):
         """Return (id, content hash) of up to `limit` passages without a vector, with ids above `after`, by id."""
 
     def spaces(self) -> list[EmbeddingSpace]:
-        """Return every space with vectors in the index, including those that searches no longer use."""
+        """Return every space with vectors in the index."""
 
     def vectors(self, space: EmbeddingSpace, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         """Return up to `limit` (content hash, float16 vector) of a space with hashes above `after`, by hash."""
@@ -234,8 +234,8 @@ class IndexWriter(IndexReader, Protocol):
 
     def put_note(
         self, note: PreparedNote, stamp: FileStamp, parsed_by: str, pause: Callable[[], None] = lambda: None
-    ) -> PutResult:
-        """Replace all rows of a note and its stamp. New passages get a cached vector or are queued for one.
+    ) -> None:
+        """Replace all rows of a note and its stamp. New passages are queued for a vector.
 
         In a remote space a passage has a vector, or waits for one, only while a note that is not local-only has it.
         `pause` is called before each step. It may raise to end the work and roll back the transaction.
@@ -251,13 +251,10 @@ class IndexWriter(IndexReader, Protocol):
         """
 
     def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:
-        """Delete a note; `pause` as in `put_note`. Its vectors stay in the cache."""
+        """Delete a note; `pause` as in `put_note`."""
 
-    def prepare_space(self, space: EmbeddingSpace) -> int:
-        """Start to build `space`: as the active space if it is the first, otherwise next to the active one.
-
-        Returns how many passages got a cached vector.
-        """
+    def prepare_space(self, space: EmbeddingSpace) -> None:
+        """Start to build `space`: as the active space if it is the first, otherwise next to the active one."""
 
     def put_vectors(
         self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]
@@ -325,8 +322,8 @@ class Index(Protocol):
     def discard_leftovers(self) -> None:
         """Delete what a killed rebuild left. The caller holds the sync lock."""
 
-    def beside(self, *, keep_vectors: bool) -> Index:
-        """Return a new, empty index next to this one; with `keep_vectors` it gets a copy of the vector cache."""
+    def beside(self) -> Index:
+        """Return a new, empty index next to this one."""
 
     def take_over(self, other: Index) -> None:
         """Replace this index by `other`, which `beside` made, in one step; closes `other`."""

@@ -24,6 +24,7 @@ from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.ports import Reranker
 from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
+from memsync.wiring import make_vector_cache
 from tests.support.backends import opener
 from tests.support.daemon_process import Cli
 
@@ -161,7 +162,13 @@ def make_memory(settings: Settings, embedder: FakeEmbedder, backend: str) -> Ite
         index = open_index(own_settings.index_dir)
         make_reranker = None if reranker is None else lambda: reranker
         memory = Memory(
-            own_settings, index, COUNTER, lambda: own, lambda space: old or own, make_reranker=make_reranker
+            own_settings,
+            index,
+            COUNTER,
+            lambda: own,
+            lambda space: old or own,
+            make_reranker=make_reranker,
+            cache=make_vector_cache(own_settings),
         )
         opened.append(memory)
         return memory

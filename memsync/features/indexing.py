@@ -74,7 +74,7 @@ def rebuild(
 ) -> SyncReport:
     """Build a new index from the files; searches use the old one until the new one is complete.
 
-    Keeps the vectors of known texts unless `drop_vectors`. Raises the same errors as `sync`.
+    Takes the vectors of known texts from the vector cache unless `drop_vectors`. Raises the same errors as `sync`.
     """
     return memory.syncer.rebuild(
         keep_vectors=not drop_vectors, wait_seconds=wait_seconds, on_wait=on_wait, progress=progress
@@ -103,7 +103,7 @@ def verify(
 ) -> Difference | None:
     """Build a second index from the files and return the first line in which the two differ, or None.
 
-    Indexes pending changes first. Takes vectors from the cache unless `recompute`.
+    Indexes pending changes first. Takes vectors from the cache and computes missing ones; with `recompute`, all.
     """
     return memory.syncer.verify(recompute=recompute, wait_seconds=wait_seconds, on_wait=on_wait, progress=progress)
 

@@ -64,7 +64,6 @@ class Statements(Protocol):
     SPACES: str
     SPACE_IN_STATE: str
     SPACE_NUMBER: str
-    SPACE_STATE: str
     TAGS: str
     THREADS: str
     VECTORS: str
@@ -302,7 +301,7 @@ class SqlReader(ABC):
         return [(number, digest) for number, digest in self.rows(self.statements.PENDING_HASHES, parameters)]
 
     def spaces(self) -> list[EmbeddingSpace]:
-        """Return every space, including retired ones."""
+        """Return every space."""
         return [EmbeddingSpace.described(description) for (description,) in self.rows(self.statements.SPACES)]
 
     def vectors(self, space: EmbeddingSpace, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:

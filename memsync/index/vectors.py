@@ -80,21 +80,8 @@ def to_int8(value: bytes) -> bytes:
     import numpy as np
 
     vector = np.frombuffer(value, dtype="<f2").astype(np.float32)
-    scale = _int8_length(len(vector))
+    scale = 127.0 * math.sqrt(len(vector)) / _CLIPPED_DEVIATIONS  # the length of an int8 vector
     return bytes(np.clip(np.rint(vector * scale), -127, 127).astype(np.int8).tobytes())
-
-
-def is_int8_vector(value: bytes) -> bool:
-    """Tell whether an int8 vector has about the length that `to_int8` gives; a vector on a lost page has not."""
-    import numpy as np
-
-    length = _int8_length(len(value))
-    return bool(abs(np.linalg.norm(np.frombuffer(value, dtype=np.int8).astype(np.float32)) - length) < length / 4)
-
-
-def _int8_length(dimension: int) -> float:
-    """Return the length of an int8 vector: the factor by which a unit vector is multiplied."""
-    return 127.0 * math.sqrt(dimension) / _CLIPPED_DEVIATIONS
 
 
 def cosines(values: Sequence[bytes], query: Vector) -> list[float]:

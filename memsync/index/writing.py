@@ -24,19 +24,19 @@ class SqlWriter(SqlReader):
 
     @abstractmethod
     def _add_space(self, space: EmbeddingSpace, state: str) -> int:
-        """Insert a space, or bring a retired one back; return its number."""
+        """Insert a space and return its number."""
 
     @abstractmethod
-    def _fill_space(self, number: int) -> int:
-        """Give every passage its earlier vector in a space, or queue the passage; return how many had one."""
+    def _queue_all(self, number: int) -> None:
+        """Queue every passage that may have a vector in a new space."""
 
     @abstractmethod
     def _activate(self, space: EmbeddingSpace) -> None:
         """Make `space` the active one."""
 
     @abstractmethod
-    def _retire(self, number: int) -> None:
-        """Keep only the vectors of a space, and queue nothing for it."""
+    def _remove_space(self, number: int) -> None:
+        """Delete a space with its vectors and its queue."""
 
     # ------------------------------------------------------------------------------------------ common
 
@@ -59,28 +59,26 @@ class SqlWriter(SqlReader):
         self.quiet, self.notes_changed = quiet, not quiet
         self._put_meta(key, value)
 
-    def prepare_space(self, space: EmbeddingSpace) -> int:
-        """Begin to build `space` unless it is there; return how many passages got a cached vector."""
-        state = self.value(self.statements.SPACE_STATE, {"name": space.name})
-        if state != "building":
-            self._retire_any("building")
-        if state in ("active", "building"):
-            return 0
-        return self._fill_space(self._add_space(space, "building" if self._space_row("active") else "active"))
+    def prepare_space(self, space: EmbeddingSpace) -> None:
+        """Begin to build `space` unless it is there."""
+        if self._space("building") != space:
+            self._remove_any("building")
+        if space not in (self._space("active"), self._space("building")):
+            self._queue_all(self._add_space(space, "building" if self._space_row("active") else "active"))
 
     def activate_complete_space(self, space: EmbeddingSpace) -> bool:
-        """Make `space` the active one if no passage waits in it; the old space keeps only its cached vectors."""
+        """Make `space` the active one if no passage waits in it, and delete the old one."""
         if self._space("active") == space:
             return True
         if self.pending(space):
             return False
-        self._retire_any("active")
+        self._remove_any("active")
         self._activate(space)
         return True
 
-    def _retire_any(self, state: str) -> None:
+    def _remove_any(self, state: str) -> None:
         if space := self._space_row(state):
-            self._retire(space[0])
+            self._remove_space(space[0])
 
     def _note_removal(self) -> None:
         self._put_meta("last_removal", str(self.generation() + 1))

@@ -81,13 +81,6 @@ class PendingPassage(Struct, frozen=True):
     text: str | None
 
 
-class PutResult(Struct, frozen=True):
-    """The result of storing one note: passages queued for a vector, and passages with a vector in the cache."""
-
-    queued: int
-    reused: int
-
-
 class IndexCounts(Struct, frozen=True):
     """The counts of an index; `vectors` and `pending` are those of the active space.
 

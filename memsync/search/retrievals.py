@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from memsync.errors import FilesystemError, MemsyncError
-from memsync.index.sqlite.database_files import create_private, set_aside
+from memsync.index.sqlite.database_files import create_private, inode, set_aside
 from memsync.index.sqlite.transactions import read_transaction, translate_sqlite_errors, write_transaction
 from memsync.model.text import whole_characters
 from memsync.model.upkeep import AskedQuery, Growth, NoteUse
@@ -176,8 +176,9 @@ class UsageCounter:
                     database.execute(_SCHEMA).fetchall()
                     yield database
         except apsw.Error as error:  # any other error of SQLite means damage: only counts are lost
-            aside = set_aside(self.path)
-            message = f"{self.path} was damaged ({error}): it was set aside as {aside.name}, and counting starts again"
+            aside = set_aside(self.path, inode(self.path))
+            name = aside.name if aside is not None else "another file"
+            message = f"{self.path} was damaged ({error}): it was set aside as {name}, and counting starts again"
             raise FilesystemError(message, hint="Try again.") from error
 
 

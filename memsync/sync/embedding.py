@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from memsync.errors import EmbedderError, NoteError
 from memsync.model.note import Chunk
@@ -92,11 +92,11 @@ class EmbeddingQueue:
             if reader.active_space() == space and not reader.counts().building_space and not reader.pending(space):
                 return VectorReport()
         with self._index.writing() as writer:
-            reused = writer.prepare_space(space)
+            writer.prepare_space(space)
         report = self.embed(embedder, progress=progress, pause=pause)
         with self._index.writing() as writer:
             writer.activate_complete_space(space)
-        return replace(report, reused=report.reused + reused)
+        return report
 
     def embed(
         self,

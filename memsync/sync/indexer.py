@@ -57,7 +57,6 @@ class TextReport:
     deleted: int = 0
     unchanged: int = 0
     pending: int = 0
-    vectors_reused: int = 0
     failed: list[Failure] = field(default_factory=list)
     paths: list[NotePath] = field(default_factory=list)
     dated: bool = False
@@ -352,15 +351,17 @@ class Indexer:
         with self._index.writing() as writer:
             before, after = writer.notes_generation(), writer.generation() + 1
             removal_before = writer.last_removal()
-            written = [(parsed, self._write(writer, parsed, check)) for parsed in self._still(batch)]
+            written = self._still(batch)
+            for parsed in written:
+                self._write(writer, parsed, check)
             removal = writer.last_removal()
-            if work.is_last(parsed for parsed, _ in written):
+            if work.is_last(written):
                 writer.set_last_sync(work.compared_at)
-        self.scanner.note_commit(before, after, removal, {p.change.path: self._stamp(p) for p, _ in written})
+        self.scanner.note_commit(before, after, removal, {p.change.path: self._stamp(p) for p in written})
         if work.report.last_removal == removal_before:  # no other process or thread has removed text in between
             work.report.last_removal = removal
-        for parsed, reused in written:
-            work.count(parsed, reused)
+        for parsed in written:
+            work.count(parsed)
 
     def _stamp(self, parsed: _Parsed) -> IndexedFile | None:
         stamp = parsed.stamp
@@ -380,16 +381,15 @@ class Indexer:
             if (path := parsed.change.path) not in back and (path in deleted or now[path] == parsed.stamp.identity)
         ]
 
-    def _write(self, writer: IndexWriter, parsed: _Parsed, check: Callable[[], None]) -> int:
-        """Write one file's rows and return how many vectors came from the cache."""
+    def _write(self, writer: IndexWriter, parsed: _Parsed, check: Callable[[], None]) -> None:
+        """Write one file's rows."""
         path = parsed.change.path
         if parsed.is_gone:
             writer.delete_note(path, check)
         elif parsed.note is None:
             writer.put_stamp(path, parsed.stamp)
         else:
-            return writer.put_note(parsed.note, parsed.stamp, self._reader.parsed_by, check).reused
-        return 0
+            writer.put_note(parsed.note, parsed.stamp, self._reader.parsed_by, check)
 
 
 @dataclass(slots=True)
@@ -493,14 +493,13 @@ class _Refresh:
         """Tell whether nothing is left to index after these changes; `fail` has counted the forgotten notes."""
         return self.report.pending == sum(not parsed.forget for parsed in written)
 
-    def count(self, parsed: _Parsed, reused: int) -> None:
+    def count(self, parsed: _Parsed) -> None:
         """Count one committed change. A file with unchanged content does not count as a changed note."""
         if not parsed.forget:  # `fail` has counted a forgotten note
             self.report.pending -= 1
             self.failures.pop(parsed.change.path, None)
         if parsed.note is not None or parsed.is_gone:
             self.report.paths.append(parsed.change.path)
-            self.report.vectors_reused += reused
             self.report.deleted += parsed.is_gone
             self.report.added += parsed.change.type is ChangeType.ADDED and not parsed.is_gone
             self.report.changed += parsed.change.type is ChangeType.MODIFIED and not parsed.is_gone

@@ -254,7 +254,7 @@ class Syncer:
             if keep_vectors:
                 with suppress(IndexFailure), self._index.reading() as reader:
                     space = reader.active_space()
-            with self._beside(keep_vectors=keep_vectors) as other:
+            with self._beside() as other:
                 if space is not None:  # searches use the old space until the vectors of a new model are complete
                     _prepare_space(other, space)
                 self._begin_space(other)
@@ -263,6 +263,8 @@ class Syncer:
                 vectors = self._embed(other, progress, self.gate.pause, is_anew=not keep_vectors)
                 if vectors.problem is not None and not keep_vectors:
                     raise vectors.problem  # an index without vectors must not replace one with vectors
+                if space is not None:  # the one that searches go on using, if the configured model failed
+                    Sharing(other, self._cache).take(space)
                 _set_last_sync(other, iso_moment(indexer.scanner.scanned_at_ns))
                 self._index.take_over(other)
             self._index.take_damage()  # do not report damage that the rebuild has repaired
@@ -274,13 +276,15 @@ class Syncer:
     ) -> Difference | None:
         """Compare the index with a newly built one; files saved meanwhile do not count as differences.
 
-        If they differ, the new one replaces the index and keeps every intact vector. Raises IndexDamaged if the index
+        If they differ, the new one replaces the index. Raises IndexDamaged if the index
         was damaged; it has then been replaced by an empty one.
         """
         with self._alone(wait_seconds, on_wait), self._telling_damage():
             self.refresh(retry_dates=True, progress=progress)
             for _ in range(_VERIFY_ROUNDS):
-                with self._beside(keep_vectors=not recompute) as other:
+                if space := active_space(self._index):
+                    self._complete(self._index, space, progress)
+                with self._beside() as other:
                     self._fill(other, progress, recompute=recompute)
                     difference = first_difference(self._index, other)
                     again = self.refresh(progress=progress)
@@ -332,24 +336,40 @@ class Syncer:
                 raise IndexDamaged(damage, hint="Run: memsync sync; then memsync verify again.")
 
     @contextmanager
-    def _beside(self, *, keep_vectors: bool) -> Iterator[Index]:
+    def _beside(self) -> Iterator[Index]:
         """Yield a new index next to this one, see Index.beside; delete its files unless it has replaced this one."""
-        other = self._index.beside(keep_vectors=keep_vectors)
+        other = self._index.beside()
         try:
             yield other
         finally:
             other.discard()
 
     def _fill(self, other: Index, progress: Progress | None, *, recompute: bool) -> None:
-        """Index all files in `other`. Its vectors were copied already; with `recompute` the model computes them."""
+        """Index all files in `other`, with the vectors of the cache or, with `recompute`, of the model.
+
+        Raises EmbedderError if the model fails and `other` lacks vectors that this index has.
+        """
         space = active_space(self._index)
         self._indexer_of(other).refresh(accept_root=True, progress=progress)
-        if space is not None and recompute:
-            queue = self._queue(other, Sharing(other, self._cache, is_anew=True))
-            if error := queue.build_space(self._models.of_space(space), progress=progress).error:
-                raise error  # otherwise the missing vectors would be reported as a difference
-        elif space is not None:
-            _prepare_space(other, space)
+        if space is None:
+            return
+        _prepare_space(other, space)
+        error = self._complete(other, space, progress, is_anew=recompute)
+        if error is not None and (recompute or _pending(other, space) > _pending(self._index, space)):
+            raise error
+
+    def _complete(
+        self, index: Index, space: EmbeddingSpace, progress: Progress | None, *, is_anew: bool = False
+    ) -> EmbedderError | None:
+        """Embed what waits in `space`, with the model only if the cache lacks it; return why the model failed."""
+        sharing = Sharing(index, self._cache, is_anew=is_anew)
+        sharing.take(space, progress)
+        if not _pending(index, space):
+            return None
+        try:
+            return self._queue(index, sharing).embed(self._models.of_space(space), progress=progress).error
+        except EmbedderError as error:
+            return error
 
     def _begin_space(self, index: Index) -> None:
         """Create the space of an index without vectors before its text, so that the text is queued for the model.
@@ -409,7 +429,7 @@ class Syncer:
             deleted=text.deleted,
             unchanged=text.unchanged,
             vectors_computed=vectors.computed,
-            vectors_reused=text.vectors_reused + vectors.reused,
+            vectors_reused=vectors.reused,
             vectors_pending=vectors.pending,
             failed=tuple(failed),
             warnings=tuple(warnings),
@@ -422,6 +442,11 @@ class Syncer:
 def _prepare_space(index: Index, space: EmbeddingSpace) -> None:
     with index.writing() as writer:
         writer.prepare_space(space)
+
+
+def _pending(index: Index, space: EmbeddingSpace) -> int:
+    with index.reading() as reader:
+        return reader.pending(space)
 
 
 def _set_last_sync(index: Index, moment: str) -> None:

@@ -85,7 +85,7 @@ def counts(memory: Memory) -> tuple[int, int, int]:
 def stored(memory: Memory) -> dict[bytes, bytes]:
     """Return the float16 vectors of an index by content hash."""
     with closing(apsw.Connection(str(database(memory)))) as connection:
-        return dict(connection.execute("SELECT hash, value FROM vector"))
+        return dict(connection.execute("SELECT hash, value FROM vector JOIN passage ON id = passage"))
 
 
 def rows(path: Path) -> dict[bytes, bytes]:

@@ -292,7 +292,7 @@ UNSEEN = {
     "bits of the vectors": ["UPDATE vec_1_chunks SET validity = zeroblob(length(validity))"],
     "all bits of the vectors": ["UPDATE vec_1_chunks SET validity = replace(hex(validity), '0', 'f')"],
     "chunks of the vectors": ["DELETE FROM vec_1_chunks"],
-    "space that is taken for retired": ["UPDATE space SET state = 'retired'"],
+    "space in no known state": ["UPDATE space SET state = 'other'"],
     "space of another dimension": ["UPDATE space SET dimension = 8"],
 }
 SEEN_BY_VERIFY = {
@@ -370,26 +370,14 @@ def test_no_answer_is_empty_because_a_table_is(
 
 
 def test_vector_that_is_searched_and_cannot_be_ranked_is_damage(synced: Memory, make_memory: MakeMemory) -> None:
-    """Its text would be missing among the nearest in silence: the search says that it is not known by meaning yet."""
+    """Its text would be missing among the nearest in silence."""
     before = answers(synced)
     run(synced, "DELETE FROM vector")
     memory = make_memory()
     warnings = memory.search("heron", mode="vector").warnings
-    assert any("not searchable by meaning yet" in warning for warning in warnings)
     assert any("damaged" in warning for warning in warnings)
     memory.sync()
     assert answers(memory) == before
-
-
-def test_space_in_no_known_state_is_healed_by_sync(synced: Memory, make_memory: MakeMemory) -> None:
-    """It would neither answer searches nor be filled, and its name would be taken."""
-    before = answers(synced)
-    run(synced, "PRAGMA ignore_check_constraints = on", "UPDATE space SET state = 'other'")
-    memory = make_memory()
-    assert not is_equal(memory)
-    memory.sync()
-    assert answers(memory) == before
-    assert is_equal(memory)
 
 
 def test_word_that_a_search_misses_is_named_by_verify(synced: Memory, write: Write, make_memory: MakeMemory) -> None:
@@ -419,10 +407,10 @@ def test_vectors_that_a_search_misses_are_told_in_an_order(synced: Memory) -> No
 
 
 @pytest.mark.parametrize("table", ["vector", "vec_1_vector_chunks00"])
-def test_vector_that_is_another_than_its_int8_form_is_computed_again(
+def test_vector_that_is_another_than_its_int8_form_comes_from_the_cache_again(
     table: str, synced: Memory, make_memory: MakeMemory
 ) -> None:
-    """A sign that flips leaves the length as it was: of the two forms neither is believed, and the others are kept."""
+    """A sign that flips leaves the length as it was: neither of the two forms is believed."""
     connection = open_database(database(synced))
     column, kind = ("value", np.float16) if table == "vector" else ("vectors", np.int8)
     row, blob = next(iter(connection.execute(f"SELECT rowid, {column} FROM {table} ORDER BY rowid LIMIT 1")))
@@ -434,7 +422,7 @@ def test_vector_that_is_another_than_its_int8_form_is_computed_again(
     memory = make_memory(embedder)
     assert not is_equal(memory)
     assert memory.sync().failed == ()
-    assert len(embedder.seen) == 1
+    assert embedder.seen == []
     assert is_equal(memory)
     assert memory.verify(recompute=True) is None
 

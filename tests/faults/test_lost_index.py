@@ -50,7 +50,8 @@ def test_only_the_last_damaged_copies_are_kept(tmp_path: Path) -> None:
     older = [f"index.db.damaged-2026111{day}T100000-1" for day in range(9)]
     for name in (*older, f"{older[0]}-wal", f"{older[8]}-wal", "index.db", "index.db.damaged", "other.db.damaged-1"):
         (tmp_path / name).write_bytes(b"x")
-    aside = set_aside(path)
+    aside = set_aside(path, path.stat().st_ino)
+    assert aside is not None
     kept = {older[7], older[8], f"{older[8]}-wal", aside.name, "index.db.damaged", "other.db.damaged-1"}
     assert {one.name for one in tmp_path.iterdir()} == kept
 

@@ -303,7 +303,7 @@ def test_grant_during_a_rebuild_is_not_lost(
     memory.sync()
     connections = Connections(database)
     granting = threading.Thread(target=access.grant, args=(connections, "ours", roles[0]))
-    other = memory.index.beside(keep_vectors=True)
+    other = memory.index.beside()
     with connections.writing() as connection:
         connection.execute("SELECT root FROM memory WHERE name = 'ours' FOR UPDATE")
         granting.start()

@@ -115,15 +115,15 @@ def test_note_that_becomes_private_leaves_no_trace_and_comes_back(
 def test_rebuild_keeps_no_vector_of_a_note_that_became_private(
     memory: Memory, database: str, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if the note changes after the rebuild has copied the vectors."""
+    """Also if the note changes after the rebuild has begun."""
     write("b.md", "The heron nests.\n")
     write("a.md", f"The {SECRET} sleeps.\n")
     memory.sync()
     assert len(dump_of_vectors(database)) == 2
     begin = memory.index.beside
 
-    def begin_and_write(*, keep_vectors: bool) -> Index:
-        other = begin(keep_vectors=keep_vectors)
+    def begin_and_write() -> Index:
+        other = begin()
         write("a.md", f"---\nlocal-only: true\n---\nThe {SECRET} sleeps.\n")
         return other
 
@@ -142,7 +142,7 @@ def test_rebuild_that_was_killed_keeps_no_text_of_a_note_that_became_private(
     for work in (memory.sync, memory.syncer.embed_in_background):
         write("a.md", text)
         memory.sync()
-        other = memory.index.beside(keep_vectors=True)
+        other = memory.index.beside()
         with other.writing() as writer:
             content, stamp = memory.files.read(NotePath("a.md"))
             writer.put_note(other.prepare(*memory.reader.read(NotePath("a.md"), content)), stamp, "")

@@ -177,7 +177,7 @@ def test_rebuild_of_another_machine_is_not_discarded(dsn: str, open_memory: Open
     """A machine that lost the memory in mid-rebuild leaves the new writer's rebuild alone."""
     memory = open_memory(dsn)
     memory.sync()
-    lost = memory.index.beside(keep_vectors=True)
+    lost = memory.index.beside()
     execute(dsn, "DELETE FROM memory WHERE name LIKE '%(being rebuilt)'")
     execute(dsn, "INSERT INTO memory (name, writer) SELECT name || ' (being rebuilt)', 'another' FROM memory")
     lost.discard()

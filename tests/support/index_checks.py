@@ -35,7 +35,7 @@ _ORPHANS = {
         " OR c.form = 'group' AND id BETWEEN (1 << 40) + c.id * 256 + 1 AND (1 << 40) + c.id * 256 + c.word_rows)"
     ),
 }
-_LIVE_SPACES = "SELECT id FROM space WHERE state <> 'retired'"
+_SPACES = "SELECT id FROM space"
 
 
 def database(memory: Memory) -> Path:
@@ -65,7 +65,7 @@ def orphans(path: Path) -> dict[str, int]:
     connection = open_database(path)
     try:
         checks = dict(_ORPHANS)
-        live = [row[0] for row in connection.execute(_LIVE_SPACES)]
+        live = [row[0] for row in connection.execute(_SPACES)]
         for number in live:
             rows = f"SELECT rowid FROM vec_{number}_rowids"
             checks[f"vector of no passage in {number}"] = (
@@ -76,7 +76,7 @@ def orphans(path: Path) -> dict[str, int]:
                 f" + (id IN (SELECT passage FROM pending WHERE space = {number})) <> 1"
             )
         left = "SELECT count(*) FROM sqlite_schema WHERE name GLOB 'vec_[0-9]*' AND sql LIKE '%USING vec0%'"
-        checks["vec0 table of a retired space"] = f"{left[:7]}({left}) - {len(live)}"
+        checks["vec0 table of no space"] = f"{left[:7]}({left}) - {len(live)}"
         counts = {name: int(str(connection.execute(statement).get)) for name, statement in checks.items()}
         return {name: count for name, count in counts.items() if count}
     finally:

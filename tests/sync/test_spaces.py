@@ -139,7 +139,7 @@ def test_going_back_half_way_drops_what_was_begun(
 def test_switching_back_to_a_model_embeds_nothing(
     indexed_with_a: Memory, make_memory: MakeMemory, a: FakeEmbedder, b: FakeEmbedder
 ) -> None:
-    """The vectors of a retired space stay in the cache."""
+    """Its vectors stay in the user's cache."""
     make_memory(b, old=a).sync()
     seen = len(a.seen)
     memory = make_memory(a, old=b)

@@ -6,7 +6,6 @@ left alone for a while. Each fault gives one warning; a lock of another process 
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -129,7 +128,7 @@ class SqliteVectorCache:
 
     def _opened(self) -> VectorDatabase:
         """Return the database at the path; open it again if the file was removed or replaced."""
-        if self._database is not None and self._database.inode != _inode(self.path):
+        if self._database is not None and self._database.inode != database_files.inode(self.path):
             self._close()
         if self._database is None:
             self._database = VectorDatabase(self.path, BUSY_MS)
@@ -137,13 +136,16 @@ class SqliteVectorCache:
 
     def _begin_anew(self, damage: str) -> None:
         """Move a damaged database aside. The next use creates an empty one."""
-        self._close()
         try:
-            aside = database_files.set_aside(self.path, kept=KEPT_DAMAGED)
-        except FilesystemError as error:
-            self._fault(error.message)
+            damaged = self._database.inode if self._database is not None else database_files.inode(self.path)
+            self._close()
+            aside = database_files.set_aside(self.path, damaged, kept=KEPT_DAMAGED)
+        except (FilesystemError, OSError) as error:
+            self._fault(str(error))
             return
-        self._warnings.append(f"the vector cache {self.path} was damaged ({damage}); it was set aside as {aside.name}")
+        if aside is not None:
+            fate = f"it was set aside as {aside.name}"
+            self._warnings.append(f"the vector cache {self.path} was damaged ({damage}); {fate}")
 
     def _fault(self, reason: str) -> None:
         """Stop using the cache for REST_SECONDS, and warn unless the last fault had the same reason."""
@@ -167,10 +169,3 @@ def _usable(space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector | bytes
             values[digest] = vector if isinstance(vector, bytes) else to_float16(vector, space.dimension)
     values = {digest: value for digest, value in values.items() if len(value) == value_bytes(space.dimension)}
     return dict(compress(values.items(), are_unit(list(values.values()))))
-
-
-def _inode(path: Path) -> int:
-    try:
-        return os.stat(path).st_ino
-    except OSError:
-        return -1

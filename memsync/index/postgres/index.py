@@ -45,11 +45,6 @@ _RENAME = """
 UPDATE memsync.memory SET name = %(new)s WHERE name = %(old)s AND writer = %(writer)s
 AND NOT EXISTS (SELECT FROM memory WHERE name = %(new)s)
 """
-# Of the copied vectors, some may be of texts that have become local-only since.
-_FORGET_VECTORS_WITHOUT_TEXT = """
-DELETE FROM embedding e WHERE e.root = %s
-AND NOT EXISTS (SELECT FROM passage p WHERE p.root = e.root AND p.hash = e.hash)
-"""
 
 
 class Claim(NamedTuple):
@@ -241,8 +236,8 @@ class PostgresIndex:
             with self._connections.writing() as connection:
                 connection.execute(b"ANALYZE note, chunk, passage, posting, embedding, fact, tag")
 
-    def beside(self, *, keep_vectors: bool) -> PostgresIndex:
-        """Return an empty memory next to this one, with a copy of the vectors if `keep_vectors`.
+    def beside(self) -> PostgresIndex:
+        """Return an empty memory next to this one.
 
         Removes what a killed process left, so the caller must hold the sync lock.
         """
@@ -254,22 +249,9 @@ class PostgresIndex:
         other._thread, other._write_lock = _ThreadReader(), threading.RLock()
         other._frequencies, other._warnings = FrequencyCache(), []
         with self._connections.writing() as connection:
-            root = self._own_root(connection)
+            self._own_root(connection)
             connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (self._leftovers,))
-            beside = other._own_root(connection)
-            if keep_vectors:
-                parameters = {"from": root, "to": beside}
-                connection.execute(
-                    b"INSERT INTO space (root, id, name, description, dimension, state)"
-                    b" SELECT %(to)s, id, name, description, dimension, 'retired' FROM space WHERE root = %(from)s",
-                    parameters,
-                )
-                connection.execute(
-                    b"INSERT INTO embedding (root, space, hash, passage, dimension, stored, value)"
-                    b" SELECT %(to)s, space, hash, NULL, dimension, stored, value FROM embedding"
-                    b" WHERE root = %(from)s",
-                    parameters,
-                )
+            other._own_root(connection)
         return other
 
     def discard_leftovers(self) -> None:
@@ -293,7 +275,6 @@ class PostgresIndex:
         with self._write_lock, self._connections.writing() as connection:
             old = self._own_root(connection)
             new = other._own_root(connection)
-            connection.execute(_FORGET_VECTORS_WITHOUT_TEXT.encode(), (new,))
             connection.execute(b"UPDATE memory SET name = %s WHERE root = %s", (f"{self.name}{_REPLACED}", old))
             connection.execute(b"UPDATE memory SET name = %s WHERE root = %s", (self.name, new))
             connection.execute(b"UPDATE grantee SET root = %s WHERE root = %s", (new, old))

@@ -229,7 +229,6 @@ SPACES = "SELECT description FROM space WHERE root = %(root)s ORDER BY id"
 # (id, dimension, description) of the space in a state, of which `active` and `building` have one at most.
 SPACE_IN_STATE = "SELECT id, dimension, description FROM space WHERE root = %(root)s AND state = %(state)s"
 SPACE_NUMBER = "SELECT id FROM space WHERE root = %(root)s AND name = %(name)s"
-SPACE_STATE = "SELECT state FROM space WHERE root = %(root)s AND name = %(name)s"
 PASSAGE_COUNT = "SELECT count(*) FROM passage WHERE root = %(root)s"
 # How many passages wait for a vector in :space.
 PENDING_COUNT = "SELECT count(*) FROM pending WHERE root = %(root)s AND space = %(space)s"

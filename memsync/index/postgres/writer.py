@@ -17,7 +17,7 @@ from memsync.index.vectors import usable
 from memsync.index.writing import SqlWriter
 from memsync.model.note import FileStamp
 from memsync.model.query import EmbeddingSpace
-from memsync.model.status import IndexedFile, PendingPassage, PutResult
+from memsync.model.status import IndexedFile, PendingPassage
 from memsync.model.vocabulary import NotePath
 
 if TYPE_CHECKING:
@@ -55,13 +55,6 @@ FROM message WHERE root = %(root)s AND note = %(note)s ORDER BY ordinal
 """
 # (id, hash) of those of :hashes that are passages already.
 _KNOWN_PASSAGES = "SELECT id, hash FROM passage WHERE root = %(root)s AND hash = ANY (%(hashes)s)"
-# Give vectors of gone texts back to the passages that have these texts again; returns (passage).
-_REVIVE = """
-UPDATE embedding e SET passage = p.id FROM passage p
-WHERE e.root = %(root)s AND e.space = %(space)s AND e.passage IS NULL
-  AND p.root = e.root AND p.hash = e.hash AND p.id = ANY (%(passages)s)
-RETURNING e.passage
-"""
 _LISTS_OF_BLOCK = "SELECT word, postings, places FROM posting WHERE root = %(root)s AND block = %(block)s"
 _LISTS_OF_WORDS = """
 SELECT word, postings, places FROM posting
@@ -138,7 +131,7 @@ class PostgresWriter(PostgresReader, SqlWriter):
 
     def put_note(
         self, note: PreparedNote, stamp: FileStamp, parsed_by: str, pause: Callable[[], None] = lambda: None
-    ) -> PutResult:
+    ) -> None:
         """Replace all rows of a note and its stamp. Calls `pause` before each step; it may raise to stop the work.
 
         A chunk with unchanged words keeps its rows in the word index, because most edits change few chunks. Unused
@@ -148,7 +141,7 @@ class PostgresWriter(PostgresReader, SqlWriter):
         if isinstance(note, PrivateNote):
             self._withdraw(note.path, pause)
             self._private[note.path] = IndexedFile(*stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by)
-            return PutResult(0, 0)
+            return
         assert isinstance(note, PostgresNote)
         self._private.pop(note.path, None)
         note_id, is_known = self._put_note_row(note, stamp, parsed_by)
@@ -166,16 +159,13 @@ class PostgresWriter(PostgresReader, SqlWriter):
                 self._move_chunk(same.pop(), note_id, note, position)
             else:
                 new.append(position)
-        queued = reused = 0
         ids = [0] * note.chunk_count
         for start in range(0, len(new), _CHUNKS_AT_ONCE):
             pause()
-            result = self._put_chunks(note_id, note, new[start : start + _CHUNKS_AT_ONCE], ids)
-            queued, reused = queued + result.queued, reused + result.reused
+            self._put_chunks(note_id, note, new[start : start + _CHUNKS_AT_ONCE], ids)
         pause()
         self._long_words |= add_note(self._blocks, note.words, ids) if new else {}
         self._forget_chunks([row for rows in old.values() for row in rows], pause)
-        return PutResult(queued, reused)
 
     def _put_note_row(self, note: PostgresNote, stamp: FileStamp, parsed_by: str) -> tuple[int, bool]:
         """Replace a note's row, links and facts; return its id, and whether it was there before."""
@@ -220,14 +210,10 @@ class PostgresWriter(PostgresReader, SqlWriter):
             self._db, "message", [(self._root, note_id, same + i, *row) for i, row in enumerate(new[same:])]
         )  # fmt: skip
 
-    def _put_chunks(
-        self, note_id: int, note: PostgresNote, positions: Sequence[int], ids: list[int]
-    ) -> PutResult:  # fmt: skip
+    def _put_chunks(self, note_id: int, note: PostgresNote, positions: Sequence[int], ids: list[int]) -> None:
         """Insert the chunks at some positions of a note with their tags, facts and passages; set their ids in `ids`."""
         chunks = note.rows.chunks
-        passages, result = self._put_passages(
-            {chunks[p].passage: chunks[p].text for p in positions if chunks[p].passage}
-        )
+        passages = self._put_passages({chunks[p].passage: chunks[p].text for p in positions if chunks[p].passage})
         rows, tags, facts = [], list[tuple[Any, ...]](), []
         for position in positions:
             chunk, number = chunks[position], self._new_id("chunk")
@@ -243,7 +229,6 @@ class PostgresWriter(PostgresReader, SqlWriter):
         copy_rows(self._db, "chunk", rows)
         copy_rows(self._db, "tag", tags)
         self._put_facts(facts)
-        return result
 
     def _columns(self, note_id: int, note: PostgresNote, position: int, passage: int | None) -> tuple[Any, ...]:
         """Return the values of _COLUMNS for a chunk."""
@@ -323,25 +308,17 @@ class PostgresWriter(PostgresReader, SqlWriter):
             self._run(f"DELETE FROM {table} WHERE root = %(root)s AND note = %(note)s", {"note": note_id})
         self._run("DELETE FROM note WHERE root = %(root)s AND id = %(note)s", {"note": note_id})
 
-    def _put_passages(self, texts: Mapping[bytes, str]) -> tuple[dict[bytes, int], PutResult]:
-        """Insert the new passages; each gets its vectors from earlier ones or waits for them. Returns all ids."""
+    def _put_passages(self, texts: Mapping[bytes, str]) -> dict[bytes, int]:
+        """Insert the new passages, which then wait for their vectors; return all ids."""
         wanted = list(texts)
         known = {digest: number for number, digest in self.rows(_KNOWN_PASSAGES, {"hashes": wanted})} if wanted else {}
         new = {digest: self._new_id("passage") for digest in wanted if digest not in known}
         copy_rows(self._db, "passage", [(self._root, number, digest) for digest, number in new.items()])
-        queued = reused = 0
-        for space, state in self._live_spaces() if new else ():
-            passages = list(new.values())
-            revived = {row[0] for row in self.rows(_REVIVE, {"space": space, "passages": passages})}
-            waiting = [(self._root, space, number) for number in passages if number not in revived]
-            copy_rows(self._db, "pending", waiting)
-            self._outside.texts.add({digest: texts[digest] for digest, number in new.items() if number not in revived})
-            queued, reused = queued + len(waiting), reused + (len(revived) if state == "active" else 0)
-        return {**known, **new}, PutResult(queued, reused)
-
-    def _live_spaces(self) -> list[tuple[int, str]]:
-        rows = self.rows("SELECT id, state FROM space WHERE root = %(root)s AND state <> 'retired' ORDER BY id")
-        return [(number, state) for number, state in rows]
+        spaces = "SELECT id FROM space WHERE root = %(root)s AND state <> 'retired'"  # as earlier versions left some
+        for (space,) in list(self.rows(spaces)) if new else ():
+            copy_rows(self._db, "pending", [(self._root, space, number) for number in new.values()])
+            self._outside.texts.add({digest: texts[digest] for digest in new})
+        return {**known, **new}
 
     def _new_id(self, table: str) -> int:
         """Return the next number for a chunk or a passage."""
@@ -372,7 +349,6 @@ class PostgresWriter(PostgresReader, SqlWriter):
         orphans = [number for (number,) in self.rows(_ORPHANS, {"passages": passages})]
         pause()
         for statement in (
-            # Also vectors of retired spaces: nothing may stay of a text that has become local-only.
             "DELETE FROM embedding e USING passage p WHERE e.root = %(root)s AND p.root = e.root AND p.hash = e.hash"
             " AND p.id = ANY (%(ids)s)",
             "DELETE FROM pending WHERE root = %(root)s AND passage = ANY (%(ids)s)",
@@ -444,19 +420,11 @@ class PostgresWriter(PostgresReader, SqlWriter):
         )
         return number
 
-    def _fill_space(self, number: int) -> int:
-        """Give every passage its earlier vector in a space, or queue the passage; return how many had one."""
-        every = "SELECT id FROM passage WHERE root = %(root)s"
-        passages = [row[0] for row in self.rows(every)]
-        revived = list(self.rows(_REVIVE, {"space": number, "passages": passages}))
-        self._run("DELETE FROM pending WHERE root = %(root)s AND space = %(space)s", {"space": number})
+    def _queue_all(self, number: int) -> None:
         self._run(
-            f"INSERT INTO pending (root, space, passage) SELECT %(root)s, %(space)s, id FROM ({every}) p"
-            " WHERE NOT EXISTS (SELECT FROM embedding e"
-            " WHERE e.root = %(root)s AND e.space = %(space)s AND e.passage = p.id)",
+            "INSERT INTO pending (root, space, passage) SELECT root, %(space)s, id FROM passage WHERE root = %(root)s",
             {"space": number},
         )
-        return len(revived)
 
     def put_vectors(
         self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]
@@ -500,11 +468,11 @@ class PostgresWriter(PostgresReader, SqlWriter):
     def _activate(self, space: EmbeddingSpace) -> None:
         self._run("UPDATE space SET state = 'active' WHERE root = %(root)s AND name = %(name)s", {"name": space.name})
 
-    def _retire(self, number: int) -> None:
+    def _remove_space(self, number: int) -> None:
         for statement in (
-            "UPDATE embedding SET passage = NULL WHERE root = %(root)s AND space = %(space)s",
+            "DELETE FROM embedding WHERE root = %(root)s AND space = %(space)s",
             "DELETE FROM pending WHERE root = %(root)s AND space = %(space)s",
-            "UPDATE space SET state = 'retired' WHERE root = %(root)s AND id = %(space)s",
+            "DELETE FROM space WHERE root = %(root)s AND id = %(space)s",
         ):
             self._run(statement, {"space": number})
 

@@ -41,24 +41,45 @@ def create_private(path: Path) -> None:
 
 def _create(path: Path) -> None:
     """Make an empty file, one process at a time: otherwise the second would remove the log of the first."""
-    folder = _open_folder(path.parent)
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(folder, fcntl.LOCK_EX)
+    with _locked(path.parent):
         if not path.exists():  # if the file was deleted, SQLite would play its old log back into the new one
             remove_side_files(path)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let only one process at a time create or set aside the databases of a folder."""
+    descriptor = _open_folder(folder)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
-def set_aside(path: Path, *, kept: int = KEPT_COPIES) -> Path:
-    """Rename a damaged database and its log, and return the new name. Raises FilesystemError.
+def inode(path: Path) -> int:
+    """Return the inode of a file; 0 if there is none. Raises OSError."""
+    try:
+        return os.stat(path).st_ino
+    except FileNotFoundError:
+        return 0
 
-    Keeps only the last `kept` damaged copies, so that they do not fill up a failing disk.
+
+def set_aside(path: Path, damaged: int, *, kept: int = KEPT_COPIES) -> Path | None:
+    """Rename a damaged database and its log, and return the new name; None if another file has replaced it.
+
+    `damaged` is the inode of the file. Keeps only the last `kept` damaged copies, so that they do not fill up a failing
+    disk. Raises FilesystemError.
     """
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
-    with _os_errors(f"{path} is damaged and cannot be renamed", "Check the permissions of its folder."):
+    with (
+        _os_errors(f"{path} is damaged and cannot be renamed", "Check the permissions of its folder."),
+        _locked(path.parent),
+    ):
+        if inode(path) != damaged:
+            return None
         for suffix in ("", *SIDE_FILES):
             with suppress(FileNotFoundError):
                 Path(f"{path}{suffix}").rename(f"{aside}{suffix}")

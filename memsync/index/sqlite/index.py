@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import threading
@@ -21,19 +20,14 @@ from memsync.index.rows import note_rows
 from memsync.index.sqlite import database_files, schema
 from memsync.index.sqlite.integrity import find_damage
 from memsync.index.sqlite.reader import SqliteReader
-from memsync.index.sqlite.salvage import copy_vectors
 from memsync.index.sqlite.transactions import read_transaction, translate_sqlite_errors, write_transaction
 from memsync.index.sqlite.writer import SqliteWriter
-from memsync.model.query import EmbeddingSpace
 
 if TYPE_CHECKING:
     from memsync.ports import Index
 
 VEC0_CHUNK_ROWS = 1024
 """Rows that vec0 allocates at once; a table with fewer rows is never worth compacting."""
-
-SPARE_VECTORS = 20_000
-"""Always keep so many vectors of deleted texts, because checking out another branch may bring the texts back."""
 
 
 class SqliteIndex:
@@ -59,57 +53,46 @@ class SqliteIndex:
         return str(self.path.parent)
 
     def _reopen(self) -> None:
-        """Open the file that is at the path now. The new epoch makes each thread open it, too."""
-        self._writer = self._open()
-        self._inode = os.stat(self.path).st_ino
+        """Open the file that is at the path now, or an empty one if that is damaged or of an earlier version.
+
+        The new epoch makes each thread open it, too.
+        """
+        inode = database_files.inode(self.path)
+        try:
+            self._writer = self._prepare()
+        except (IndexDamaged, IndexOutdated) as error:
+            self._begin_anew(error, inode)
+            self._writer = self._prepare()
+        self._inode = database_files.inode(self.path)
         self._epoch += 1
 
-    def _open(self) -> apsw.Connection:
-        """Open the writing connection; replace a damaged or outdated file by a new one with its vectors."""
-        try:
-            return self._prepare()
-        except IndexDamaged as error:
-            self._begin_anew(error)
-        except IndexOutdated:
-            self._begin_anew(None)
-        return self._prepare()
+    def _begin_anew(self, reason: IndexDamaged | IndexOutdated, inode: int) -> None:
+        """Move the file of `inode` away, so that the next access begins an empty index; keep a damaged file.
 
-    def _begin_anew(self, damage: IndexDamaged | None) -> None:
-        """Replace the file by a new one that has only the vectors that can still be read; keep a damaged file aside."""
-        fresh = self.path.with_name(f"{self.path.name}.healed")
-        database_files.remove(fresh)
-        other = SqliteIndex(fresh)
-        try:
-            with _translated(fresh):
-                active = copy_vectors(self.path, other._writer)
-            if active:
-                with other.writing() as writer:
-                    writer.prepare_space(EmbeddingSpace.described(active))
-            other._empty_log()
-            other.close()
-            aside = database_files.set_aside(self.path) if damage is not None else None
-            database_files.replace(self.path, fresh)
-        except BaseException:
-            other.discard()
-            raise
-        if damage is None or aside is None:
+        The files and the vector cache have everything that the index had. Raises FilesystemError.
+        """
+        aside = database_files.set_aside(self.path, inode)
+        if aside is None:
+            return
+        if isinstance(reason, IndexOutdated):
+            database_files.remove(aside)
             self._warnings.append("the index is of an earlier version of memsync and is rebuilt from the files")
             return
-        self._damage = f"{damage.message}; it was set aside as {aside.name} and is rebuilt from the files"
+        self._damage = f"{reason.message}; it was set aside as {aside.name} and is rebuilt from the files"
         self._warnings.append(self._damage)
 
     def heal(self, damage: IndexDamaged, inode: int) -> IndexDamaged:
-        """Replace a damaged index by a new one, unless the damaged file (of `inode`) was replaced already.
+        """Replace a damaged index by an empty one, unless the damaged file (of `inode`) was replaced already.
 
         Returns the error to raise, which asks the user to try again. Raises FilesystemError.
         """
-        with self._write_lock, _alone(self.path):
+        with self._write_lock:
             self._reopen_if_replaced()
             if self._inode == inode:
                 self._inode = -1  # if the next steps fail, the next access opens the file that exists then
                 _close(self._writer)
                 try:
-                    self._begin_anew(damage)
+                    self._begin_anew(damage, inode)
                 finally:
                     self._reopen()
         hint = "Run the command again: it reads from the files what is not indexed yet. memsync sync indexes all notes."
@@ -192,10 +175,9 @@ class SqliteIndex:
         return warnings
 
     def compact(self, *, bulk: bool) -> None:
-        """Compact vec0 tables, vector cache, file and log; after a bulk load, also merge the word index."""
+        """Compact vec0 tables, file and log; after a bulk load, also merge the word index."""
         with self.writing() as writer:
             writer.compact_vectors(VEC0_CHUNK_ROWS)
-            writer.trim_cache(SPARE_VECTORS)
             if bulk:
                 writer.optimize_words()
         with self._write_lock, self._watched(self._writer, self._inode):
@@ -214,26 +196,18 @@ class SqliteIndex:
         if self._path_beside.exists():
             database_files.remove(self._path_beside)
 
-    def beside(self, *, keep_vectors: bool) -> SqliteIndex:
-        """Return an empty index next to this one, with a copy of the vector cache if `keep_vectors`.
+    def beside(self) -> SqliteIndex:
+        """Return an empty index next to this one.
 
         Removes the files that a killed process left, so the caller must hold the sync lock.
         """
         path = self._path_beside
         database_files.remove(path)
         try:
-            other = SqliteIndex(path)
+            return SqliteIndex(path)
         except BaseException:
             _remove_if_possible(path)
             raise
-        try:
-            if keep_vectors:
-                with _translated(path):
-                    copy_vectors(self.path, other._writer)
-        except BaseException:
-            other.discard()
-            raise
-        return other
 
     def take_over(self, other: Index) -> None:
         """Replace this index's file by that of `other`. Other processes notice the new inode and reopen the file.
@@ -334,20 +308,6 @@ class _Unhealed(IndexDamaged):
     def __init__(self, path: Path, finding: object) -> None:
         super().__init__(f"the index {path} is damaged: {finding}", hint="Run: memsync rebuild")
         self.path = path
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Let only one process at a time replace a damaged index."""
-    lock = os.open(f"{path}.healing", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-        with suppress(FileNotFoundError):
-            os.unlink(f"{path}.healing")
-    finally:
-        os.close(lock)
 
 
 def _close(connection: apsw.Connection) -> None:

@@ -27,7 +27,7 @@ from memsync.model.vocabulary import Kind, Tier
 _DEFINITIONS = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
 _KINDS, _TIERS = (", ".join(f"'{name}'" for name in names) for names in (Kind, Tier))
 
-# What may be wrong -> how often it is: 0 in a sound index. {space} is the number of a space that is not retired.
+# What may be wrong -> how often it is: 0 in a sound index. {space} is the number of a space.
 _FAULTS = {
     "chunks without words": (
         f"SELECT count(*) FROM chunk WHERE word_rows <> (SELECT count(*) FROM chunk_fts_docsize d WHERE {IS_OF_CHUNK})"
@@ -76,17 +76,16 @@ _MISSING_VECTORS = """
 SELECT (SELECT count(*) FROM passage) - (SELECT count(*) FROM vec_{space}_rowids)
      - (SELECT count(*) FROM pending WHERE space = {space})
 """
-# The number of damaged spaces: the dimension differs from the description's, the state is unknown, a retired space
-# still has a vec0 table, or another space has none.
+# The number of damaged spaces: the dimension differs from the description's, the state is unknown, or there is no vec0
+# table.
 _FAULTY_SPACES = """
 SELECT count(*) FROM space s WHERE description ->> 'dimension' IS NOT dimension
-    OR state NOT IN ('active', 'building', 'retired')
-    OR (state = 'retired') = EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'vec_' || s.id)
+    OR state NOT IN ('active', 'building')
+    OR NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'vec_' || s.id)
 """
 # (int8 vector that searches use, float16 vector that it was made from) of every passage of a space that has one.
 _INT8_AND_FLOAT16 = """
-SELECT v.embedding, c.value FROM vec_{space} v JOIN passage p ON p.id = v.rowid
-LEFT JOIN vector c ON c.hash = p.hash AND c.space = {space}
+SELECT v.embedding, c.value FROM vec_{space} v LEFT JOIN vector c ON c.passage = v.rowid AND c.space = {space}
 """
 # A vec0 table stores its vectors in the slots of large chunks. What a KNN search reads: (vec0's chunk, a bit for each
 # slot that is used, the rowid in each slot).
@@ -95,7 +94,7 @@ _SLOTS_BY_CHUNK = "SELECT chunk_id, validity, rowids FROM vec_{space}_chunks"
 _SLOTS_BY_ROWID = "SELECT rowid, chunk_id, chunk_offset FROM vec_{space}_rowids"
 # The same two as numbers only, which takes less time.
 _SLOT_BITS = "SELECT validity FROM vec_{space}_chunks"
-_COUNT_OF_ROWIDS = "SELECT count(*) FROM vec_{space}_rowids"
+_COUNT_OF_VECTORS = "SELECT count(*) FROM vector WHERE space = {space}"
 _ANY_SEARCH = "SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH 'word' LIMIT 1"
 _HASH_OF_PASSAGE = "SELECT lower(hex(hash)) FROM passage WHERE id = ?"
 
@@ -177,14 +176,14 @@ def find_miscount(database: apsw.Connection) -> str:
         findings.append(f"segments of the word index that no search can read: {closed}")
     for space in spaces:
         used = sum(int.from_bytes(bits).bit_count() for (bits,) in database.execute(_SLOT_BITS.format(space=space)))
-        if used != (known := database.execute(_COUNT_OF_ROWIDS.format(space=space)).get):
+        if used != (known := database.execute(_COUNT_OF_VECTORS.format(space=space)).get):
             findings.append(f"a semantic search sees {used} of {count(int(str(known)), 'vector')}")
     return "; ".join(findings)
 
 
 def _live_spaces(database: apsw.Connection) -> dict[int, bool]:
     """Return the numbers of the spaces in use, each with whether its model may run on another machine."""
-    rows = database.execute("SELECT id, description FROM space WHERE state <> 'retired'")
+    rows = database.execute("SELECT id, description FROM space")
     return {int(str(number)): EmbeddingSpace.described(str(text)).is_remote for number, text in rows}
 
 

@@ -133,23 +133,20 @@ WHERE chunk_fts MATCH :match
 ORDER BY distance LIMIT :limit
 """
 
-# (passage id, float16 vector) of the :limit nearest passages of one space by int8 distance, in no order. A damaged
-# index gives NULL for a missing row; an inner join would hide the damage.
+# (passage id, float16 vector) of the :limit nearest passages of one space by int8 distance, in no order.
 NEAREST = """
-SELECT passage.id, vector.value
+SELECT near.rowid, vector.value
 FROM (SELECT rowid FROM vec_{space} WHERE embedding MATCH vec_int8(:vector) AND k = :limit) near
-LEFT JOIN passage ON passage.id = near.rowid
-LEFT JOIN vector ON vector.hash = passage.hash AND vector.space = :space
+JOIN vector ON vector.space = :space AND vector.passage = near.rowid
 """
 
 # The same, only passages of chunks that pass the filters.
 NEAREST_FILTERED = f"""
-SELECT passage.id, vector.value FROM (
+SELECT near.rowid, vector.value FROM (
     SELECT rowid FROM vec_{{space}} WHERE embedding MATCH vec_int8(:vector) AND k = :limit
        AND rowid IN (SELECT c.passage FROM chunk c JOIN note n ON n.id = c.note WHERE {_CONDITIONS})
 ) near
-LEFT JOIN passage ON passage.id = near.rowid
-LEFT JOIN vector ON vector.hash = passage.hash AND vector.space = :space
+JOIN vector ON vector.space = :space AND vector.passage = near.rowid
 """
 
 # (chunk id, passage id) of every chunk with one of the passages in :passages.
@@ -203,7 +200,7 @@ ORDER BY n.path, c.ordinal
 ACTIVE_VECTORS = """
 SELECT p.id, v.value FROM passage p
 JOIN space s ON s.state = 'active'
-JOIN vector v ON v.hash = p.hash AND v.space = s.id
+JOIN vector v ON v.space = s.id AND v.passage = p.id
 WHERE p.id IN (SELECT value FROM json_each(:passages)) ORDER BY p.hash
 """
 
@@ -215,7 +212,6 @@ SPACES = "SELECT description FROM space ORDER BY id"
 # (id, dimension, description) of the space in a state, of which `active` and `building` have one at most.
 SPACE_IN_STATE = "SELECT id, dimension, description FROM space WHERE state = :state"
 SPACE_NUMBER = "SELECT id FROM space WHERE name = :name"
-SPACE_STATE = "SELECT state FROM space WHERE name = :name"
 PASSAGE_COUNT = "SELECT count(*) FROM passage"
 # How many passages wait for a vector in :space.
 PENDING_COUNT = "SELECT count(*) FROM pending WHERE space = :space"
@@ -255,7 +251,10 @@ WHERE w.space = :space AND w.passage > :after ORDER BY w.passage LIMIT :limit
 """
 
 # (hash, float16 vector) of the vectors of :space with a higher hash than :after, by hash.
-VECTORS = "SELECT hash, value FROM vector WHERE space = :space AND hash > :after ORDER BY hash LIMIT :limit"
+VECTORS = """
+SELECT p.hash, v.value FROM passage p JOIN vector v ON v.space = :space AND v.passage = p.id
+WHERE p.hash > :after ORDER BY p.hash LIMIT :limit
+"""
 
 # Whether a note that is not local-only has the passage `p`.
 IS_PUBLIC = (
@@ -348,6 +347,6 @@ FROM message m JOIN note n ON n.id = m.note ORDER BY n.path, m.ordinal
 DUMP_PASSAGES = "SELECT 'passage', lower(hex(hash)) FROM passage ORDER BY hash"
 DUMP_VECTORS = """
 SELECT 'vector', lower(hex(p.hash)), lower(hex(v.embedding)), lower(hex(c.value))
-FROM vec_{space} v JOIN passage p ON p.id = v.rowid JOIN vector c ON c.hash = p.hash AND c.space = {space}
+FROM vec_{space} v JOIN passage p ON p.id = v.rowid JOIN vector c ON c.passage = p.id AND c.space = {space}
 ORDER BY p.hash
 """

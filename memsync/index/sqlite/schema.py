@@ -1,7 +1,7 @@
 """Define the database's tables and open connections.
 
-`user_version` is the version of the tables. A database of an earlier version is not migrated: a new one replaces it,
-takes over its vectors and is filled from the files.
+`user_version` is the version of the tables. A database of an earlier version is not migrated: a new one replaces it and
+is filled from the files and the vector cache.
 """
 
 from __future__ import annotations
@@ -107,15 +107,15 @@ CREATE TABLE space (
     name TEXT NOT NULL UNIQUE,
     description TEXT NOT NULL,      -- JSON object: the fields of EmbeddingSpace
     dimension INTEGER NOT NULL,
-    state TEXT NOT NULL             -- 'active' answers searches, 'building' will, 'retired' only keeps vectors
+    state TEXT NOT NULL             -- 'active' answers searches, 'building' will
 ) STRICT;
 
-CREATE TABLE vector (               -- a cache: outlives the passages
-    hash BLOB NOT NULL,
+CREATE TABLE vector (
     space INTEGER NOT NULL REFERENCES space (id),
-    value BLOB NOT NULL             -- float16, little-endian, unit length
+    passage INTEGER NOT NULL REFERENCES passage (id),
+    value BLOB NOT NULL,            -- float16, little-endian, unit length
+    PRIMARY KEY (space, passage)
 ) STRICT;
-CREATE UNIQUE INDEX vector_hash ON vector (hash, space);
 
 CREATE TABLE pending (              -- passages that wait for their vector
     space INTEGER NOT NULL REFERENCES space (id),
@@ -151,7 +151,7 @@ CREATE TABLE history (              -- of the notes in HEAD's tree, whether or n
     committed INTEGER NOT NULL
 ) WITHOUT ROWID, STRICT;
 """
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:

@@ -11,12 +11,11 @@ from memsync.errors import EmbedderError
 from memsync.index.rows import ChunkRows, NoteRows, to_json
 from memsync.index.sqlite.queries import GROUP_ROWS, IS_PUBLIC, MAX_ITEMS
 from memsync.index.sqlite.reader import SqliteReader
-from memsync.index.sqlite.salvage import SPACE_KEY
 from memsync.index.vectors import to_int8, usable
 from memsync.index.writing import SqlWriter
 from memsync.model.note import FileStamp
 from memsync.model.query import EmbeddingSpace
-from memsync.model.status import PendingPassage, PutResult
+from memsync.model.status import PendingPassage
 from memsync.model.vocabulary import Form, NotePath
 
 if TYPE_CHECKING:
@@ -69,32 +68,20 @@ _UPDATE_CHUNK = f"UPDATE chunk SET ({_CHUNK_COLUMNS}) = (?,?,?,?,?,?,?,?,?,?,?,?
 _INSERT_WORDS = "INSERT INTO chunk_fts (rowid, body, heading, context, cjk) VALUES (?, ?, ?, ?, ?)"
 _INSERT_TAG = "INSERT OR IGNORE INTO tag VALUES (?, ?)"
 _NEW_PASSAGES = "SELECT id, hash FROM passage WHERE id >= ?"
-# (passage, float16 vector) of the new passages that have a vector in a space.
-_CACHED = """
-SELECT p.id, v.value FROM passage p JOIN vector v ON v.hash = p.hash AND v.space = ? WHERE p.id >= ? ORDER BY p.id
-"""
 # Passages that no chunk uses any more.
 _ORPHANS = """
 SELECT p.id FROM passage p WHERE p.id IN (SELECT value FROM json_each(?))
 AND NOT EXISTS (SELECT 1 FROM chunk c WHERE c.passage = p.id)
 """
-# Delete the oldest vectors of one space whose text is gone.
-_TRIM = """
-DELETE FROM vector WHERE rowid IN (
-    SELECT v.rowid FROM vector v WHERE v.space = ? AND NOT EXISTS (SELECT 1 FROM passage p WHERE p.hash = v.hash)
-    ORDER BY v.rowid LIMIT ?)
-"""
-# (id, hash) of those passages that only local-only notes have.
+# (id) of those passages that only local-only notes have.
 _LOCAL_ONLY = f"""
-SELECT p.id, p.hash FROM passage p WHERE p.id IN (SELECT value FROM json_each(?)) AND NOT {IS_PUBLIC}
+SELECT p.id FROM passage p WHERE p.id IN (SELECT value FROM json_each(?)) AND NOT {IS_PUBLIC}
 """
-# (id, cached float16 vector or NULL) of those passages that may have a vector in a space, and neither have one there
-# nor wait for it.
-_PUBLIC_WITHOUT_VECTOR = f"""
-SELECT p.id, v.value FROM passage p LEFT JOIN vector v ON v.hash = p.hash AND v.space = ?
-WHERE NOT EXISTS (SELECT 1 FROM pending w WHERE w.space = ? AND w.passage = p.id)
-AND NOT EXISTS (SELECT 1 FROM vec_{{space}}_rowids r WHERE r.rowid = p.id)
-AND p.id IN (SELECT value FROM json_each(?)) AND {IS_PUBLIC} ORDER BY p.id
+# Queue those passages that may have a vector in a space and have none; a passage that waits already stays as it is.
+_QUEUE_PUBLIC = f"""
+INSERT OR IGNORE INTO pending SELECT :space, p.id, NULL FROM passage p
+WHERE NOT EXISTS (SELECT 1 FROM vector v WHERE v.space = :space AND v.passage = p.id)
+AND p.id IN (SELECT value FROM json_each(:passages)) AND {IS_PUBLIC}
 """
 # (id, hash) of those of :passages that wait for a vector.
 _WAITING = """
@@ -115,7 +102,7 @@ class SqliteWriter(SqliteReader, SqlWriter):
 
     def put_note(
         self, note: PreparedNote, stamp: FileStamp, parsed_by: str, pause: Callable[[], None] = lambda: None
-    ) -> PutResult:
+    ) -> None:
         """Replace all rows of a note and its stamp. Calls `pause` before each step; it may raise to stop the work.
 
         A chunk with unchanged words keeps its row in the word index, because most edits change few chunks. Unused
@@ -140,16 +127,12 @@ class SqliteWriter(SqliteReader, SqlWriter):
                 self._move_chunk(same.pop(), chunk)
             else:
                 new.append(chunk)
-        queued = reused = 0
         for start in range(0, len(new), _CHUNKS_AT_ONCE):
             pause()
-            result = self._put_chunks(note_id, new[start : start + _CHUNKS_AT_ONCE])
-            queued, reused = queued + result.queued, reused + result.reused
+            self._put_chunks(note_id, new[start : start + _CHUNKS_AT_ONCE])
         self._forget_chunks([row[0] for rows in old.values() for row in rows], pause)
         if has_remote:
-            result = self._keep_local(passages_before | self._passages_of(note_id))
-            queued, reused = queued + result.queued, reused + result.reused
-        return PutResult(queued, reused)
+            self._keep_local(passages_before | self._passages_of(note_id))
 
     def _passages_of(self, note_id: int) -> set[int]:
         rows = self.rows("SELECT DISTINCT passage FROM chunk WHERE note = ? AND passage IS NOT NULL", (note_id,))
@@ -157,28 +140,24 @@ class SqliteWriter(SqliteReader, SqlWriter):
 
     def _remote_spaces(self) -> list[int]:
         """Return the numbers of the spaces in use whose model may run on another machine."""
-        rows = self.rows("SELECT id, description FROM space WHERE state <> 'retired'")
+        rows = self.rows("SELECT id, description FROM space")
         return [number for number, description in rows if EmbeddingSpace.described(description).is_remote]
 
-    def _keep_local(self, passages: set[int]) -> PutResult:
+    def _keep_local(self, passages: set[int]) -> None:
         """Make the remote spaces fit which of `passages` only local-only notes have.
 
-        Those leave the queues and lose their vectors. The others get a cached vector or wait for one, if they did not.
+        Those leave the queues and lose their vectors. The others wait for a vector, if they have none.
         """
-        queued = reused = 0
-        active, ids = self._space_row("active"), to_json(sorted(passages))
+        ids = to_json(sorted(passages))
         for number in self._remote_spaces():
-            for passage, digest in list(self.rows(_LOCAL_ONLY, (ids,))):
+            for (passage,) in list(self.rows(_LOCAL_ONLY, (ids,))):
                 self._db.execute("DELETE FROM pending WHERE space = ? AND passage = ?", (number, passage))
-                self._db.execute(f"DELETE FROM vec_{number} WHERE rowid = ?", (passage,))
-                self._db.execute("DELETE FROM vector WHERE space = ? AND hash = ?", (number, digest))
-            public = list(self.rows(_PUBLIC_WITHOUT_VECTOR.format(space=number), (number, number, ids)))
-            self._insert_nearest(number, ((passage, value) for passage, value in public if value is not None))
-            waiting = [(number, passage) for passage, value in public if value is None]
-            self._db.executemany("INSERT INTO pending VALUES (?, ?, NULL)", waiting)
-            queued += len(waiting)
-            reused += len(public) - len(waiting) if active and number == active[0] else 0
-        return PutResult(queued, reused)
+                self._forget_vector(number, passage)
+            self._db.execute(_QUEUE_PUBLIC, {"space": number, "passages": ids})
+
+    def _forget_vector(self, space: int, passage: int) -> None:
+        self._db.execute(f"DELETE FROM vec_{space} WHERE rowid = ?", (passage,))
+        self._db.execute("DELETE FROM vector WHERE space = ? AND passage = ?", (space, passage))
 
     def _put_messages(self, note_id: int, rows: Sequence[tuple[Any, ...]]) -> None:
         """Replace a note's message rows from the first one that differs."""
@@ -188,9 +167,9 @@ class SqliteWriter(SqliteReader, SqlWriter):
             self._db.execute("DELETE FROM message WHERE note = ? AND ordinal >= ?", (note_id, same))
         self._db.executemany(_INSERT_MESSAGE, [(note_id, same + i, *row) for i, row in enumerate(rows[same:])])
 
-    def _put_chunks(self, note_id: int, chunks: Sequence[ChunkRows]) -> PutResult:
+    def _put_chunks(self, note_id: int, chunks: Sequence[ChunkRows]) -> None:
         """Insert chunks with their words, tags and passages, one statement per table."""
-        result = self._put_passages({chunk.passage: chunk.text for chunk in chunks if chunk.passage})
+        self._put_passages({chunk.passage: chunk.text for chunk in chunks if chunk.passage})
         numbered = list(enumerate(chunks, self._next_id("chunk")))
         self._db.executemany(
             _INSERT_CHUNK,
@@ -205,7 +184,6 @@ class SqliteWriter(SqliteReader, SqlWriter):
             ),
         )
         self._db.executemany(_INSERT_TAG, ((name, number) for number, chunk in numbered for name in chunk.tags))
-        return result
 
     def _move_chunk(self, old: tuple[Any, ...], chunk: ChunkRows) -> None:
         """Update the row and tags of a chunk with unchanged words, if its row differs.
@@ -263,25 +241,18 @@ class SqliteWriter(SqliteReader, SqlWriter):
         self._db.executemany("INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)", ((note_id, *link) for link in rows.links))
         return note_id
 
-    def _put_passages(self, texts: Mapping[bytes, str]) -> PutResult:
-        """Insert the new passages; each gets its vectors from the cache or waits for them."""
+    def _put_passages(self, texts: Mapping[bytes, str]) -> None:
+        """Insert the new passages, which then wait for their vectors."""
         first = self._next_id("passage")
         self._db.executemany(_INSERT_PASSAGE, enumerate(texts, first))
-        new = dict(self.rows(_NEW_PASSAGES, (first,)))
-        queued = reused = 0
-        spaces = list(self.rows("SELECT id, state FROM space WHERE state <> 'retired'")) if new else []
+        new = [(number, _packed(texts[digest])) for number, digest in self.rows(_NEW_PASSAGES, (first,))]
         remote = self._remote_spaces()  # `put_note` queues for these, when it knows which passages are local-only
-        for space, state in spaces:
-            if space in remote:
-                continue
-            cached = dict(self.rows(_CACHED, (space, first)))
-            self._insert_nearest(space, cached.items())
-            waiting = [
-                (space, number, _packed(texts[digest])) for number, digest in new.items() if number not in cached
-            ]
-            self._db.executemany("INSERT INTO pending VALUES (?, ?, ?)", waiting)
-            queued, reused = queued + len(waiting), reused + (len(cached) if state == "active" else 0)
-        return PutResult(queued, reused)
+        for space in self._space_numbers() if new else ():
+            if space not in remote:
+                self._db.executemany("INSERT INTO pending VALUES (?, ?, ?)", ((space, *passage) for passage in new))
+
+    def _space_numbers(self) -> list[int]:
+        return [number for (number,) in self.rows("SELECT id FROM space")]
 
     def _next_id(self, table: str) -> int:
         return int(self.value(f"SELECT coalesce(max(id), 0) + 1 FROM {table}"))
@@ -300,11 +271,11 @@ class SqliteWriter(SqliteReader, SqlWriter):
             self._db.execute("DELETE FROM tag WHERE chunk = ?", (chunk_id,))
             self._db.execute("DELETE FROM chunk WHERE id = ?", (chunk_id,))
         orphans = [row[0] for row in self.rows(_ORPHANS, (to_json(sorted(passages)),))]
-        spaces = [row[0] for row in self.rows("SELECT id FROM space WHERE state <> 'retired'")]
+        spaces = self._space_numbers()
         for passage_id in orphans:
             pause()
             for space in spaces:
-                self._db.execute(f"DELETE FROM vec_{space} WHERE rowid = ?", (passage_id,))
+                self._forget_vector(space, passage_id)
             self._db.execute("DELETE FROM pending WHERE passage = ?", (passage_id,))
             self._db.execute("DELETE FROM passage WHERE id = ?", (passage_id,))
 
@@ -316,27 +287,21 @@ class SqliteWriter(SqliteReader, SqlWriter):
 
     def _add_space(self, space: EmbeddingSpace, state: str) -> int:
         number: int = self._db.execute(
-            "INSERT INTO space (name, description, dimension, state) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT (name) DO UPDATE SET state = excluded.state RETURNING id",
+            "INSERT INTO space (name, description, dimension, state) VALUES (?, ?, ?, ?) RETURNING id",
             (space.name, space.description, space.dimension, state),
         ).get
-        self._put_meta(f"{SPACE_KEY}{number}", space.description)
         self._create_nearest(number, space.dimension)
         return number
 
     def put_vectors(
         self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]
     ) -> list[EmbedderError]:
-        """Store computed vectors, also of passages deleted meanwhile; return an error for each unusable vector."""
+        """Store computed vectors of passages that wait for them; return an error for each unusable vector."""
         number = self._space_number(space)
         if number is None:  # another process has rebuilt the index meanwhile; the next sync computes the vectors
             return []
         values, unusable = usable(vectors, space.dimension)
-        self._db.executemany(
-            "INSERT OR IGNORE INTO vector VALUES (?, ?, ?)",
-            ((digest, number, value) for (_, digest), value in values.items()),
-        )
-        self._dequeue(number, values)
+        self._put_values(number, values)
         return unusable
 
     def put_known_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[int, bytes, bytes]]) -> int:
@@ -344,72 +309,49 @@ class SqliteWriter(SqliteReader, SqlWriter):
         number = self._space_number(space)
         if number is None:
             return 0
-        values = {(passage_id, digest): value for passage_id, digest, value in vectors}
-        waiting = self._dequeue(number, values)
-        rows = [(digest, number, values[passage_id, digest]) for passage_id, digest in waiting]
-        self._db.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?, ?)", rows)
-        return len(waiting)
+        return self._put_values(number, {(passage_id, digest): value for passage_id, digest, value in vectors})
 
-    def _dequeue(self, number: int, values: Mapping[tuple[int, bytes], bytes]) -> list[tuple[int, bytes]]:
-        """Give waiting passages their vectors by (id, hash) and take them off the queue; return which these were.
+    def _put_values(self, number: int, values: Mapping[tuple[int, bytes], bytes]) -> int:
+        """Give waiting passages their vectors by (id, hash), take them off the queue, and return how many these were.
 
         It compares hashes, because a new passage may have the id of a deleted one and wait for a different vector.
         """
         passages = json.dumps([passage_id for passage_id, _ in values])
         rows = self.rows(_WAITING, {"space": number, "passages": passages})
-        waiting = [(passage_id, digest) for passage_id, digest in rows if (passage_id, digest) in values]
-        done = [(number, passage_id) for passage_id, _ in waiting]
+        waiting = [(passage, value) for passage, digest in rows if (value := values.get((passage, digest))) is not None]
+        done = [(number, passage) for passage, _ in waiting]
         self._db.executemany("DELETE FROM pending WHERE space = ? AND passage = ?", done)
-        self._insert_nearest(number, [(passage[0], values[passage]) for passage in waiting])
-        return waiting
+        self._db.executemany("INSERT INTO vector VALUES (?, ?, ?)", ((number, *vector) for vector in waiting))
+        self._insert_nearest(number, waiting)
+        return len(waiting)
 
     def _activate(self, space: EmbeddingSpace) -> None:
         self._db.execute("UPDATE space SET state = 'active' WHERE name = ?", (space.name,))
 
     def compact_vectors(self, chunk_rows: int) -> None:
         """Rebuild each vec0 table in which less than half of the allocated rows are live."""
-        for number, dimension in list(self.rows("SELECT id, dimension FROM space WHERE state <> 'retired'")):
+        for number, dimension in list(self.rows("SELECT id, dimension FROM space")):
             live = self.value(f"SELECT count(*) FROM vec_{number}_rowids")
             allocated = self.value(f"SELECT count(*) FROM vec_{number}_chunks") * chunk_rows
             if allocated > 2 * live + chunk_rows:
                 self._db.execute(f"DROP TABLE vec_{number}")
                 self._create_nearest(number, dimension)
-                self._fill_space(number)
+                vectors = "SELECT passage, value FROM vector WHERE space = ? ORDER BY passage"
+                self._insert_nearest(number, list(self.rows(vectors, (number,))))
 
-    def trim_cache(self, spare: int) -> None:
-        """Delete the oldest cached vectors of deleted texts, down to the number of passages or `spare`, if larger."""
-        live = int(self.value("SELECT count(*) FROM passage"))
-        for number in [row[0] for row in self.rows("SELECT id FROM space")]:
-            cached = int(self.value("SELECT count(*) FROM vector WHERE space = ?", (number,)))
-            surplus = cached - live - max(live, spare)
-            if surplus > 0:
-                self._db.execute(_TRIM, (number, surplus))
-
-    def _retire(self, number: int) -> None:
+    def _remove_space(self, number: int) -> None:
         self._db.execute(f"DROP TABLE vec_{number}")
-        self._db.execute("DELETE FROM pending WHERE space = ?", (number,))
-        self._db.execute("UPDATE space SET state = 'retired' WHERE id = ?", (number,))
+        for table in ("vector", "pending"):
+            self._db.execute(f"DELETE FROM {table} WHERE space = ?", (number,))
+        self._db.execute("DELETE FROM space WHERE id = ?", (number,))
 
     def _create_nearest(self, number: int, dimension: int) -> None:
         # int8 vectors of one space differ in length only by rounding, so L2 gives the same order as cosine, but faster.
         self._db.execute(f"CREATE VIRTUAL TABLE vec_{number} USING vec0 (embedding int8[{dimension:d}])")
 
-    def _fill_space(self, number: int) -> int:
-        """Insert every passage's cached vector in one space, or queue the passage; return how many had one.
-
-        In a remote space, leave out the passages that only local-only notes have.
-        """
+    def _queue_all(self, number: int) -> None:
         may_have = IS_PUBLIC if number in self._remote_spaces() else "true"
-        cached = "SELECT p.id, v.value FROM passage p JOIN vector v ON v.hash = p.hash AND v.space = ?"
-        rows = list(self.rows(f"{cached} WHERE {may_have} ORDER BY p.id", (number,)))
-        self._insert_nearest(number, rows)
-        self._db.execute("DELETE FROM pending WHERE space = ?", (number,))
-        self._db.execute(
-            "INSERT INTO pending SELECT ?, p.id, NULL FROM passage p WHERE"
-            f" NOT EXISTS (SELECT 1 FROM vector v WHERE v.hash = p.hash AND v.space = ?) AND {may_have}",
-            (number, number),
-        )
-        return len(rows)
+        self._db.execute(f"INSERT INTO pending SELECT ?, p.id, NULL FROM passage p WHERE {may_have}", (number,))
 
     def _insert_nearest(self, number: int, values: Iterable[tuple[int, bytes]]) -> None:
         rows = ((passage_id, to_int8(value)) for passage_id, value in values)
