@@ -21,6 +21,7 @@ from itertools import pairwise, takewhile
 from typing import Any
 
 import yaml
+from frontmatter.default_handlers import YAMLHandler
 
 from memsync.model.text import quoted
 from memsync.model.vocabulary import JsonValue
@@ -96,6 +97,13 @@ class _HeadLoader(yaml.SafeLoader):
             raise _HeadError(f"key {quoted(repeated)} appears more than once")
 
 
+class _BoundedYAMLHandler(YAMLHandler):
+    """python-frontmatter's YAML handler with the bounded loader."""
+
+    def load(self, fm: str, **_: object) -> Any:
+        return yaml.load(fm, Loader=_HeadLoader)  # noqa: S506 (because _HeadLoader is a SafeLoader)
+
+
 def head_is_open(lines: Sequence[str]) -> bool:
     """Tell whether lines begin with front matter that is not closed."""
     return bool(_OPENING.fullmatch(lines[0])) and _end_of_head(lines) is None
@@ -130,7 +138,7 @@ def read_head(lines: Sequence[str]) -> Head:
     if len(text.encode("utf-8", "replace")) > MAX_HEAD_BYTES:
         warning = f"front matter is over {MAX_HEAD_BYTES // 1000} kB: indexed as text"
         return Head(count, raw=True, warning=warning, local_only=_says_local_only(text))
-    return _parse(text, count, _load_toml if lines[0].startswith("+") else _load_yaml)
+    return _parse(text, count, _load_toml if lines[0].startswith("+") else _BoundedYAMLHandler().load)
 
 
 def is_clear(value: JsonValue) -> bool:
@@ -175,10 +183,6 @@ def value_span(text: str, key: str) -> tuple[int, int] | None:
         return None
     start, end = node.start_mark.index, node.end_mark.index
     return start, start + len(text[start:end].rstrip())  # a block value ends after its line end
-
-
-def _load_yaml(text: str) -> Any:
-    return yaml.load(text, Loader=_HeadLoader)  # noqa: S506 (because _HeadLoader is a SafeLoader)
 
 
 def _load_toml(text: str) -> dict[str, Any]:
