@@ -19,53 +19,64 @@ FREE_TEXT = {"allow_interspersed_args": False}
 
 
 class Arranged:
-    """Arguments in order; the values of global options are apart, under click's names.
+    """The arguments of a command and of its subcommands, in order. Raises UsageError for unknown options.
 
-    `in_text` holds the words of the text that would be options if they came before it.
+    The values of global options are apart, under click's names. `in_text` holds the words of the text that would be
+    options if they came before it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, command: click.Command, name: str, arguments: Sequence[str], context: click.Context) -> None:
         self.arguments: list[str] = []
         self.global_options: dict[str, str] = {}
         self.in_text: list[str] = []
+        self._rest = list(arguments)
+        self._arrange(command, name, context)
 
-
-def arranged(command: click.Command, name: str, arguments: Sequence[str], context: click.Context) -> Arranged:
-    """Return the arguments of the command `name` and of its subcommands. Raises UsageError for unknown options."""
-    in_order = Arranged()
-    _arrange(command, name, list(arguments), context, in_order)
-    return in_order
-
-
-def _arrange(command: click.Command, name: str, rest: list[str], context: click.Context, in_order: Arranged) -> None:
-    options = _options(command, context)
-    positional = [parameter for parameter in command.params if isinstance(parameter, click.Argument)]
-    takes_words = any(parameter.nargs == -1 for parameter in positional)
-    is_text = takes_words and command.context_settings == FREE_TEXT
-    words: list[str] = []
-    while rest:
-        argument = rest.pop(0)
-        if argument == "--":
-            words += rest
-            break
-        if looks_like_option(argument):
-            _take_option(name, argument, rest, options, in_order, takes_words=takes_words)
-            continue
-        if isinstance(command, click.Group):
-            in_order.arguments.append(argument)
-            subcommand = command.get_command(context, argument)
-            if subcommand is None:
-                in_order.arguments += rest  # click says that there is no such command
+    def _arrange(self, command: click.Command, name: str, context: click.Context) -> None:
+        options = _options(command, context)
+        positional = [parameter for parameter in command.params if isinstance(parameter, click.Argument)]
+        takes_words = any(parameter.nargs == -1 for parameter in positional)
+        is_text = takes_words and command.context_settings == FREE_TEXT
+        words: list[str] = []
+        while self._rest:
+            argument = self._rest.pop(0)
+            if argument == "--":
+                words += self._rest
+                break
+            if looks_like_option(argument):
+                if _flag(argument) not in (*options, *GLOBAL_OPTIONS):
+                    raise unknown_option(name, argument, (*options, *GLOBAL_OPTIONS), takes_words=takes_words)
+                self._take_option(name, argument, options)
+            elif isinstance(command, click.Group):
+                self.arguments.append(argument)
+                subcommand = command.get_command(context, argument)
+                if subcommand is None:
+                    self.arguments += self._rest  # click says that there is no such command
+                else:
+                    self._arrange(subcommand, f"{name} {argument}", context)
+                return
             else:
-                _arrange(subcommand, f"{name} {argument}", rest, context, in_order)
-            return
-        words.append(argument)
-        if is_text and len(words) == len(positional):
-            in_order.in_text = [word for word in rest if _flag(word) in (*options, *GLOBAL_OPTIONS)]
-            words += rest
-            break
-    if not isinstance(command, click.Group):
-        in_order.arguments += ["--", *words]
+                words.append(argument)
+                if is_text and len(words) == len(positional):
+                    self.in_text = [word for word in self._rest if _flag(word) in (*options, *GLOBAL_OPTIONS)]
+                    words += self._rest
+                    break
+        if not isinstance(command, click.Group):
+            self.arguments += ["--", *words]
+
+    def _take_option(self, name: str, argument: str, options: Mapping[str, click.Option]) -> None:
+        """Put an option in order, with its value, which may be the next argument."""
+        flag = _flag(argument)
+        is_own = flag in options  # a command may have an option of the same name: `forget --root NAME`
+        values = []
+        if argument == flag and not (is_own and options[flag].is_flag):
+            if not self._rest:
+                raise UsageError(f"{flag} needs a value", hint=f"See: memsync {name} --help")
+            values = [self._rest.pop(0)]
+        if is_own:
+            self.arguments += [argument, *values]
+        else:
+            self.global_options[GLOBAL_OPTIONS[flag]] = values[0] if values else argument.partition("=")[2]
 
 
 def _options(command: click.Command, context: click.Context) -> dict[str, click.Option]:
@@ -73,31 +84,6 @@ def _options(command: click.Command, context: click.Context) -> dict[str, click.
     parameters = command.get_params(click.Context(command, parent=context))
     options = (parameter for parameter in parameters if isinstance(parameter, click.Option))
     return {flag: option for option in options for flag in (*option.opts, *option.secondary_opts)}
-
-
-def _take_option(
-    name: str,
-    argument: str,
-    rest: list[str],
-    options: Mapping[str, click.Option],
-    in_order: Arranged,
-    *,
-    takes_words: bool,
-) -> None:
-    """Move an option to `in_order`; if its value is the next argument, remove that from `rest`."""
-    flag = _flag(argument)
-    if flag not in (*options, *GLOBAL_OPTIONS):
-        raise unknown_option(name, argument, (*options, *GLOBAL_OPTIONS), takes_words=takes_words)
-    values = []
-    is_own = flag in options  # a command may have an option of the same name: `forget --root NAME`
-    if argument == flag and not (is_own and options[flag].is_flag):
-        if not rest:
-            raise UsageError(f"{flag} needs a value", hint=f"See: memsync {name} --help")
-        values = [rest.pop(0)]
-    if not is_own:
-        in_order.global_options[GLOBAL_OPTIONS[flag]] = values[0] if values else argument.partition("=")[2]
-    else:
-        in_order.arguments += [argument, *values]
 
 
 def _flag(argument: str) -> str:

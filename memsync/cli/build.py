@@ -242,7 +242,7 @@ def arguments_of(
             else:
                 value = " ".join(words) if words else None
         elif get_origin(parameter.value_type) is not tuple and get_origin(parameter.value_type) is not None:
-            value = dict(map(_pair, value or ()))
+            value = dict(map(pair, value or ()))
         if value is None or value is False or value in ((), {}):  # 0 is a value
             continue
         if is_here and parameter.cli.names and value:  # paths, which become relative to the memory root
@@ -271,11 +271,12 @@ def _check_encoding(text: str, name: str) -> None:
         ) from None
 
 
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise UsageError(f"{text!r} is not an attribute", hint="Write it as key=value.")
-    return key.strip(), value
+def pair(text: str) -> tuple[str, str]:
+    """Return the name and the value of NAME=VALUE. Raises UsageError."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise UsageError(f"{text!r} is not NAME=VALUE", hint="Write an equals sign between name and value.")
+    return name.strip(), value
 
 
 def text_of(words: tuple[str, ...], *, edit: bool = False) -> str:

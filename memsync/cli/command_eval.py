@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from memsync.cli.build import pair
 from memsync.cli.common import answering, load, opened_here, progress_on_stderr, say_waiting
 from memsync.cli.output import Answer
 from memsync.errors import UsageError
@@ -69,7 +70,7 @@ def eval_(context: click.Context, file: str | None, limit: int | None, assignmen
     from memsync.settings.load import with_changes
 
     settings = load(context)
-    assigned = _assigned(assignments)
+    assigned = dict(map(pair, assignments))
     changed = with_changes(settings, assigned, "--set")
     check_comparable(assigned)
     content = _content(file) if file is not None else None
@@ -114,17 +115,6 @@ def _content(file: str) -> bytes:
     if len(content) > MAX_BYTES:
         raise UsageError(f"{file} has more than {MAX_BYTES // 1_000_000} MB", hint="Ask fewer questions at once.")
     return content
-
-
-def _assigned(assignments: Sequence[str]) -> dict[str, str]:
-    """Return the settings to compare and their values, as text. Raises UsageError."""
-    values = {}
-    for text in assignments:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip() or not value.strip():
-            raise UsageError(f"--set {text} is not NAME=VALUE", hint="Example: --set search.keyword_weight=0.4")
-        values[name.strip()] = value.strip()
-    return values
 
 
 # ------------------------------------------------------------------------------------------------- output

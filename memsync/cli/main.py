@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memsync import __version__
-from memsync.cli.arguments import arranged
+from memsync.cli.arguments import Arranged
 from memsync.cli.common import Invocation
 from memsync.cli.line import (
     GLOBAL_OPTIONS,
@@ -109,7 +109,7 @@ class Commands(click.Group):
         name, command, rest = super().resolve_command(ctx, args)
         if name is None or command is None or ctx.resilient_parsing:  # a shell completes a line
             return name, command, rest
-        in_order = arranged(command, name, rest, ctx)
+        in_order = Arranged(command, name, rest, ctx)
         ctx.params.update(in_order.global_options)
         if in_order.in_text:
             remark(f"{in_order.in_text[0]} is part of the text: options must come before it")

@@ -271,7 +271,7 @@ def test_a_wrong_line_is_an_error_and_prints_nothing(run: Callable[..., Any], wr
             "--set: unknown setting search.keyword_wait\n  Did you mean search.keyword_weight?",
         ),
         ("search.keyword_weight=2", 3, '--set: search.keyword_weight must be from 0 to 1, not "2.0"'),
-        ("search.keyword_weight", 2, "--set search.keyword_weight is not NAME=VALUE"),
+        ("search.keyword_weight", 2, "'search.keyword_weight' is not NAME=VALUE"),
         ("index.processes=2", 2, "index.processes cannot be compared: it does not decide the order of hits"),
         ("search.min_score=0.2", 2, "search.min_score cannot be compared: it does not decide the order"),
     ],
