@@ -64,21 +64,14 @@ def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
     ("arguments", "said"),
     [
         (("search", "--josn", "pricing"), "search has no option --josn\n  Did you mean --json?"),
-        (("search", "pricing", "--josn"), "Did you mean --json?"),
         (("search", "pricing", "--limt=3"), "Did you mean --limit?"),
         (("search", "pricing", "-sqlite"), "To use it as text: memsync search '\"-sqlite\"'"),
         (("search", "pricing", "-x"), "search has no option -x"),
         (("log", "--jsno", "text"), "Did you mean --json?"),
-        (("status", "--jsn"), "Did you mean --json?"),
         (("thread", "list", "--sesion", "s1"), "thread list has no option --sesion\n  Did you mean --session?"),
-        (("thread", "--josn", "list"), "thread has no option --josn"),
-        (("mcp", "--prot", "1"), "Did you mean --port?"),
-        (("context", "what", "--bugdet", "9"), "Did you mean --budget?"),
         (("search", "x", "--rot", "y"), "Did you mean --root?"),
         (("search", "x", "--since", "3d"), "Did you mean --after?"),
-        (("search", "x", "--until=3d"), "Did you mean --before?"),
         (("search", "x", "--folder", "y"), "Did you mean --in?"),
-        (("search", "x", "--foldr", "y"), "Did you mean --in?"),
         (("search", "x", "--label", "y"), "Did you mean --tag?"),
         (("log", "--untl", "x"), "See: memsync log --help"),
         (("sync", "--wait"), "--wait needs a value"),
@@ -86,7 +79,6 @@ def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
         (("serach", "x"), "No such command 'serach'\n  Did you mean search?"),
         (("thread", "lst"), "No such command 'lst'"),
         (("--rot", "x", "search"), "Did you mean '--root'?"),
-        (("init", "--josn"), "Did you mean --json?"),
         (("init", "x"), "init takes neither --root nor --config"),
     ],
 )
@@ -189,20 +181,11 @@ def test_a_number_and_its_noun_come_from_one_helper() -> None:
                     assert is_limit or not follows.match(str(after.value)), f"{module}: {name}"
 
 
-@pytest.mark.parametrize(
-    ("pending", "said"),
-    [
-        (0, ""),
-        (1, "memsync: Still indexing: 1 file is not searched yet.\n"),
-        (2, "memsync: Still indexing: 2 files are not searched yet.\n"),
-    ],
-)
-def test_what_an_answer_lacks_is_told_in_the_words_of_a_search(
-    capsys: pytest.CaptureFixture[str], pending: int, said: str
-) -> None:
+def test_what_an_answer_lacks_is_told_in_the_words_of_a_search(capsys: pytest.CaptureFixture[str]) -> None:
     """On stderr, and only if anything is missing."""
-    say_pending(pending)
-    assert capsys.readouterr() == ("", said)
+    for pending, said in ((0, ""), (1, "1 file is not searched yet.\n"), (2, "2 files are not searched yet.\n")):
+        say_pending(pending)
+        assert capsys.readouterr() == ("", said and f"memsync: Still indexing: {said}")
 
 
 def test_global_options_are_read_wherever_they_stand_before_two_hyphens() -> None:
@@ -275,17 +258,11 @@ def vault(root: Path, write: Write) -> Path:
         ("../top.md:4", "top"),
         ("store:5", "store"),
         ("store.md#why", "## Why\n\nbecause"),
-        ("projects/store.md:5-5", "store"),
-        ("sub/deep", "deep"),
         ("../projects/sub/../store.md:5", "store"),
         ("ROOT/projects/sub/deep.md:1:1", "deep"),
-        ("ROOT/projects/sub/deep", "deep"),
         ("LINK/projects/sub/deep.md", "deep"),
         ("The Store:5", "store"),
-        ("the  STORE#why", "## Why\n\nbecause"),
         ("laden:5", "store"),
-        ("deep", "deep"),
-        ("Top Note:4", "top"),
         ("Old:5", "old"),
     ],
 )
@@ -305,14 +282,11 @@ def test_a_note_is_named_as_people_name_it(
     [
         ("Twin", 2, "several notes are called 'Twin'\n  Name one: twin-a.md, twin-b.md"),
         (".hidden.md", 5, "not a note"),
-        (".hidden", 5, "not a note"),
         ("ROOT/.hidden.md", 5, "not a note"),
         ("ignored/x", 5, "not a note"),
         ("nosuch", 5, "nosuch does not exist"),
         ("../x.md", 5, "not a path in the memory root"),
         ("/etc/passwd", 5, "'/etc/passwd' is not in the memory root"),
-        ("/etc/nosuch", 5, "'/etc/nosuch' is not in the memory root"),
-        ("ROOT/../outside.md", 5, "is not in the memory root"),
         ("ROOT-2/outside.md", 5, "is not in the memory root"),
     ],
 )
@@ -328,10 +302,7 @@ def test_what_names_no_note_says_why(run: Run, vault: Path, location: str, code:
     ("folder", "found"),
     [
         (".", {"projects/store.md", "projects/sub/deep.md", "projects/top.md"}),
-        ("./", {"projects/store.md", "projects/sub/deep.md", "projects/top.md"}),
         ("sub", {"projects/sub/deep.md"}),
-        ("sub/", {"projects/sub/deep.md"}),
-        ("../projects/sub", {"projects/sub/deep.md"}),
         ("projects/sub", {"projects/sub/deep.md"}),
         ("ROOT/projects/sub/", {"projects/sub/deep.md"}),
     ],
@@ -377,16 +348,14 @@ def test_new_notes_and_threads_are_named_from_the_current_folder_with_a_dot(
     assert run("note", "new", "./here").out == "projects/here.md:1\n"
     assert run("note", "new", "there").out == "there.md:1\n"
     assert run("note", "new", f"{vault}/projects/absolute.md").out == "projects/absolute.md:1\n"
+    assert run("note", "new", f"../../{vault.name}/projects/zz").out == "projects/zz.md:1\n"
     assert run("remember", "--note", "./store.md", "x").out.startswith("projects/store.md:")
 
 
 FROM_SOMEWHERE = [
     (".", "../notes/projects/store.md"),
-    ("projects", "../../notes/projects/store.md"),
     ("projects/sub", "../../projects/store.md"),
-    ("..", "notes/projects/store.md"),
     ("..", "./notes/projects/store.md"),
-    ("../elsewhere", "../notes/projects/store.md"),
     ("../elsewhere", "inside/store.md"),
 ]
 """The current folder, seen from the root, and one note as it is called from there."""
@@ -407,18 +376,6 @@ def test_a_path_from_the_current_folder_is_found_by_whatever_way_it_leads_into_t
         for arguments in (("search", f"in:{folder}"), ("search", "--in", folder)):
             hits = json.loads(run(*arguments, "--json").out)["hits"]
             assert {hit["path"].split("/")[0] for hit in hits} == {"projects"}, arguments
-
-
-@pytest.mark.parametrize(
-    ("cwd", "path"),
-    [(".", "../ROOT/projects/zz"), ("projects/sub", "../../../ROOT/projects/zz"), ("..", "./ROOT/projects/zz")],
-)
-def test_a_new_note_is_made_by_whatever_way_its_path_leads_into_the_root(
-    run: Run, vault: Path, monkeypatch: pytest.MonkeyPatch, cwd: str, path: str
-) -> None:
-    """As the equal absolute path makes it."""
-    monkeypatch.chdir(vault / cwd)
-    assert run("note", "new", path.replace("ROOT", vault.name)).out == "projects/zz.md:1\n"
 
 
 @pytest.mark.parametrize("cwd", [".", "projects/sub", ".."])
@@ -442,13 +399,11 @@ def test_a_path_that_leads_nowhere_is_refused_as_it_was_typed(
     [
         ("", "", "daily/2026-11-20.md"),
         ('"/journal/" = "daily"', "", "journal/2026-11-20.md"),
-        ('"/journal/**" = "daily"', "", "journal/2026-11-20.md"),
         ('"/a/logs/*.md" = "daily"', "", "a/logs/2026-11-20.md"),
         ('"/journals/" = "daily"', "journals/2026_11_01.md", "journals/2026_11_20.md"),
         ('"/j/" = "daily"', "j/20261101.md", "j/20261120.md"),
         ('"/j/" = "daily"', "j/2026/11/2026-11-01.md", "j/2026/11/2026-11-20.md"),
         ('"/j/" = "daily"', "j/2026-11-01.markdown", "j/2026-11-20.markdown"),
-        ('"/j/" = "daily"', "j/Monday.md", "j/2026-11-20.md"),
         ('"/20*.md" = "daily"', "2026_11_01.md", "2026_11_20.md"),
         ('"/20*/**" = "daily"', "2026/2026-11-01.md", "daily/2026-11-20.md"),
         ('"/j/" = "daily"', "j/2026-13-45.md", "j/2026-11-20.md"),
@@ -490,27 +445,7 @@ def test_the_day_of_a_log_is_named_as_everywhere(run: Run, root: Path) -> None:
         assert run("log", "--day", text, "--time", "9:05", "heron").out.startswith(f"daily/{day}.md:"), text
 
 
-NO_DAYS = [
-    "someday",
-    "now",
-    "2026-11",
-    "2026",
-    "2026-11-20T10:02",
-    "2026-11-20 10:02",
-    "last week",
-    "last month",
-    "last year",
-    "2w",
-    "6m",
-    "1y",
-    "2 weeks ago",
-    "a month ago",
-    "a year ago",
-    "3 hours ago",
-    "a minute ago",
-    "last day",
-    "monday",
-]
+NO_DAYS = ["someday", "2026-11", "2026-11-20T10:02", "last week", "2w", "a month ago", "3 hours ago", "monday"]
 
 
 @pytest.mark.parametrize("text", NO_DAYS)
@@ -588,32 +523,23 @@ def test_nothing_is_logged_where_a_memory_keeps_its_instructions(run: Run, root:
     ("path", "said"),
     [
         ("foo.txt", "Not a Markdown note: 'foo.txt'\n  Write foo.md, or foo.txt.md"),
-        ("a/node.js", "Write a/node.md, or a/node.js.md"),
         ("image.PNG", "Not a Markdown note"),
         ("folder/", "is a folder"),
-        ("folder.md/", "is a folder"),
         (".hidden", "hidden"),
-        (".git/x", "hidden"),
         ("a/.b/c.md", "hidden"),
         ("..", "not a path under"),
-        (".", "not a path under"),
-        ("a/../../x", "not a path under"),
         ("/etc/x", "not a path under"),
         ("a//b", "not a path under"),
         ("", "a note needs a name"),
-        (" ", "a note needs a name"),
         ("a/ ", "has no file name"),
-        ("a\nb", "unprintable"),
         ("a\u202eb", "unprintable"),
         ("build/x", "would not be a note"),
-        ("deep/build/in/x", "would not be a note"),
-        ("draft-x", "would not be a note"),
         ("sub/private", "would not be a note"),
     ],
 )
 def test_a_note_that_no_scan_would_find_is_not_made(run: Run, root: Path, write: Write, path: str, said: str) -> None:
     """Nothing is left behind, no folder either."""
-    write(".gitignore", "build/\ndraft-*.md\n")
+    write(".gitignore", "build/\n")
     write("sub/.gitignore", "private.md\n")
     before = sorted(root.rglob("*"))
     done = run("note", "new", path)
