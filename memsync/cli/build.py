@@ -23,7 +23,6 @@ from memsync.errors import MemsyncError, NoSuchNote, UsageError
 from memsync.model.text import count
 from memsync.notes.rules import THREADS_FOLDER
 from memsync.operation import OPERATIONS, Command, Operation, Parameter, Runs
-from memsync.ports import no_progress
 from memsync.settings.load import load_settings
 
 _LAST_LINE_END = re.compile(r"(?:\r\n|\n|\r)\Z")
@@ -93,7 +92,7 @@ def run_on(memory: Runs, operation: Operation[Any, Any], arguments: dict[str, An
     if "progress" not in operation.parameters:
         return memory.run(operation, **arguments)
     with progress_on_stderr() as progress:
-        return memory.run(operation, progress=progress or no_progress, **arguments)
+        return memory.run(operation, progress=progress, **arguments)
 
 
 def show(

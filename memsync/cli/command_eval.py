@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from memsync.cli.build import pair
-from memsync.cli.common import answering, load, opened_here, progress_on_stderr, say_waiting
+from memsync.cli.common import answering, load, name_of, opened_here, progress_on_stderr, say_waiting
 from memsync.cli.output import Answer
 from memsync.errors import UsageError
 from memsync.model.text import count
-from memsync.ports import no_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     _Run = tuple[Settings, dict[str, Any], list[Asked]]
     """Settings, the ones among them that were changed, and the answers under them."""
 
-STANDARD = "-"
 GENERATED = 200
 MAX_BYTES = 64_000_000
 WAIT_SECONDS = 600.0
@@ -34,7 +31,7 @@ FEW_ANSWERS = 100
 
 
 @click.command("eval")
-@click.argument("file", required=False)
+@click.argument("file", type=click.File("rb"), required=False)
 @click.option(
     "--limit",
     "-n",
@@ -50,7 +47,7 @@ FEW_ANSWERS = 100
     help="Compare with this search setting; may be repeated.",
 )
 @answering
-def eval_(context: click.Context, file: str | None, limit: int | None, assignments: tuple[str, ...]) -> Answer:
+def eval_(context: click.Context, file: BinaryIO | None, limit: int | None, assignments: tuple[str, ...]) -> Answer:
     """Measure how well searches find answers in the notes, with the questions of FILE (-: standard input).
 
     \b
@@ -73,20 +70,22 @@ def eval_(context: click.Context, file: str | None, limit: int | None, assignmen
     assigned = dict(map(pair, assignments))
     changed = with_changes(settings, assigned, "--set")
     check_comparable(assigned)
-    content = _content(file) if file is not None else None
+    name = None if file is None else name_of(file)
+    content = None if file is None else file.read(MAX_BYTES + 1)
+    if content is not None and len(content) > MAX_BYTES:
+        raise UsageError(f"{name} has more than {MAX_BYTES // 1_000_000} MB", hint="Ask fewer questions at once.")
     if content is not None and limit is not None:
         raise UsageError("--limit is for generated questions, not for FILE", hint="Leave one of them out.")
     with progress_on_stderr() as progress:
-        show = progress or no_progress
-        questions, asked, warnings = _first_run(context, content, file, limit or GENERATED, show)
+        questions, asked, warnings = _first_run(context, content, name, limit or GENERATED, progress)
         runs: list[_Run] = [(settings, {}, asked)]
         if assigned:
             with opened_here(context, changed) as memory:
                 changes = {name: changed[name] for name in assigned}
                 evaluator = memory.evaluator()
-                runs.append((changed, changes, evaluator.ask(questions, show)))
+                runs.append((changed, changes, evaluator.ask(questions, progress)))
                 warnings.update(evaluator.warnings)
-    return _answer(file, questions, runs, list(warnings))
+    return _answer(name, questions, runs, list(warnings))
 
 
 def _first_run(
@@ -98,23 +97,11 @@ def _first_run(
         failed = dict.fromkeys(f"{failure.path}: {failure.reason}" for failure in report.failed)
         evaluator = memory.evaluator()
         if content is not None:
-            questions = evaluator.from_file(content, "standard input" if file == STANDARD else str(file))
+            questions = evaluator.from_file(content, "standard input" if file == "-" else str(file))
         else:
             questions = evaluator.generated(limit, progress)
         asked = evaluator.ask(questions, progress)
     return questions, asked, {**failed, **evaluator.warnings}
-
-
-def _content(file: str) -> bytes:
-    try:
-        with sys.stdin.buffer if file == STANDARD else open(file, "rb") as stream:
-            content = stream.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"{file} cannot be read: {reason}", hint="Check its name.") from error
-    if len(content) > MAX_BYTES:
-        raise UsageError(f"{file} has more than {MAX_BYTES // 1_000_000} MB", hint="Ask fewer questions at once.")
-    return content
 
 
 # ------------------------------------------------------------------------------------------------- output

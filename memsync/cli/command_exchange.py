@@ -9,7 +9,6 @@ from memsync.cli.output import NO_EXIT_CODE, Answer, remark, say_as_it_is
 from memsync.errors import FilesystemError
 from memsync.model.json import to_json
 from memsync.model.text import count, json_line, printable
-from memsync.ports import no_progress
 
 
 @click.command("import")
@@ -22,7 +21,7 @@ def import_(context: click.Context, files: tuple[str, ...]) -> Answer:
     Exits with 1 if a part of a file could not be used.
     """
     with opened_here(context) as memory, progress_on_stderr() as progress:
-        reports = [(file, memory.import_file(file, progress=progress or no_progress)) for file in files]
+        reports = [(file, memory.import_file(file, progress=progress)) for file in files]
     lines, wrong = [], []
     for file, report in reports:
         added = f"{count(report.messages, 'message')} in {count(report.threads, 'new thread')}"

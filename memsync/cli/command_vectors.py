@@ -11,11 +11,10 @@ from typing import BinaryIO
 
 import click
 
-from memsync.cli.common import answering, load, progress_on_stderr
+from memsync.cli.common import answering, load, name_of, progress_on_stderr
 from memsync.cli.output import Answer
 from memsync.errors import FilesystemError, UsageError
 from memsync.model.text import count
-from memsync.ports import no_progress
 
 STANDARD = "-"
 
@@ -66,16 +65,16 @@ def export(context: click.Context, file: str, spaces: tuple[str, ...], force: bo
     if file == STANDARD and sys.stdout.isatty():
         raise UsageError("vectors cannot be printed on a terminal", hint="Name a file, or redirect standard output.")
     with progress_on_stderr() as progress, _output(file, force=force) as stream:
-        exported = export_vectors(vector_cache_path(), spaces, stream, progress or no_progress)
+        exported = export_vectors(vector_cache_path(), spaces, stream, progress)
     lines = [f"{part.space}: {count(part.vectors, 'vector')} written" for part in exported]
     document = {"file": file, "spaces": [{"name": part.space, "vectors": part.vectors} for part in exported]}
     return Answer(document, remarks=lines) if file == STANDARD else Answer(document, lines)
 
 
 @vectors.command("import")
-@click.argument("file")
+@click.argument("file", type=click.File("rb"))
 @answering
-def import_(context: click.Context, file: str) -> Answer:
+def import_(context: click.Context, file: BinaryIO) -> Answer:
     """Add the vectors of FILE (-: standard input) to the cache: all of them, or none if anything is wrong.
 
     A file from somebody else can hold wrong vectors, which make searches find the wrong notes: import only your own.
@@ -87,27 +86,15 @@ def import_(context: click.Context, file: str) -> Answer:
     max_bytes = vector_cache_bytes(load(context))
     if not max_bytes:
         raise UsageError("the vector cache is switched off", hint="Set index.vector_cache_mb to a number above 0.")
-    with _input(file) as (stream, size), progress_on_stderr() as progress:
-        spaces = import_vectors(vector_cache_path(), max_bytes, stream, size, progress or no_progress)
+    size = os.fstat(file.fileno()).st_size  # 0 for a pipe: it is not known
+    with progress_on_stderr() as progress:
+        spaces = import_vectors(vector_cache_path(), max_bytes, file, size, progress)
     described = [{"name": part.space, "vectors": part.vectors, "added": part.added} for part in spaces]
     lines = [
         f"{part.space}: {count(part.added, 'vector')} added, {part.vectors - part.added:,} already there"
         for part in spaces
     ]
-    return Answer({"file": file, "spaces": described}, lines)
-
-
-@contextmanager
-def _input(file: str) -> Iterator[tuple[BinaryIO, int]]:
-    """Yield the stream to read and its size in bytes, 0 if that is not known. Raises UsageError."""
-    if file == STANDARD:
-        yield sys.stdin.buffer, 0
-        return
-    try:
-        with open(file, "rb") as stream:
-            yield stream, os.fstat(stream.fileno()).st_size
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}", hint="Check its name.") from error
+    return Answer({"file": name_of(file), "spaces": described}, lines)
 
 
 @contextmanager

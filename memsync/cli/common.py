@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
 
 from memsync.cli.output import Answer, is_terminal, paged, remark, say, say_json
 from memsync.errors import NoMemoryRoot
 from memsync.model.text import printable
+from memsync.ports import no_progress
 
 if TYPE_CHECKING:
     from memsync.cli.here import Here
@@ -137,11 +138,16 @@ def long_output(context: click.Context) -> AbstractContextManager[None]:
     return paged() if is_terminal() and setting_of(context, "cli.pager") else nullcontext()
 
 
+def name_of(file: BinaryIO) -> str:
+    """Return the name of a file that click has opened, as it was typed: `-` for standard input."""
+    return "-" if file.name == sys.stdin.buffer.name else file.name
+
+
 @contextmanager
-def progress_on_stderr() -> Iterator[Progress | None]:
-    """Yield a progress callback that draws a bar on stderr, or None when stderr is no terminal."""
+def progress_on_stderr() -> Iterator[Progress]:
+    """Yield a progress callback that draws a bar on stderr, or does nothing when stderr is no terminal."""
     if not sys.stderr.isatty():
-        yield None
+        yield no_progress
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn

@@ -20,6 +20,7 @@ from memsync.memory import Memory
 from memsync.model.text import duration
 from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
+from memsync.ports import no_progress
 from memsync.sync import embedding
 from tests.conftest import FakeEmbedder
 from tests.support.index_checks import dump
@@ -207,14 +208,13 @@ def test_announcement_is_a_line_above_the_bar(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", terminal)
     with progress_on_stderr() as show:
-        assert show is not None
         show("5 passages to embed, about 9 s", 0, 0)
         show("computing vectors", 1, 5)
     shown = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
     assert "5 passages to embed, about 9 s" in [line.strip() for line in re.split("[\r\n]+", shown)]
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with progress_on_stderr() as show:
-        assert show is None
+        assert show is no_progress
 
 
 def test_short_work_is_not_announced(memory: Memory, write: Write) -> None:
