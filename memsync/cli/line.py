@@ -9,18 +9,8 @@ INTERRUPTED = "Interrupted. Nothing was damaged; run the command again to finish
 GLOBAL_OPTIONS = {"--config": "config_path", "--root": "root", "--color": "color"}
 """The options that may come before or after the command, and click's names for their values."""
 READING = {
-    "search",
-    "get",
-    "context",
-    "sessions",
-    "costs",
-    "agents",
-    "routes",
-    "handoff",
-    "stale",
-    "collections",
-    "stats",
-}
+    "search", "get", "context", "sessions", "costs", "agents", "routes", "handoff", "stale", "collections", "stats",
+}  # fmt: skip
 COVERING = ("search", "get", "context")
 """Outside of every memory root, these are about all registered memories."""
 WRITING = {"log", "remember", "note", "pref", "pattern", "thread"}
