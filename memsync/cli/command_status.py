@@ -9,11 +9,11 @@ import click
 
 from memsync.cli.build import help_of, run_on, show
 from memsync.cli.common import json_option, load, opened
-from memsync.cli.output import KEPT, NotServed, say
+from memsync.cli.output import KEPT, NotServed
+from memsync.cli.render import say_facts
 from memsync.errors import IndexFailure, MemsyncError
 from memsync.features.indexing import status as status_operation
 from memsync.memory import RemoteMemory
-from memsync.model.text import printable
 
 if TYPE_CHECKING:
     from memsync.settings.load import Settings
@@ -51,5 +51,4 @@ def _say_what_is_known(settings: Settings, error: IndexFailure, *, has_daemon: b
         index.close()
     running = (daemon_lock.running(settings) or {}) if has_daemon else {}
     daemon = f"process {running['process']}" if "process" in running else why_not_served(settings)
-    say(f"memory root   {printable(settings.root_name)}\nindex         {printable(place)}\ndaemon        {daemon}")
-    say(f"fault         {printable(error.message)}")
+    say_facts(("memory root", settings.root_name), ("index", place), ("daemon", daemon), ("fault", error.message))

@@ -454,24 +454,22 @@ def _difference(difference: Difference | None, _: Command) -> None:
 
 
 def _status(status: Status, _: Command) -> None:
-    space = printable(status.space or "none yet")
-    if status.building_space:
-        pending = count(status.building_pending, "vector")
-        space += f"\n  building    {printable(status.building_space)} ({pending} to go)"
     time_left = f", about {duration(status.pending_seconds)}" if status.pending_seconds else ""
-    say(
-        f"memory root   {printable(status.root)}\n"
-        f"notes         {status.notes:,} ({count(status.chunks, 'chunk')}, {count(status.passages, 'passage')})\n"
-        f"vectors       {status.vectors:,} ({status.pending_vectors:,} pending{time_left})\n"
-        f"{_local_only(status.local_only)}"
-        f"space         {space}\n"
-        f"index         {printable(status.index_path)}{_size(status.index_bytes)}\n"
-        f"last sync     {local_time(status.last_sync) or 'never'}"
+    size = f" ({status.index_bytes / 1e6:,.1f} MB)" if status.index_bytes else ""  # a database has no figure for it
+    by_commits = f"{count(status.dated_notes, 'note')} by git's history as of {status.dated_by[:12]}"
+    building = f"{status.building_space} ({count(status.building_pending, 'vector')} to go)"
+    say_facts(
+        ("memory root", status.root),
+        ("notes", f"{status.notes:,} ({count(status.chunks, 'chunk')}, {count(status.passages, 'passage')})"),
+        ("vectors", f"{status.vectors:,} ({status.pending_vectors:,} pending{time_left})"),
+        ("local-only", f"{count(status.local_only, 'passage')} found by their words only" * bool(status.local_only)),
+        ("space", status.space or "none yet"),
+        ("  building", building * bool(status.building_space)),
+        ("index", f"{status.index_path}{size}"),
+        ("last sync", local_time(status.last_sync) or "never"),
+        ("dates", f"by mtime: {status.undated}" if status.undated else by_commits * bool(status.dated_by)),
+        *_daemon(status.daemon),
     )
-    if status.dated_by or status.undated:
-        by_commits = f"{count(status.dated_notes, 'note')} by git's history as of {status.dated_by[:12]}"
-        say(f"dates         {printable(f'by mtime: {status.undated}') if status.undated else by_commits}")
-    _print_daemon(status.daemon)
     for title, items in (("warnings", status.warnings), ("failures", status.failures)):
         if items:
             say(f"{title}      {len(items)}")
@@ -479,35 +477,30 @@ def _status(status: Status, _: Command) -> None:
                 say(f"  {printable(item.path)}: {printable(item.reason)}")
 
 
-def _size(index_bytes: int | None) -> str:
-    """Return the size of an index in brackets; nothing if it is in a database, which has no figure for one memory."""
-    return f" ({index_bytes / 1e6:,.1f} MB)" if index_bytes else ""
+def say_facts(*facts: tuple[str, str]) -> None:
+    """Print names and values, one pair a line, without those that have no value."""
+    for name, value in facts:
+        if value:
+            say(f"{name:<13} {printable(value)}")
 
 
-def _local_only(passages: int) -> str:
-    """Return the line about passages that a remote model may not get; empty without any."""
-    return f"local-only    {count(passages, 'passage')} found by their words only\n" if passages else ""
-
-
-def _print_daemon(daemon: DaemonStatus | None) -> None:
+def _daemon(daemon: DaemonStatus | None) -> list[tuple[str, str]]:
     if daemon is None:
         import click
 
         from memsync.cli.common import load
         from memsync.daemon.process import why_not_served
 
-        say(f"daemon        {why_not_served(load(click.get_current_context()))}")
-        return
-    watching = f"{daemon.watcher}: {printable(daemon.reason)}" if daemon.reason else daemon.watcher
+        return [("daemon", why_not_served(load(click.get_current_context())))]
+    watching = f"{daemon.watcher}: {daemon.reason}" if daemon.reason else daemon.watcher
+    compared = f"compared {local_time(daemon.scanned_at) or 'not yet'}, {count(daemon.pending_text, 'file')} to go"
     model = "loaded" if daemon.model_loaded else "not loaded"
-    say(
-        f"daemon        process {daemon.process}, memsync {daemon.version}, since {local_time(daemon.started_at)}\n"
-        f"watching      {watching}; compared {local_time(daemon.scanned_at) or 'not yet'}, "
-        f"{count(daemon.pending_text, 'file')} to go\n"
-        f"memory        {daemon.memory_bytes / 1e6:,.0f} MB, model {model}"
-    )
-    for error in daemon.errors:
-        say(f"fault         {printable(error)}")
+    return [
+        ("daemon", f"process {daemon.process}, memsync {daemon.version}, since {local_time(daemon.started_at)}"),
+        ("watching", f"{watching}; {compared}"),
+        ("memory", f"{daemon.memory_bytes / 1e6:,.0f} MB, model {model}"),
+        *(("fault", error) for error in daemon.errors),
+    ]
 
 
 RENDERERS: dict[Any, Callable[[Any, Command], None]] = {
