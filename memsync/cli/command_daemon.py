@@ -42,7 +42,7 @@ _WAIT = click.option(
 @_WAIT
 @answering
 def start(context: click.Context, wait: float) -> Answer:
-    """Start the daemon in the background and wait until it answers, by meaning too.
+    """Start the daemon in the background and wait until it answers, including semantic queries.
 
     From then on it indexes each file when you save it, and searches use the model that it has loaded. It serves one
     memory root. If a daemon already runs, start says so. If it has other settings or another version, start restarts

@@ -1,4 +1,4 @@
-"""`memsync forget`: delete what the notes have of a user, or what an index has of a memory."""
+"""`memsync forget`: delete what the notes contain about a user, or what an index holds of a memory."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _NOT_OWN = "Nothing was deleted; --apply --take-over deletes it, if its writer i
 def forget(
     context: click.Context, /, user: str | None, root_name: str | None, take_over: bool, as_json: bool, **modes: bool
 ) -> None:
-    """Show what the notes have of a user: threads, messages, preferences and patterns. --apply deletes it.
+    """Show what the notes contain about a user: threads, messages, preferences and patterns. --apply deletes it.
 
-    A thread with `user: NAME` in its front matter goes as a whole. Of other notes go the messages, sections and list
-    items with {user=NAME}, and the sections user:NAME of preferences.md. --apply keeps a copy of each note for --undo,
-    until --purge deletes the copies. --purge also deletes what the journal has of it, and all recorded questions, but
-    not the history of git.
+    A thread with `user: NAME` in its front matter goes as a whole. From other notes, it removes the messages, sections
+    and list items with {user=NAME}, and the sections user:NAME of preferences.md. --apply keeps a copy of each note for
+    --undo, until --purge deletes the copies. --purge also deletes what the journal holds of it, and all recorded
+    questions, but not the history of git.
 
-    With --root, delete everything that the index has of the memory NAME, a registered one or one of the database that
+    With --root, delete everything that the index holds of the memory NAME, a registered one or one of the database that
     MEMSYNC_INDEX_DSN names. Its notes stay, and so does its name in the list. --apply first stops its daemon, which
     would keep the memory. If another machine writes the memory to a shared database, --apply requires --take-over.
 
@@ -78,7 +78,7 @@ def forget(
 
 @answering
 def _forget_memory(_: click.Context, name: str, is_applied: bool, take_over: bool) -> Answer:
-    """Show or delete what an index has of a memory."""
+    """Show or delete what an index holds of a memory."""
     from memsync.wiring import forget_memory
 
     held = forget_memory(name, apply=is_applied, take_over=take_over)

@@ -75,7 +75,7 @@ def _refuse_loss(database: Database, to: int) -> None:
     if to < found.tables and found.memories:
         names = ", ".join(f"{printable(memory.name)} ({printable(memory.writer)})" for memory in found.memories)
         raise UsageError(
-            f"version {to} of the tables removes what the database has of these memories: {names}",
+            f"version {to} of the tables removes what the database holds of these memories: {names}",
             hint=f"The notes stay. To go on, run: memsync index migrate --to {to} --apply",
         )
 
@@ -139,7 +139,7 @@ def _pgvector(found: DatabaseStatus) -> str:
 
 
 @index.command()
-@click.option("--take-over", is_flag=True, help="Also if another machine or folder has claimed it.")
+@click.option("--take-over", is_flag=True, help="Proceed even if another machine or folder has claimed it.")
 @answering
 def claim(context: click.Context, take_over: bool) -> Answer:
     """Make this machine and folder the one that writes this memory.
