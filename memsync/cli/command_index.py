@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
@@ -34,9 +33,8 @@ def index() -> None:
     """
 
 
-@contextmanager
-def _database(settings: Settings) -> Iterator[Database]:
-    """Yield the database that the settings name. Raises UsageError if the index is not in PostgreSQL."""
+def _database(settings: Settings) -> closing[Database]:
+    """Return the database that the settings name. Raises UsageError if the index is not in PostgreSQL."""
     from memsync.wiring import shared_database
 
     if settings["index.backend"] != "postgres":
@@ -44,11 +42,7 @@ def _database(settings: Settings) -> Iterator[Database]:
             "the index of this memory is not in PostgreSQL",
             hint='Set backend = "postgres" under [index], and MEMSYNC_INDEX_DSN (docs/postgres.md).',
         )
-    database = shared_database(settings)
-    try:
-        yield database
-    finally:
-        database.close()
+    return closing(shared_database(settings))
 
 
 @index.command()
@@ -105,18 +99,16 @@ def status(context: click.Context, name: str | None) -> Answer:
 
 def _status_of(context: click.Context, name: str | None) -> DatabaseStatus:
     """Return what the database holds that `status` is for. Raises ConfigError, UsageError, IndexFailure."""
-    from memsync.settings.load import DSN, default_of, settings_of_root
-    from memsync.settings.roots import registered_roots, unknown_root
+    from memsync.settings.load import DSN, default_of
+    from memsync.settings.roots import chosen_roots, settings_of
     from memsync.wiring import database_status
 
     settings = None
     if name is not None:
-        roots = registered_roots()
-        if name not in roots:
-            raise unknown_root(name, roots)
-        if roots[name].dsn:
-            return database_status(roots[name].dsn, roots[name].source)
-        settings, _ = settings_of_root(roots[name].path)
+        root = chosen_roots((name,))[name]
+        if root.dsn:
+            return database_status(root.dsn, root.source)
+        settings = settings_of(root)
     try:
         with _database(settings or load(context)) as database:
             return database.status()
