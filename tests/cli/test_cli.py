@@ -21,12 +21,13 @@ from tests.conftest import PROJECT
 from tests.support.daemon_process import Cli
 
 Write = Callable[[str, str], Path]
+Run = Callable[..., subprocess.CompletedProcess[str]]
 RESULTS = json.loads((PROJECT / "docs" / "results.schema.json").read_text())
 SCHEMA = {**RESULTS["properties"]["search"], "$defs": RESULTS["$defs"]}
 
 
 @pytest.fixture
-def run(root: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run(root: Path) -> Run:
     """Run memsync on the root in a process of its own; words alone, so that no test waits for the model."""
 
     def call(*arguments: str, mode: str = "keyword", **environ: str) -> subprocess.CompletedProcess[str]:
@@ -37,9 +38,7 @@ def run(root: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     return call
 
 
-def test_search_prints_citation_heading_and_snippet(
-    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
-) -> None:
+def test_search_prints_citation_heading_and_snippet(run: Run, write: Write) -> None:
     """The first thing on a hit's line is path:line, which editors can open."""
     write("birds.md", "# Birds\n\n## Alder\n\nThe heron nests here.\n")
     done = run("search", "heron")
@@ -49,9 +48,7 @@ def test_search_prints_citation_heading_and_snippet(
     assert "\x1b" not in done.stdout
 
 
-def test_json_is_one_document_that_fits_the_schema(
-    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
-) -> None:
+def test_json_is_one_document_that_fits_the_schema(run: Run, write: Write) -> None:
     """`--json` prints exactly one JSON document, also with --explain."""
     write("threads/t.md", "---\nsession: s1\n---\n## user @ 2026-11-21 10:02\n\nWhere is the #heron?\n")
     for arguments in (["--json"], ["--json", "--explain"], ["--json", "nosuchword"]):
@@ -59,19 +56,13 @@ def test_json_is_one_document_that_fits_the_schema(
         document = json.loads(done.stdout)
         jsonschema.validate(document, SCHEMA)
     hit = json.loads(run("search", "heron", "--json").stdout)["hits"][0]
-    assert (hit["role"], hit["date"], hit["tags"], hit["citation"]) == (
-        "user",
-        "2026-11-21T10:02",
-        ["heron"],
-        "threads/t.md:4-6",
-    )
+    about = [hit[name] for name in ("role", "date", "tags", "citation")]
+    assert about == ["user", "2026-11-21T10:02", ["heron"], "threads/t.md:4-6"]
     start, end = hit["highlights"][0]
     assert hit["snippet"][start:end] == "heron"
 
 
-def test_no_match_exits_with_one_and_tells_freshness(
-    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
-) -> None:
+def test_no_match_exits_with_one_and_tells_freshness(run: Run, write: Write) -> None:
     """As grep does; an empty answer says that the files were really looked at."""
     write("a.md", "text\n")
     done = run("search", "absent")
@@ -98,7 +89,7 @@ def test_no_match_exits_with_one_and_tells_freshness(
     ],
 )
 def test_errors_have_a_sentence_and_their_own_exit_code(
-    run: Callable[..., subprocess.CompletedProcess[str]], write: Write, arguments: list[str], code: int, message: str
+    run: Run, write: Write, arguments: list[str], code: int, message: str
 ) -> None:
     """Stdout stays empty, stderr says what is wrong, and the code is documented."""
     write("a.md", "text\n")
@@ -149,9 +140,7 @@ def test_interrupt_before_click_is_loaded_or_without_it_is_told_in_a_sentence(wh
     assert done.stderr == "\nmemsync: Interrupted. Nothing was damaged; run the command again to finish.\n"
 
 
-def test_get_prints_what_a_citation_points_to(
-    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
-) -> None:
+def test_get_prints_what_a_citation_points_to(run: Run, write: Write) -> None:
     """Every form of a location."""
     write("a.md", "# A\n\none\ntwo\n\n## Sub Title\n\nthree\n")
     assert run("get", "a.md:3").stdout == "one\n"
@@ -184,9 +173,7 @@ def test_a_note_is_found_by_a_name_that_looks_like_a_place(memory: Memory, write
     assert memory.get("a:3").text == "3"
 
 
-def test_sync_reports_failures_by_path_and_exits_with_one(
-    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
-) -> None:
+def test_sync_reports_failures_by_path_and_exits_with_one(run: Run, write: Write) -> None:
     """What could not be indexed is named; the rest is."""
     write("good.md", "heron\n")
     (write("bad.md", "x")).write_bytes(b"\x00\x01\x02" * 100)
@@ -197,9 +184,7 @@ def test_sync_reports_failures_by_path_and_exits_with_one(
     assert "bad.md: not a text file" in done.stderr
 
 
-def test_status_doctor_and_config_print_one_json_document(
-    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
-) -> None:
+def test_status_doctor_and_config_print_one_json_document(run: Run, write: Write) -> None:
     """The other commands' JSON."""
     write("a.md", "heron\n")
     assert run("sync").returncode == 0
@@ -210,9 +195,7 @@ def test_status_doctor_and_config_print_one_json_document(
     assert json.loads(run("verify", "--json").stdout) == {"equal": True, "difference": None}
 
 
-def test_verify_exits_with_1_and_shows_the_first_difference(
-    run: Callable[..., subprocess.CompletedProcess[str]], write: Write, root: Path
-) -> None:
+def test_verify_exits_with_1_and_shows_the_first_difference(run: Run, write: Write, root: Path) -> None:
     """What the index has and what the files give, which takes its place: then it exits with 0."""
     write("a.md", "The heron nests.\n")
     assert run("sync").returncode == 0
@@ -250,7 +233,7 @@ def test_help_keeps_each_example_on_its_line() -> None:
         )
 
 
-def test_filters_survive_the_shells_quotes(run: Callable[..., subprocess.CompletedProcess[str]], write: Write) -> None:
+def test_filters_survive_the_shells_quotes(run: Run, write: Write) -> None:
     """A filter's quoted value, a whole query in quotes that begins with a filter, and the words after `all:`."""
     write("daily/2026-11-20.md", "- 09:00 heron, half price\n")
     write("a.md", "price price price\n")
@@ -264,9 +247,7 @@ def test_filters_survive_the_shells_quotes(run: Callable[..., subprocess.Complet
         assert run("search", *arguments).stdout.startswith("daily/2026-11-20.md:1"), arguments
 
 
-def test_a_full_stdout_is_an_error_of_its_own(
-    run: Callable[..., subprocess.CompletedProcess[str]], root: Path, write: Write
-) -> None:
+def test_a_full_stdout_is_an_error_of_its_own(run: Run, root: Path, write: Write) -> None:
     """The answer could not be written: neither success nor "no"."""
     write("a.md", "heron\n")
     command = f"{sys.executable} -m memsync --root '{root}' get a.md > /dev/full"
@@ -276,7 +257,7 @@ def test_a_full_stdout_is_an_error_of_its_own(
     assert "Traceback" not in done.stderr
 
 
-def test_a_budget_that_nothing_fits_says_so(run: Callable[..., subprocess.CompletedProcess[str]], write: Write) -> None:
+def test_a_budget_that_nothing_fits_says_so(run: Run, write: Write) -> None:
     """And `-n` holds beside a budget."""
     write("a.md", "heron\n")
     write("b.md", "a heron\n")
@@ -284,7 +265,7 @@ def test_a_budget_that_nothing_fits_says_so(run: Callable[..., subprocess.Comple
     assert run("search", "heron", "--tokens", "500", "-n", "1").stdout.count("heron") == 1
 
 
-def test_hits_as_lines_for_other_programs(cli: Cli, root: Path, write: Callable[[str, str], Path]) -> None:
+def test_hits_as_lines_for_other_programs(cli: Cli, root: Path, write: Write) -> None:
     """`--format grep` prints one line a hit: a path that opens from the current folder, and the line that matches."""
     write("sub/a.md", "# Pond\n\nNothing here.\nThe heron\x1b nests.\n")
     write("b.md", "---\nphone: 079 555\n---\nThe heron left.\n")
@@ -297,22 +278,14 @@ def test_hits_as_lines_for_other_programs(cli: Cli, root: Path, write: Callable[
     field = cli("--root", str(root), "search", "555", "--mode", "keyword", "--format", "grep", cwd=root)
     assert field.stdout == "b.md:2:phone: 079 555\n"
     write("c.md", "# Backup\n\nThis is about the backup.\n\nrestic backup --exclude-caches /home\n")
-    typed = cli(
-        "--root",
-        str(root),
-        "search",
-        "restic backup exclude caches",
-        "-n1",
-        "--mode=keyword",
-        "--format=grep",
-        cwd=root,
-    )
+    words = ("restic backup exclude caches", "-n1", "--mode=keyword", "--format=grep")
+    typed = cli("--root", str(root), "search", *words, cwd=root)
     assert typed.stdout == "c.md:5:restic backup --exclude-caches /home\n"
     nothing = cli("--root", str(root), "search", "all:zebra", "--format", "grep", cwd=root)
     assert (nothing.returncode, nothing.stdout) == (1, "") and "nothing found" in nothing.stderr
 
 
-def test_equal_passages_are_printed_with_all_places(cli: Cli, write: Callable[[str, str], Path]) -> None:
+def test_equal_passages_are_printed_with_all_places(cli: Cli, write: Write) -> None:
     """And a list by date has no score."""
     write("a.md", "The heron nests.\n")
     write("b.md", "The heron nests.\n")
