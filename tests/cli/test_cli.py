@@ -236,7 +236,7 @@ def test_help_keeps_each_example_on_its_line() -> None:
 def test_filters_survive_the_shells_quotes(run: Run, write: Write) -> None:
     """A filter's quoted value, a whole query in quotes that begins with a filter, and the words after `all:`."""
     write("daily/2026-11-20.md", "- 09:00 heron, half price\n")
-    write("a.md", "price price price\n")
+    write("daily/2009-01-01.md", "- 09:00 price, price, price\n")
     for arguments in (
         ["kind:daily heron"],
         ["heron", "after:10 years ago"],
