@@ -135,7 +135,7 @@ def test_no_command_prints_what_cannot_be_seen(
     """And no name begins a line of its own, which could pass for a message of memsync's."""
     monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
     monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
-    export = hostile.parent / f"export{ALL[:6]}.jsonl"
+    export = hostile.parent / f"export{ALL[:6]}\nFORGED.jsonl"
     export.write_text(f'{{"thread": "x{ALL[15:]}", "role": "\\u202e"}}\nno JSON {ALL[15:]}\n')
     for command in (*COMMANDS, ("import", str(export)), ("log", f"x{ALL}"), ("get", "README"), ("recover",)):
         if command == ("get", "README"):
