@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 
-from memsync.notes.stillness import State, Stillness, stillness_needed
+from memsync.model.note import FileStamp
+from memsync.model.vocabulary import NotePath
+from memsync.notes import stillness
+from memsync.notes.stillness import State, Stillness, read_settled, stillness_needed
 
 GONE: State = 1_795_000_000_000_000_000
 
@@ -31,3 +37,38 @@ def test_stillness_counts_from_the_last_change_that_was_seen() -> None:
     assert still.seconds(again, 100.25) == 0.0
     assert still.seconds(again, 100.5) == 0.25
     assert still.seconds(emptied, 101.0) == 0.0
+
+
+class Saving:
+    """A file with another size at each read, its clock, which is behind the file's, and how often it was read."""
+
+    def __init__(self, sizes: Iterable[int]) -> None:
+        self._sizes = iter(sizes)
+        self.reads = 0
+
+    def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
+        size = next(self._sizes)
+        self.reads += 1
+        return b"x" * size, FileStamp(size, 1, 2, 7, b"", 0)
+
+    def monotonic(self) -> float:
+        return 100.0 + 0.015 * self.reads
+
+    def time_ns(self) -> int:
+        return 0
+
+    def sleep(self, seconds: float) -> None:
+        """Let no time go by: only reading takes time."""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "until", "reads"), [((1, 5, 5, 5, 5, 6), 200.0, 5), ((1, 2, 3, 4), 100.025, 3), ((10, 11), 200.0, 1)]
+)
+def test_a_file_that_lost_text_is_read_once_it_is_still(
+    sizes: tuple[int, ...], until: float, reads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or when the time is up; what grew is read at once."""
+    files: Any = Saving(sizes)
+    monkeypatch.setattr(stillness, "time", files)
+    assert len(read_settled(files, NotePath("a.md"), 10, until)[0]) == sizes[reads - 1]
+    assert files.reads == reads
