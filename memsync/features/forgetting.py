@@ -41,7 +41,7 @@ from memsync.ports import WRITES_FOR_AGENT, Progress, no_progress
 from memsync.search.stop_words import STOP_WORDS
 
 if TYPE_CHECKING:
-    from memsync.notes.files import Identity
+    from memsync.notes.parse import NoteReader
     from memsync.workspace import Workspace
 
 _USER = re.compile(r"user:\s*(\S.*)", re.IGNORECASE)
@@ -68,27 +68,23 @@ def forget(
 ) -> Forgetting:
     """Return the parts of the notes that belong to a user; with `apply`, take them out and keep copies.
 
-    `undo_forget` puts them back until `purge_forgotten` deletes the copies. With `apply` it looks again while no other
-    memsync writes. Raises UsageError for an empty name.
+    `undo_forget` puts them back until `purge_forgotten` deletes the copies. With `apply` no other memsync writes from
+    the first look at the notes to the last change. Raises UsageError for an empty name.
     """
     _refuse_agents()
     owner = _Owner(user)
-    planner = _Planner(memory, owner, progress)
-    planner.look()
     if not apply:
-        return planner.result()
+        return _look(memory, owner, progress)[0]
     with memory.writer.lock():
-        planner.look()
-        outcome = memory.forgotten.carry_out(owner.name, planner.changes())
+        result, changes = _look(memory, owner, progress)
+        outcome = memory.forgotten.carry_out(owner.name, changes)
         _settle(memory, owner)
-    pending = _indexed(memory)
-    result = planner.result()
     return replace(
         result,
         done=tuple(outcome.paths),
         failed=(*result.failed, *outcome.failed),
         warnings=(*result.warnings, *filter(None, [outcome.complaint])),
-        pending_text=pending,
+        pending_text=_indexed(memory),
         applied=True,
     )
 
@@ -188,94 +184,77 @@ class _Found(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-class _Planner:
-    """Looks through all notes for parts of one user. A note that has not changed since is not read again."""
-
-    def __init__(self, memory: Workspace, owner: _Owner, progress: Progress) -> None:
-        self._memory = memory
-        self._owner = owner
-        self._progress = progress
-        self._known: dict[NotePath, tuple[Identity, _Found]] = {}
-        self._failed: list[Failure] = []
-
-    def look(self) -> None:
-        """Read the notes that are new or have changed since the last look."""
-        scan = self._memory.files.scan()
-        self._failed = list(scan.failures)
-        known, self._known = self._known, {}
-        for number, (path, identity) in enumerate(sorted(scan.files.items()), 1):
-            if path in known and known[path][0] == identity:
-                self._known[path] = known[path]
-            else:
-                try:
-                    content, stamp = self._memory.files.read(path)
-                except FileNotFoundError:
-                    continue
-                except NoteError as error:
-                    self._failed.append(Failure(path, error.message))
-                    continue
-                self._known[path] = stamp.identity, self._found(path, content)
-            self._progress("reading notes", number, len(scan.files))
-
-    def changes(self) -> list[Change]:
-        """Return the changes, by path."""
-        return [found.change for _, found in self._known.values() if found.change is not None]
-
-    def result(self) -> Forgetting:
-        """Return what was found."""
-        parts = [part for _, found in self._known.values() for part in found.parts]
-        failures = [Failure(path, found.failure) for path, (_, found) in self._known.items() if found.failure]
-        warnings = [f"{path}: {text}" for path, (_, found) in self._known.items() for text in found.warnings]
-        counts = dict(sorted(Counter(part.what for part in parts).items()))
-        notes = len({part.path for part in parts})
-        failed = (*self._failed, *failures)
-        return Forgetting(self._owner.name, tuple(parts), counts, notes, (), failed, tuple(warnings))
-
-    def _found(self, path: NotePath, content: bytes) -> _Found:
-        reader = self._memory.reader
-        if b"user" not in content.lower() and b"\\" not in content and b"\0" not in content:
-            return _Found(None)  # most notes name no user, and parsing is slow
+def _look(memory: Workspace, owner: _Owner, progress: Progress) -> tuple[Forgetting, list[Change]]:
+    """Read all notes; return what they have of a user, and the changes that take it out, by path."""
+    scan = memory.files.scan()
+    failed, changes = list(scan.failures), list[Change]()
+    parts, warnings = list[ForgottenPart](), list[str]()
+    for number, path in enumerate(sorted(scan.files), 1):
         try:
-            note = self._parsed(path, content)
-        except BinaryFileError:
-            return _Found(None)
-        warnings = _warnings(note, self._owner, is_large=len(content) > reader.max_structured_bytes)
-        if _is_whole(note, self._owner):
-            last = max(1, len(note.lines))
-            whole = ForgottenPart(path, 1, last, "thread")
-            others = {user for message in note.messages if (user := message.attributes.get("user"))}
-            if not all(map(self._owner.owns, others)):
-                warnings = (*warnings, "it goes as a whole, with the messages of other users")
-            return _Found(Change(path, self._former(path), content, None, ((1, last),)), (whole,), warnings=warnings)
-        parts = _merged(_parts(note, self._owner))
-        if not parts:
-            return _Found(None, warnings=warnings)
-        try:
-            after = self._cut(note, content, parts)
-        except MemsyncError as error:
-            return _Found(None, parts, f"{error.message}: take {parts[0].citation} out by hand", warnings)
-        lines = tuple((part.start_line, part.end_line) for part in parts)
-        return _Found(Change(path, self._former(path), content, after, lines), parts, warnings=warnings)
+            found = _found(memory, owner, path, memory.files.read(path)[0])
+        except FileNotFoundError:
+            continue
+        except NoteError as error:
+            found = _Found(None, failure=error.message)
+        parts += found.parts
+        warnings += [f"{path}: {text}" for text in found.warnings]
+        failed += [Failure(path, found.failure)] if found.failure else []
+        changes += [found.change] if found.change else []
+        progress("reading notes", number, len(scan.files))
+    counts = dict(sorted(Counter(part.what for part in parts).items()))
+    notes = len({part.path for part in parts})
+    return Forgetting(owner.name, tuple(parts), counts, notes, (), tuple(failed), tuple(warnings)), changes
 
-    def _cut(self, note: Note, content: bytes, parts: Sequence[ForgottenPart]) -> bytes:
-        """Return a note's content without some lines. Raises WriteRefused if the rest would be read differently."""
-        read_end(note.path, content)  # raises WriteRefused for UTF-16 and conflict markers
-        if any(_is_shared(note, part, self._owner) for part in parts):
-            raise WriteRefused(f"{note.path}: a part of the user has a part of another user in it")
-        gone = {line for part in parts for line in range(part.start_line, part.end_line + 1)}
-        lines = lines_with_ends(content.decode("utf-8", "surrogateescape"))
-        kept = [line for number, line in enumerate(lines, 1) if number not in gone]
-        after = "".join(kept).encode("utf-8", "surrogateescape")
-        rest = self._parsed(note.path, after)
-        if any(_parts(rest, self._owner)) or _outline(rest, set()) != _outline(note, gone):
-            raise WriteRefused(f"{note.path}: the rest would be read differently")
-        return after
 
-    def _parsed(self, path: NotePath, content: bytes) -> Note:
-        return parse_note(path, content, self._memory.reader.rules, self._memory.reader.max_structured_bytes)
+def _found(memory: Workspace, owner: _Owner, path: NotePath, content: bytes) -> _Found:
+    """Return what one note has of a user."""
+    reader = memory.reader
+    if b"user" not in content.lower() and b"\\" not in content and b"\0" not in content:
+        return _Found(None)  # most notes name no user, and parsing is slow
+    try:
+        note = _parsed(reader, path, content)
+    except BinaryFileError:
+        return _Found(None)
+    warnings = _warnings(note, owner, is_large=len(content) > reader.max_structured_bytes)
+    if _is_whole(note, owner):
+        last = max(1, len(note.lines))
+        whole = ForgottenPart(path, 1, last, "thread")
+        others = {user for message in note.messages if (user := message.attributes.get("user"))}
+        if not all(map(owner.owns, others)):
+            warnings = (*warnings, "it goes as a whole, with the messages of other users")
+        return _Found(Change(path, _former(memory, path), content, None, ((1, last),)), (whole,), warnings=warnings)
+    parts = _merged(_parts(note, owner))
+    if not parts:
+        return _Found(None, warnings=warnings)
+    try:
+        after = _cut(reader, owner, note, content, parts)
+    except MemsyncError as error:
+        return _Found(None, parts, f"{error.message}: take {parts[0].citation} out by hand", warnings)
+    lines = tuple((part.start_line, part.end_line) for part in parts)
+    return _Found(Change(path, _former(memory, path), content, after, lines), parts, warnings=warnings)
 
-    def _former(self, path: NotePath) -> NotePath:
-        return self._memory.archive.came_from(path) if path.startswith(ARCHIVE_FOLDER) else path
+
+def _former(memory: Workspace, path: NotePath) -> NotePath:
+    return memory.archive.came_from(path) if path.startswith(ARCHIVE_FOLDER) else path
+
+
+def _cut(reader: NoteReader, owner: _Owner, note: Note, content: bytes, parts: Sequence[ForgottenPart]) -> bytes:
+    """Return a note's content without some lines. Raises WriteRefused if the rest would be read differently."""
+    read_end(note.path, content)  # raises WriteRefused for UTF-16 and conflict markers
+    if any(_is_shared(note, part, owner) for part in parts):
+        raise WriteRefused(f"{note.path}: a part of the user has a part of another user in it")
+    gone = {line for part in parts for line in range(part.start_line, part.end_line + 1)}
+    lines = lines_with_ends(content.decode("utf-8", "surrogateescape"))
+    kept = [line for number, line in enumerate(lines, 1) if number not in gone]
+    after = "".join(kept).encode("utf-8", "surrogateescape")
+    rest = _parsed(reader, note.path, after)
+    if any(_parts(rest, owner)) or _outline(rest, set()) != _outline(note, gone):
+        raise WriteRefused(f"{note.path}: the rest would be read differently")
+    return after
+
+
+def _parsed(reader: NoteReader, path: NotePath, content: bytes) -> Note:
+    return parse_note(path, content, reader.rules, reader.max_structured_bytes)
 
 
 # ------------------------------------------------------------------------------------ parts of a note, pure
