@@ -23,9 +23,9 @@ from benchmarks.measures import rfc_questions
 from benchmarks.memories import opened, own_user_folders, running
 from benchmarks.postgres_server import NO_SERVER, database, server
 from benchmarks.served import CLIENTS, throughput
-from memsync.features.evaluation.measures import percentile
 from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.hnsw import index_name, make_hnsw
+from memsync.search.retrievals import percentile
 
 PAIRS = 5
 ROUNDS = 3

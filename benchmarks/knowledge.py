@@ -26,10 +26,10 @@ from benchmarks.figures import Row, ratio_row, seconds
 from benchmarks.measures import rfc_questions
 from benchmarks.memories import connected, index_dir, opened, running
 from benchmarks.search import RandomVectors
-from memsync.features.evaluation.measures import percentile
 from memsync.index.rows import note_rows
 from memsync.index.sqlite import schema
 from memsync.memory import Memory
+from memsync.search.retrievals import percentile
 from memsync.wiring import make_token_counter
 
 NOTES = 1_063

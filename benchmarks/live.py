@@ -11,8 +11,8 @@ from pathlib import Path
 
 from benchmarks.figures import Row
 from benchmarks.memories import FOLDERS, RunningDaemon, note_path, running, write_notes
-from memsync.features.evaluation.measures import percentile
 from memsync.memory import RemoteMemory
+from memsync.search.retrievals import percentile
 
 NOTES = 10_000
 CHANGED = 5_000

@@ -20,7 +20,6 @@ from benchmarks.figures import Row, seconds
 from benchmarks.measures import rfc_questions
 from benchmarks.memories import connected
 from benchmarks.postgres_server import NO_SERVER, database, server
-from memsync.features.evaluation.measures import percentile
 from memsync.index.postgres import queries
 from memsync.index.postgres.halfvec import from_halfvec, halfvec_text
 from memsync.index.postgres.index import PostgresIndex
@@ -28,6 +27,7 @@ from memsync.index.postgres.reader import PostgresReader
 from memsync.index.vectors import cosines, to_float16
 from memsync.memory import Memory
 from memsync.model.query import EmbeddingSpace, SearchRequest
+from memsync.search.retrievals import percentile
 from memsync.wiring import make_embedder
 
 CHUNKS = 1_000_000

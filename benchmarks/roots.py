@@ -12,8 +12,8 @@ from statistics import median
 from benchmarks.figures import Row, ms_over, ratio_row, seconds
 from benchmarks.measures import rfc_questions
 from benchmarks.memories import own_user_folders, serving
-from memsync.features.evaluation.measures import percentile
 from memsync.memories.several import Memories
+from memsync.search.retrievals import percentile
 from memsync.settings.roots import RegisteredRoot
 
 MEMORIES = 5

@@ -13,13 +13,13 @@ from benchmarks.figures import Row, ms_over, ratio_row, seconds
 from benchmarks.indexing import walk
 from benchmarks.measures import rfc_questions
 from benchmarks.memories import connected, opened
-from memsync.features.evaluation.measures import percentile
 from memsync.index.fields import any_of
 from memsync.index.sqlite import queries, schema
 from memsync.index.vectors import to_int8
 from memsync.memory import Memory
 from memsync.model.query import EmbeddingSpace, SearchRequest
 from memsync.ports import Embedder
+from memsync.search.retrievals import percentile
 from memsync.wiring import make_embedder
 
 ROUNDS = 5

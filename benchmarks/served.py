@@ -16,7 +16,7 @@ from statistics import median
 from benchmarks.figures import Row, in_turn, ms_over, ratio_row, seconds
 from benchmarks.measures import rfc_questions
 from benchmarks.memories import RunningDaemon, opened, running
-from memsync.features.evaluation.measures import percentile
+from memsync.search.retrievals import percentile
 
 IDLE_SECONDS = 60.0
 COMMANDS = 20

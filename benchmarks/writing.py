@@ -19,9 +19,9 @@ from benchmarks.figures import Row, in_turn, ms_over, ratio_row, seconds
 from benchmarks.memories import running
 from memsync.edit.markdown import message
 from memsync.edit.note_writer import NoteWriter
-from memsync.features.evaluation.measures import percentile
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
+from memsync.search.retrievals import percentile
 from tests.support.writers import run
 
 APPENDS = 5_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -59,6 +58,9 @@ def stats(
     limit: Annotated[int, Meta(ge=0, le=MAX_NOTES, description="How many notes to show."), Cli(("-n",))] = 10,
 ) -> Stats:
     """Return how the memory was used: searches, their latency, notes most and never retrieved, growth."""
+    # Imported here, because a process that only declares this operation opens no database.
+    from memsync.search.retrievals import percentile
+
     with memory.as_of_now() as (reader, pending):
         notes, warnings = reader.notes(), not_shared(reader.not_shared())
     since = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="seconds")
@@ -71,8 +73,8 @@ def stats(
         counted_since=used.counted_since,
         searches=len(used.milliseconds),
         empty=used.empty,
-        p50_ms=_percentile(used.milliseconds, 0.5),
-        p95_ms=_percentile(used.milliseconds, 0.95),
+        p50_ms=round(percentile(used.milliseconds, 0.5), 1),
+        p95_ms=round(percentile(used.milliseconds, 0.95), 1),
         most_retrieved=tuple(
             NoteUse(use.path, use.retrieved, use.last_retrieved, last_active(current[use.path]))
             for use in sorted(retrieved, key=lambda use: (-use.retrieved, use.path))[:limit]
@@ -104,8 +106,3 @@ def unused(notes: Iterable[IndexedNote], used: Mapping[NotePath, NoteUse], today
 def _counting_faults(memory: Workspace) -> tuple[str, ...]:
     off = "" if memory.settings["usage.count"] else "nothing is counted: [usage] count is off in the settings"
     return tuple(filter(None, [off, memory.usage.fault]))
-
-
-def _percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the smallest value that at least `share` of the values do not exceed; 0 without any."""
-    return round(ordered[max(0, math.ceil(len(ordered) * share) - 1)], 1) if ordered else 0.0

@@ -7,6 +7,7 @@ it: if it cannot be written, only statistics are lost. So a damaged database is 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -203,3 +204,9 @@ def _read(database: apsw.Connection, since: str) -> Used:
 
 def _now(days: int = 0) -> str:
     return (datetime.now(UTC) + timedelta(days=days)).isoformat(timespec="seconds")
+
+
+def percentile(values: Iterable[float], share: float) -> float:
+    """Return the smallest value that at least `share` of the values do not exceed; 0 without any."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(len(ordered) * share) - 1)] if ordered else 0.0

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memsync.cli.main import main
 from memsync.errors import UsageError
 from memsync.features.evaluation.evaluator import COMPARABLE_SETTINGS, Asked, Bin, changes, measured
-from memsync.features.evaluation.measures import area_under_roc, bins_of, highest_floor, percentile
+from memsync.features.evaluation.measures import area_under_roc, bins_of, highest_floor
 from memsync.features.evaluation.questions import (
     Question,
     paths_besides,
@@ -185,11 +185,6 @@ def test_a_difference_is_noise_unless_its_interval_leaves_out_zero() -> None:
     assert changes(before, [asked(1, 0.9)] * 1 + [asked(2, 0.9)] * 39)[0].verdict == "noise"
     assert changes(before, [asked(1, 0.9)] * 30 + [asked(2, 0.9)] * 10)[0].verdict == "better"
     assert changes([asked(1, 0.9)] * 30, [asked(3, 0.9)] * 30)[0].verdict == "worse"
-
-
-def test_percentiles_are_values_that_were_measured() -> None:
-    """The smallest one that enough do not exceed."""
-    assert [percentile([4, 1, 3, 2], share) for share in (0.5, 0.95)] == [2, 4]
 
 
 def test_latency_is_that_of_searches_in_the_whole_memory() -> None:

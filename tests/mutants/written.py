@@ -73,7 +73,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("UsageCounter.forget", "SET query = NULL", "SET hits = 0"),
     ("UsageCounter._write", "_now(-KEEP_DAYS)", "_now()"),
     ("UsageCounter.searched", "text = query if self._keeps_queries else None", "text = query"),
-    ("_percentile", "math.ceil(len(ordered) * share) - 1", "int(len(ordered) * share) - 1"),
+    ("percentile", "math.ceil(len(ordered) * share) - 1", "int(len(ordered) * share) - 1"),
     ("append", "os.fstat(descriptor).st_size == size + written", "True"),
     ("swap", "elif not _holds(folder, path, aside, old):", "elif False:"),
     ("Journal.since", "AND replaced_by IS NULL ORDER BY id", "ORDER BY id"),

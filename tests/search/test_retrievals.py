@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from memsync.errors import FilesystemError
-from memsync.features.usage import _percentile as _share_of
 from memsync.memory import Memory, MemoryApi
 from memsync.model.vocabulary import NotePath
 from memsync.search import retrievals as usage_module
-from memsync.search.retrievals import UsageCounter
+from memsync.search.retrievals import UsageCounter, percentile
 from memsync.settings.load import Settings, load_settings
 from memsync.system.user_folders import own_folder
 from tests.support.backends import only_sqlite
@@ -291,7 +290,7 @@ def test_percentiles_are_the_smallest_value_that_covers_the_share(
     values: list[float], half: float, most: float
 ) -> None:
     """By nearest rank: of twenty searches the 95th percentile is the 19th."""
-    assert (_share_of(values, 0.5), _share_of(values, 0.95)) == (half, most)
+    assert (percentile(values, 0.5), percentile(values, 0.95)) == (half, most)
 
 
 def test_stats_have_the_most_and_the_never_retrieved(memory: Memory, write: Write) -> None:

@@ -20,7 +20,6 @@ from memsync.features.evaluation.measures import (
     interval,
     mean_of,
     middle,
-    percentile,
     resampled_areas,
 )
 from memsync.features.evaluation.questions import (
@@ -36,6 +35,7 @@ from memsync.model.vocabulary import Fresh, Mode, NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.parse import parse_note
 from memsync.ports import Progress, active_space
+from memsync.search.retrievals import percentile
 from memsync.workspace import Workspace
 
 HITS = 10

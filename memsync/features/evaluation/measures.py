@@ -65,12 +65,6 @@ def resampled_areas(positive: Sequence[float], negative: Sequence[float]) -> lis
     return [area_under_roc(resampled(yes), resampled(no)) for _ in range(RESAMPLES)]
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that at least `share` of the values do not exceed; 0 without any."""
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(len(ordered) * share) - 1)] if ordered else 0.0
-
-
 def bins_of(pairs: Sequence[tuple[float, bool]]) -> list[tuple[float, float, list[tuple[float, bool]]]]:
     """Return (from, to, pairs) for each tenth of the scores from 0 to 1 with any pairs; 1 belongs to the last tenth."""
     bins: dict[int, list[tuple[float, bool]]] = {}
