@@ -122,6 +122,9 @@ def test_connections_are_used_again_and_closed_with_the_index(dsn: str, monkeypa
         assert kept <= used
         kept = {connection.info.backend_pid for connection in pool._idle}
         assert len(kept) == 2
+    with pool.reading(), pytest.raises(MemsyncError), pool.reading() as connection:
+        connection.execute("SELECT 1/0")
+    assert pool._idle == []  # pgvector may have been moved: each new connection looks where it is
     with pool.writing():
         pool.close()
     ours = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'memsync' AND datname = current_database()"
