@@ -232,13 +232,10 @@ class PreparedNote(Protocol):
 class IndexWriter(IndexReader, Protocol):
     """One write transaction: either everything is committed when its context ends, or nothing."""
 
-    def put_note(
-        self, note: PreparedNote, stamp: FileStamp, parsed_by: str, pause: Callable[[], None] = lambda: None
-    ) -> None:
+    def put_note(self, note: PreparedNote, stamp: FileStamp, parsed_by: str) -> None:
         """Replace all rows of a note and its stamp. New passages are queued for a vector.
 
         In a remote space a passage has a vector, or waits for one, only while a note that is not local-only has it.
-        `pause` is called before each step. It may raise to end the work and roll back the transaction.
         """
 
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
@@ -250,8 +247,8 @@ class IndexWriter(IndexReader, Protocol):
         A note takes the date if its content has that blob name; no other row of it changes.
         """
 
-    def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:
-        """Delete a note; `pause` as in `put_note`."""
+    def delete_note(self, path: NotePath) -> None:
+        """Delete a note."""
 
     def prepare_space(self, space: EmbeddingSpace) -> None:
         """Start to build `space`: as the active space if it is the first, otherwise next to the active one."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
@@ -32,8 +32,6 @@ MAX_TOKENS = 500_000
 MAX_CHECKS = 4_000_000
 """Give up on a file after trying this many rules: long, deeply nested quotes do. 2 MB of real notes take 800,000."""
 
-CHECKS_PER_STEP = 256
-"""Call `pause` each time this many rules were tried or tokens made."""
 
 _parsers = threading.local()
 
@@ -78,17 +76,9 @@ class _BoundedState(StateBlock):
 
     checks = 0
 
-    def __init__(
-        self, source: str, markdown: MarkdownIt, env: dict[str, Any], tokens: list[Token], pause: Callable[[], None]
-    ) -> None:
-        self.pause = pause
-        super().__init__(source, markdown, env, tokens)
-
     def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
         if len(self.tokens) > MAX_TOKENS:
             raise _TooInvolvedError
-        if len(self.tokens) % CHECKS_PER_STEP == 0:
-            self.pause()
         return super().push(ttype, tag, nesting)
 
     def takes_single_line(self, line: int, end: int) -> bool:
@@ -123,20 +113,15 @@ class _BoundedState(StateBlock):
         return True
 
     def _count(self, trials: int) -> None:
-        steps = self.checks // CHECKS_PER_STEP
         self.checks += trials
         if self.checks > MAX_CHECKS:
             raise _TooInvolvedError
-        if self.checks // CHECKS_PER_STEP > steps:
-            self.pause()
 
     def is_code_block(self, line: int) -> bool:
         """Count a tried rule: nearly every rule calls this first. For speed it does not call `super()`."""
         self.checks += 1
         if self.checks > MAX_CHECKS:
             raise _TooInvolvedError
-        if self.checks % CHECKS_PER_STEP == 0:
-            self.pause()
         return self._code_enabled and self.sCount[line] - self.blkIndent >= CODE_INDENT
 
 
@@ -174,9 +159,7 @@ def thread_parser() -> MarkdownIt:
     return parser
 
 
-def parse_blocks(
-    lines: Sequence[str], first_line: int = 1, pause: Callable[[], None] = lambda: None
-) -> BlockTree | None:
+def parse_blocks(lines: Sequence[str], first_line: int = 1) -> BlockTree | None:
     """Parse `lines[first_line - 1:]`, where `lines` is the whole file.
 
     Front matter is replaced by blank lines, so that markdown-it's line numbers equal the file's. Returns None if
@@ -184,12 +167,12 @@ def parse_blocks(
     """
     source = "\n" * (first_line - 1) + "\n".join(lines[first_line - 1 :])
     markdown, tree = thread_parser(), BlockTree([], [], {})
-    state = _BoundedState(source, markdown, tree.env, tree.tokens, pause)
+    state = _BoundedState(source, markdown, tree.env, tree.tokens)
     try:
         markdown.block.tokenize(state, state.line, state.lineMax)
     except (_TooInvolvedError, IndexError):  # markdown-it raises IndexError on an HTML block cut off by a quoted list
         return None
-    reader = _Reader(lines, tree, pause)
+    reader = _Reader(lines, tree)
     tree.parts = list(_with_uncovered(reader.parts(), lines, first_line))
     return tree
 
@@ -197,9 +180,8 @@ def parse_blocks(
 class _Reader:
     """Builds the blocks in one pass over the flat token list, and records attributes in the tree."""
 
-    def __init__(self, lines: Sequence[str], tree: BlockTree, pause: Callable[[], None]) -> None:
+    def __init__(self, lines: Sequence[str], tree: BlockTree) -> None:
         self._lines = lines
-        self._pause = pause
         self._tree = tree
         self._tokens = tree.tokens
 
@@ -221,7 +203,6 @@ class _Reader:
         """Yield (first token, one past the last) of each element between two token positions."""
         index = start
         while index < end:
-            self._pause()
             depth: int = self._tokens[index].nesting
             last = index
             while depth > 0:

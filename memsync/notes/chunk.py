@@ -61,7 +61,7 @@ CountTokens = Callable[[Sequence[str]], list[int]]
 CHARS_PER_TOKEN = 8
 """Count at least one token per 8 characters: a tokenizer turns a word of 1 MB into a single [UNK]."""
 COUNTED_AT_ONCE = 200
-"""Call `pause` each time before the tokens of this many texts are counted."""
+"""Texts whose tokens are counted in one call, which needs much memory for each."""
 MAX_ITEMS = 255
 """Maximum number of items of a group: the word index numbers them in one byte."""
 GROUP_SHARE = 0.43
@@ -109,21 +109,18 @@ class _Section:
     entries: int = 0
 
 
-def chunk_note(
-    note: Note, count_tokens: CountTokens, limits: ChunkLimits, pause: Callable[[], None] = lambda: None
-) -> list[Chunk]:
-    """Cut a note into chunks, in file order except lines of front matter. Calls `pause`, which may raise, before steps.
+def chunk_note(note: Note, count_tokens: CountTokens, limits: ChunkLimits) -> list[Chunk]:
+    """Cut a note into chunks, in file order except lines of front matter.
 
     Every non-blank line of the body is in at least one chunk, except encoded data. Front matter is one chunk if it has
     prose, otherwise each of its lines is one, without a vector.
     """
-    return _Chunker(note, count_tokens, limits, pause).run()
+    return _Chunker(note, count_tokens, limits).run()
 
 
 class _Chunker:
-    def __init__(self, note: Note, count_tokens: CountTokens, limits: ChunkLimits, pause: Callable[[], None]) -> None:
+    def __init__(self, note: Note, count_tokens: CountTokens, limits: ChunkLimits) -> None:
         self._note = note
-        self._pause = pause
         self._count_tokens = count_tokens
         self._limits = limits
         self._readable = _without_blobs(note.lines)
@@ -309,7 +306,6 @@ class _Chunker:
         )
 
     def _entry(self, parts: _Section, units: Sequence[_Unit], speaker: str = "", window_count: int = 0) -> Entry:
-        self._pause()
         section = parts.section
         first, last = units[0].start, units[-1].end
         heading = (section.start_line,) if section.heading_path else ()
@@ -359,7 +355,6 @@ class _Chunker:
     def _count_blocks(self, blocks: Sequence[Block]) -> list[int]:
         counts: list[int] = []
         for start in range(0, len(blocks), COUNTED_AT_ONCE):
-            self._pause()
             some = blocks[start : start + COUNTED_AT_ONCE]
             counts += self._count([passage_text(self._text(block.start_line, block.end_line)) for block in some])
         return counts
@@ -371,7 +366,6 @@ class _Chunker:
         short_texts = [text for text, count in zip(texts, min_counts, strict=True) if count <= limit]
         counts: list[int] = []
         for start in range(0, len(short_texts), COUNTED_AT_ONCE):
-            self._pause()
             counts += self._count_tokens(short_texts[start : start + COUNTED_AT_ONCE])
         exact_counts = iter(counts)
         return [max(count, next(exact_counts)) if count <= limit else count for count in min_counts]

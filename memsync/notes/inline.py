@@ -70,9 +70,7 @@ def add_inline_rules(markdown: MarkdownIt) -> None:
     ruler.at("autolink", _placed(autolink))
 
 
-def find_inline(
-    markdown: MarkdownIt, blocks: Sequence[Token], env: dict[str, Any], pause: Callable[[], None] = lambda: None
-) -> InlineFinds:
+def find_inline(markdown: MarkdownIt, blocks: Sequence[Token], env: dict[str, Any]) -> InlineFinds:
     """Return the tags and links of all `inline` tokens in `blocks`.
 
     Tags in a top-level paragraph of nothing but tags belong to the whole note (line 0). Others belong to their line.
@@ -80,7 +78,6 @@ def find_inline(
     finds = InlineFinds()
     for index, token in enumerate(blocks):
         if token.type == "inline" and token.map and _may_hold(token.content, env):
-            pause()
             plain = _plain_links(token)
             if plain is not None:
                 finds.links += plain

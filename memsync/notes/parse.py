@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, islice, pairwise
@@ -69,7 +69,6 @@ def parse_note(
     content: bytes,
     rules: PathRules,
     max_structured_bytes: int,
-    pause: Callable[[], None] = lambda: None,
 ) -> Note:
     """Parse the bytes of a file; one over `max_structured_bytes` only into paragraphs. Raises only BinaryFileError."""
     decoded = decode(content)
@@ -83,7 +82,7 @@ def parse_note(
     is_large = len(content) > max_structured_bytes
     if is_large:
         warnings.append(f"file is over {max_structured_bytes / 1e6:g} MB: indexed as plain paragraphs")
-    body = _body(lines, head.line_count + 1, kind, date, warnings, pause, is_large=is_large)
+    body = _body(lines, head.line_count + 1, kind, date, warnings, is_large=is_large)
     values = head.values
     _check_values(values, kind, warnings)
     note = Note(
@@ -121,15 +120,14 @@ def _body(
     kind: Kind,
     date: str,
     warnings: list[str],
-    pause: Callable[[], None],
     *,
     is_large: bool,
 ) -> _Body:
     """Parse the body, as plain paragraphs if it is too large or complex; add a warning for each problem."""
-    body = None if is_large else _parse_body(lines, first_line, kind, date, pause)
+    body = None if is_large else _parse_body(lines, first_line, kind, date)
     if body is None and not is_large:
         warnings.append("file has too many or too deeply nested elements: indexed as plain paragraphs")
-    body = body or _plain_body(lines, first_line, kind, pause)
+    body = body or _plain_body(lines, first_line, kind)
     ends = [blocks[-1].end_line for blocks in body.blocks]
     body.sections = [replace(section, end_line=end) for section, end in zip(body.sections, ends, strict=True)]
     if body.inline.skipped:
@@ -146,7 +144,7 @@ def conflict_in(path: NotePath, lines: Sequence[str]) -> tuple[str, ...]:
     return (f"{path} has git conflict markers: its text may be incomplete or misread until you resolve the conflict",)
 
 
-def _plain_body(lines: Sequence[str], first_line: int, kind: Kind, pause: Callable[[], None]) -> _Body:
+def _plain_body(lines: Sequence[str], first_line: int, kind: Kind) -> _Body:
     """Return the body as paragraphs, MAX_PLAIN_BLOCKS of them in a section; in a thread, find the messages by line."""
     body = _Body(BlockTree([], [], {}), InlineFinds())
     headings = list(find_headings(lines, first_line)) if kind is Kind.THREAD else []
@@ -157,23 +155,19 @@ def _plain_body(lines: Sequence[str], first_line: int, kind: Kind, pause: Callab
         # Cut before and after each heading line.
         for first, after in pairwise(sorted({part.start_line, *own, *(line + 1 for line in own), part.end_line + 1})):
             if first in begins or not body.sections or (not begins and len(body.blocks[-1]) >= MAX_PLAIN_BLOCKS):
-                pause()
                 body.begin(begins.get(first) or Section((), first, after - 1))
             body.blocks[-1].append(Block(first, after - 1))
     return body
 
 
-def _parse_body(
-    lines: Sequence[str], first_line: int, kind: Kind, date: str, pause: Callable[[], None]
-) -> _Body | None:
+def _parse_body(lines: Sequence[str], first_line: int, kind: Kind, date: str) -> _Body | None:
     markdown = thread_parser()
-    tree = parse_blocks(lines, first_line, pause)
+    tree = parse_blocks(lines, first_line)
     if tree is None:
         return None
-    body = _Body(tree, find_inline(markdown, tree.tokens, tree.env, pause))
+    body = _Body(tree, find_inline(markdown, tree.tokens, tree.env))
     outline = _Outline(kind, date)
     for part in tree.parts:
-        pause()
         if isinstance(part, Heading):
             text = _heading_text(markdown, part.text, tree)
             if part.level == 1 and not body.first_title:
@@ -375,9 +369,7 @@ class NoteReader:
         digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:12]
         return f"{PARSER_VERSION}:{digest}"
 
-    def read(
-        self, path: NotePath, content: bytes, pause: Callable[[], None] = lambda: None
-    ) -> tuple[Note, list[Chunk]]:
-        """Parse and chunk one file; `pause`, called before each step, may raise to stop. Raises BinaryFileError."""
-        note = parse_note(path, content, self.rules, self.max_structured_bytes, pause)
-        return note, [] if is_unedited(note) else chunk_note(note, self.count_tokens, self.limits, pause)
+    def read(self, path: NotePath, content: bytes) -> tuple[Note, list[Chunk]]:
+        """Parse and chunk one file. Raises BinaryFileError."""
+        note = parse_note(path, content, self.rules, self.max_structured_bytes)
+        return note, [] if is_unedited(note) else chunk_note(note, self.count_tokens, self.limits)

@@ -17,12 +17,8 @@ from memsync.notes.stillness import EMPTIED_SECONDS, read_settled
 from memsync.search.rank import Scored
 from memsync.search.spans import Span
 
-PARSE_SECONDS = 1.0
-"""How long a search may parse changed files, from the moment it begins to check its hits."""
-
-
-class _OutOfTime(Exception):
-    """Raised while parsing a file that takes too long."""
+MAX_PARSED_BYTES = 1_000_000
+"""How many bytes of changed files a search parses to check its hits, about a second's work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,7 @@ class Anchor:
     _patient_until: float = field(default_factory=lambda: time.monotonic() + EMPTIED_SECONDS)
     _read: dict[NotePath, _File | None] = field(default_factory=dict)
     _chunks: dict[NotePath, list[Chunk]] = field(default_factory=dict)
-    _began: float = field(default_factory=time.monotonic)
+    _parsed_bytes: int = 0
 
     def anchor(self, span: Span) -> Anchored | None:
         """Return the span's lines as they are now, or None when its text is gone.
@@ -94,15 +90,11 @@ class Anchor:
 
     def _parsed(self, path: NotePath, file: _File) -> list[Chunk]:
         if path not in self._chunks:
-            try:
-                self._chunks[path] = self.reader.read(path, file.content, self._check)[1]
-            except _OutOfTime:
-                self._chunks[path] = []  # its hits are left out; the answer warns that the file is not indexed yet
+            self._parsed_bytes += len(file.content)
+            # Otherwise its hits are left out; the answer warns that the file is not indexed yet.
+            is_affordable = self._parsed_bytes <= MAX_PARSED_BYTES
+            self._chunks[path] = self.reader.read(path, file.content)[1] if is_affordable else []
         return self._chunks[path]
-
-    def _check(self) -> None:
-        if time.monotonic() - self._began > PARSE_SECONDS:
-            raise _OutOfTime
 
 
 def _quote(lines: Sequence[str], first: int, last: int, piece: IndexedChunk | Chunk | None) -> Anchored | None:

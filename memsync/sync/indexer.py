@@ -23,15 +23,15 @@ from memsync.sync.gate import Gate
 from memsync.sync.git_dates import SEARCH_SECONDS, SYNC_SECONDS, bring_up_to_date
 from memsync.sync.order import relevance
 from memsync.sync.plan import FailedFile, Scanner, SyncPlan, iso_moment, write_failures
-from memsync.sync.workers import AHEAD_BYTES, AHEAD_NOTES, NoteWorkers, WorkerLost, WorkerPool
+from memsync.sync.workers import AHEAD_BYTES, AHEAD_NOTES, LARGE_BYTES, NoteWorkers, WorkerPool
+from memsync.system.child import ChildFailed
 
 BATCH_SECONDS = 0.25
 BATCH_NOTES = 200
-LARGE_BYTES = 100_000
-"""A note of this size takes a tenth of a second to parse, forty times as long as usual: smaller notes come first."""
 HEAVY_CHUNKS = 2_000
-"""A note with more chunks is committed alone, and so is one that had more than LARGE_BYTES: if a search runs out of
-time during that commit, no other note is rolled back with it."""
+"""A note with more chunks is committed alone, and so is one that had more than LARGE_BYTES, if there is time for it."""
+WRITTEN_PER_SECOND = 8_000_000
+"""Bytes of a large note's text whose rows are written or deleted in a second, at least."""
 SMALL, LARGE, GONE = range(3)
 """The order of work. Deletions come last, so that moved text keeps its passages."""
 MAX_UNSORTED_CHANGES = 64
@@ -73,12 +73,17 @@ class TextReport:
         return None if self.pending else self.last_removal
 
 
-@dataclass(frozen=True, slots=True)
-class _Parsed:
-    """A changed file after reading. `note` is None if only the stamp is new; with `forget` the file is now binary."""
+@dataclass(slots=True)
+class _Read:
+    """A changed file after reading. With `content` it must be parsed, by a worker if `parsing` is set: into `note`.
+
+    Without either, only the stamp is new, or the note's text must leave the index: `forget` if the file is now binary.
+    """
 
     change: Change
     stamp: FileStamp
+    content: bytes | None = None
+    parsing: Future[PreparedNote] | None = None
     note: PreparedNote | None = None
     forget: bool = False
 
@@ -86,22 +91,6 @@ class _Parsed:
     def is_gone(self) -> bool:
         """Whether the note's text must leave the index."""
         return self.forget or self.change.type is ChangeType.DELETED
-
-
-@dataclass(slots=True)
-class _Opened:
-    """A change whose file may be read, and passed to a worker process, before its turn.
-
-    With a `stamp`, `content` must be parsed; `note` is set if a worker does that. Without a `stamp` there is nothing to
-    parse, and `done` is the result: None if the file failed or disappeared.
-    """
-
-    change: Change
-    is_read: bool = False
-    content: bytes | None = None
-    stamp: FileStamp | None = None
-    note: Future[PreparedNote] | None = None
-    done: _Parsed | None = None
 
 
 class _OutOfTime(Exception):
@@ -225,7 +214,7 @@ class Indexer:
         return sorted(relevant, key=work.order)[: int(limit)]
 
     def _apply(self, changes: Sequence[Change], work: _Refresh, on_commit: Callable[[int, int], None]) -> None:
-        with suppress(_OutOfTime), self._pool(changes, work):
+        with suppress(_OutOfTime), self._workers_for(changes, work):
             for batch in self._batches(changes, work):
                 self._files.require_settings()
                 self._commit(batch, work)
@@ -240,32 +229,33 @@ class Indexer:
     # ------------------------------------------------------------------------------------------ batches
 
     @contextmanager
-    def _pool(self, changes: Sequence[Change], work: _Refresh) -> Iterator[None]:
-        """Use worker processes if there is much to parse and no search waits."""
-        work.pool = None if work.for_search else self._workers.pool(sum(map(work.size, changes)))
-        self.is_loading = work.pool is not None
+    def _workers_for(self, changes: Sequence[Change], work: _Refresh) -> Iterator[None]:
+        """Provide worker processes: for all notes only if there is much to parse and no search waits."""
+        work.pool = self._workers.pool(0 if work.for_search else sum(map(work.size, changes)))
+        self.is_loading = work.pool.is_bulk
         try:
             yield
         finally:
-            if work.pool is not None:
-                work.pool.close()
+            work.pool.close()
             self.is_loading = False
 
-    def _batches(self, changes: Sequence[Change], work: _Refresh) -> Iterator[Sequence[_Parsed]]:
+    def _batches(self, changes: Sequence[Change], work: _Refresh) -> Iterator[Sequence[_Read]]:
         """Read and parse the files in the order of `_Refresh.order`; yield small batches, so that each commits soon."""
-        batch: list[_Parsed] = []
+        batch: list[_Read] = []
         started = self._clock.monotonic()
         with suppress(_OutOfTime):
-            for opened in self._opened(sorted(changes, key=work.order), work):
-                if batch and work.rank(opened.change) == LARGE:
+            for read in self._read_ahead(sorted(changes, key=work.order), work):
+                if batch and read is not None and work.rank(read.change) == LARGE:
                     yield batch
                     batch, started = [], self._clock.monotonic()
-                parsed = self._parsed(opened, work)
+                parsed = self._parsed(read, work)
                 work.step()
                 is_heavy = parsed is not None and work.is_heavy(parsed)
                 if is_heavy and batch:
                     yield batch
                     batch = []
+                if parsed is not None and is_heavy:
+                    work.require_time_to_write(parsed)
                 if parsed is not None:
                     batch.append(parsed)
                 is_full = len(batch) >= BATCH_NOTES or self._clock.monotonic() - started > BATCH_SECONDS
@@ -275,85 +265,74 @@ class Indexer:
         if batch:
             yield batch
 
-    def _opened(self, changes: Sequence[Change], work: _Refresh) -> Iterator[_Opened]:
-        """Yield the files in order; with worker processes, read files ahead and pass them to the workers."""
-        if work.pool is None:
-            yield from (_Opened(change) for change in changes)
-            return
-        ahead: deque[_Opened] = deque()
-        ahead_bytes = 0
+    def _read_ahead(self, changes: Sequence[Change], work: _Refresh) -> Iterator[_Read | None]:
+        """Yield each file after reading, in order, None if that failed. In bulk, read ahead for the workers."""
+        ahead: deque[tuple[_Read | None, int]] = deque()
+        ahead_bytes, max_ahead = 0, AHEAD_NOTES if work.pool.is_bulk else 1
         for change in changes:
-            while ahead and (ahead_bytes + work.size(change) > AHEAD_BYTES or len(ahead) >= AHEAD_NOTES):
-                ahead_bytes -= work.size(ahead[0].change)
-                yield ahead.popleft()
-            opened = _Opened(change)
+            size = work.size(change)
+            while ahead and (ahead_bytes + size > AHEAD_BYTES or len(ahead) >= max_ahead):
+                read, size_read = ahead.popleft()
+                ahead_bytes -= size_read
+                yield read
             work.breathe()
-            self._read(opened, work)
-            if opened.content is not None:
-                opened.note = work.pool.submit(change.path, opened.content)
-            ahead.append(opened)
-            ahead_bytes += work.size(change)
-        yield from ahead
+            read = self._read(change, work)
+            if read is not None and read.content is not None:
+                read.parsing = work.pool.submit(change.path, read.content)
+            ahead.append((read, size))
+            ahead_bytes += size
+        yield from (read for read, _ in ahead)
 
-    def _read(self, opened: _Opened, work: _Refresh) -> None:
-        """Read a file unless it was read already, and set the fields of `opened`."""
-        if opened.is_read:
-            return
-        change, path, opened.is_read = opened.change, opened.change.path, True
+    def _read(self, change: Change, work: _Refresh) -> _Read | None:
+        """Return a file after reading; None if it failed, disappeared or is being saved: the next round handles it."""
+        path = change.path
         if change.type is ChangeType.DELETED:
-            opened.done = _Parsed(change, FileStamp(0, 0, 0, 0, b"", 0))
-            return
+            return _Read(change, FileStamp(0, 0, 0, 0, b"", 0))
         try:
             content, stamp = self._files.read(path)
         except FileNotFoundError:
-            return
+            return None
         except NoteTooLarge as error:
             work.fail(path, error, self._reader.parsed_by)
-            return
+            return None
         except NoteError as error:  # it can disappear without a new file stamp (permissions), so retry every time
             work.fail(path, error, "")
-            return
+            return None
         known = work.plan.known.stamps.get(path)
         if known and known.digest == stamp.digest and known.parsed_by == self._reader.parsed_by:
-            opened.done = _Parsed(change, stamp)
-        elif not known or (
-            stillness_needed(stamp.identity, known.size) <= stillness_needed(work.plan.scan.files[path], known.size)
+            return _Read(change, stamp)
+        if known and (
+            stillness_needed(stamp.identity, known.size) > stillness_needed(work.plan.scan.files[path], known.size)
         ):
-            opened.content, opened.stamp = content, stamp
-        # otherwise the file has lost more text since the scan: the next round waits for the end of this save
+            return None  # the file has lost more text since the scan: the next round waits for the end of this save
+        return _Read(change, stamp, content)
 
-    def _parsed(self, opened: _Opened, work: _Refresh) -> _Parsed | None:
-        """Return a file after parsing; None if it failed or disappeared, which the next round handles."""
-        work.breathe()
-        self._read(opened, work)
-        if opened.stamp is None:
-            return opened.done
-        change, path = opened.change, opened.change.path
+    def _parsed(self, read: _Read | None, work: _Refresh) -> _Read | None:
+        """Return a file after parsing; None if there is nothing to write."""
+        if read is None or read.content is None:
+            return read
+        path, content, read.content = read.change.path, read.content, None
         try:
-            return _Parsed(change, opened.stamp, self._note(opened, work))
+            if read.parsing is not None:
+                with suppress(ChildFailed):
+                    read.note = work.pool.result(read.parsing, work.breathe)
+            if read.note is None:
+                read.note = self._index.prepare(*self._reader.read(path, content))
         except BinaryFileError as error:
             # Remove its old text: unlike with an unreadable file, it is certain that the text no longer exists.
             work.fail(path, error, self._reader.parsed_by)
-            return _Parsed(change, opened.stamp, forget=True) if path in work.plan.known.stamps else None
+            read.forget = True
+            return read if path in work.plan.known.stamps else None
+        return read
 
-    def _note(self, opened: _Opened, work: _Refresh) -> PreparedNote:
-        """Return a note in the form that the index stores, parsed by a worker process or here."""
-        if work.pool is not None and opened.note is not None:
-            with suppress(WorkerLost):
-                return work.pool.result(opened.note, work.breathe)
-        assert opened.content is not None
-        note, chunks = self._reader.read(opened.change.path, opened.content, work.breathe)
-        return self._index.prepare(note, chunks)
-
-    def _commit(self, batch: Sequence[_Parsed], work: _Refresh) -> None:
+    def _commit(self, batch: Sequence[_Read], work: _Refresh) -> None:
         """Write one batch; files that changed since they were read are left for the next round."""
-        check = work.check if len(batch) == 1 and work.is_heavy(batch[0]) else lambda: None
         with self._index.writing() as writer:
             before, after = writer.notes_generation(), writer.generation() + 1
             removal_before = writer.last_removal()
             written = self._still(batch)
             for parsed in written:
-                self._write(writer, parsed, check)
+                self._write(writer, parsed)
             removal = writer.last_removal()
             if work.is_last(written):
                 writer.set_last_sync(work.compared_at)
@@ -363,12 +342,12 @@ class Indexer:
         for parsed in written:
             work.count(parsed)
 
-    def _stamp(self, parsed: _Parsed) -> IndexedFile | None:
+    def _stamp(self, parsed: _Read) -> IndexedFile | None:
         stamp = parsed.stamp
         known = IndexedFile(*stamp.identity, stamp.digest, stamp.stamped_ns, self._reader.parsed_by)
         return None if parsed.is_gone else known
 
-    def _still(self, batch: Sequence[_Parsed]) -> Sequence[_Parsed]:
+    def _still(self, batch: Sequence[_Read]) -> Sequence[_Read]:
         """Return the changes whose files have not changed since. A deleted note's file may exist if it is ignored."""
         now = {parsed.change.path: self._files.identity(parsed.change.path) for parsed in batch}
         deleted = {parsed.change.path for parsed in batch if parsed.change.type is ChangeType.DELETED}
@@ -381,15 +360,15 @@ class Indexer:
             if (path := parsed.change.path) not in back and (path in deleted or now[path] == parsed.stamp.identity)
         ]
 
-    def _write(self, writer: IndexWriter, parsed: _Parsed, check: Callable[[], None]) -> None:
+    def _write(self, writer: IndexWriter, parsed: _Read) -> None:
         """Write one file's rows."""
         path = parsed.change.path
         if parsed.is_gone:
-            writer.delete_note(path, check)
+            writer.delete_note(path)
         elif parsed.note is None:
             writer.put_stamp(path, parsed.stamp)
         else:
-            writer.put_note(parsed.note, parsed.stamp, self._reader.parsed_by, check)
+            writer.put_note(parsed.note, parsed.stamp, self._reader.parsed_by)
 
 
 @dataclass(slots=True)
@@ -409,7 +388,7 @@ class _Refresh:
     plan: SyncPlan = field(init=False)
     failures: dict[NotePath, FailedFile] = field(init=False)
     relevance: Mapping[NotePath, int] = field(init=False)
-    pool: WorkerPool | None = None
+    pool: WorkerPool = field(init=False)
     compared_at: str = ""
     read: int = 0
     rounds: int = 0
@@ -456,13 +435,17 @@ class _Refresh:
     def breathe(self) -> None:
         """Pause for searches and check the deadline. Raises _OutOfTime, Stopped."""
         self.pause()
-        self.check()
-
-    def check(self) -> None:
         if self.seconds_left() <= 0:
             raise _OutOfTime
 
-    def is_heavy(self, parsed: _Parsed) -> bool:
+    def require_time_to_write(self, parsed: _Read) -> None:
+        """Raise _OutOfTime if a note's rows cannot be replaced before the deadline, since nothing interrupts that."""
+        known = self.plan.known.stamps.get(parsed.change.path)
+        size = self.size(parsed.change) + (known.size if known is not None else 0)
+        if size / WRITTEN_PER_SECOND > self.seconds_left():
+            raise _OutOfTime
+
+    def is_heavy(self, parsed: _Read) -> bool:
         """Tell whether a change takes so long to write that it must be committed alone."""
         known = self.plan.known.stamps.get(parsed.change.path)
         chunks = parsed.note.chunk_count if parsed.note else 0
@@ -489,11 +472,11 @@ class _Refresh:
         self.report.pending -= 1
         self.failures[path] = FailedFile(path, str(error), self.plan.scan.files[path], parsed_by)
 
-    def is_last(self, written: Iterable[_Parsed]) -> bool:
+    def is_last(self, written: Iterable[_Read]) -> bool:
         """Tell whether nothing is left to index after these changes; `fail` has counted the forgotten notes."""
         return self.report.pending == sum(not parsed.forget for parsed in written)
 
-    def count(self, parsed: _Parsed) -> None:
+    def count(self, parsed: _Read) -> None:
         """Count one committed change. A file with unchanged content does not count as a changed note."""
         if not parsed.forget:  # `fail` has counted a forgotten note
             self.report.pending -= 1

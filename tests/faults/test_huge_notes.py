@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
-from memsync.notes.parse import MAX_PLAIN_BLOCKS, NoteReader
+from memsync.notes.parse import NoteReader
 from memsync.settings.load import Settings, load_settings
+from memsync.sync import indexer
+from memsync.system.child import Child
 from memsync.wiring import make_index
-from tests.conftest import COUNTER, LIMITS, RULES, FakeEmbedder
+from tests.conftest import COUNTER, FakeEmbedder
 
 Write = Callable[[str, str | bytes], Path]
 TICK_SECONDS = 0.02
-
-HUGE = {
-    "headings": "# h\n" * 10_000,
-    "headings of alternating levels": "# a\n## b\n### c\n###### d\n" * 2_000,
-    "items": "- a\n" * 10_000,
-    "items with attributes": "- a #tag {k=v}\n" * 2500,
-    "table rows": "|a|b|\n|-|-|\n" + "|a|b|\n" * 6_000,
-    "tables": "|a|b|\n|-|-|\n\n" * 2500,
-    "paragraphs": "a\n\n" * 10_000,
-    "link definitions": "[a]: x\n\n" * 5_000,
-    "tags in front matter": f"---\ntags: [{', '.join(f't{n}' for n in range(8_000))}]\n---\n" + "# h\n\n" * 6_000,
-}
 
 
 @pytest.fixture
@@ -54,13 +45,13 @@ class TickingClock:
         self.now += seconds
 
 
-@pytest.mark.parametrize("name", HUGE)
-def test_search_keeps_its_deadline_in_the_midst_of_a_note(
-    name: str, settings: Settings, embedder: FakeEmbedder, write: Write
+def test_search_keeps_its_deadline_while_a_note_is_parsed(
+    settings: Settings, embedder: FakeEmbedder, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Small notes are in the answer, the huge one is said to be missing, and nothing of it is in the index."""
+    monkeypatch.setattr(Child, "ask", lambda *request: Future())  # a process that takes for ever
     clock = TickingClock()
-    write("a.md", HUGE[name])
+    write("a.md", "# h\n" * 100_000)
     write("b.md", "The quokka smiles.\n")
     with Memory(settings, make_index(settings), COUNTER, lambda: embedder, lambda _: embedder, clock=clock) as memory:
         began = clock.now
@@ -82,11 +73,12 @@ def test_sync_indexes_what_no_search_has_the_time_for(memory: Memory, write: Wri
 
 
 def test_deletion_of_a_huge_note_does_not_hold_a_search_up(
-    settings: Settings, embedder: FakeEmbedder, write: Write
+    settings: Settings, embedder: FakeEmbedder, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What takes too long is left to the next sync; its lines are gone from the answer all the same."""
+    monkeypatch.setattr(indexer, "WRITTEN_PER_SECOND", 10_000)
     clock = TickingClock()
-    path = write("a.md", f"# heron {'x' * 50}\n" * 2_000)
+    path = write("a.md", f"# heron {'x' * 500}\n" * 600)
     with Memory(settings, make_index(settings), COUNTER, lambda: embedder, lambda _: embedder, clock=clock) as memory:
         memory.sync()
         path.unlink()
@@ -106,35 +98,6 @@ def test_front_matter_does_not_multiply_by_the_passages_of_a_note(key: str, read
     kept = note.aliases if key == "aliases" else [tag.name for tag in note.tags]
     assert list(kept) == [f"name{number}" for number in range(100)]
     assert any("5000" in warning and "only the first 100 are used" in warning for warning in note.warnings)
-
-
-PLAIN = {
-    "paragraphs": "a\n\n" * 30_000,
-    "one paragraph": "heron alder\n" * 10_000,
-    "one line": " ".join(f"w{n:x}" for n in range(20_000)),
-    "prose": "".join("".join(f"w{n:x} " for n in range(30 * m, 30 * m + 30)) + "\n\n" for m in range(1_000)),
-}
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_no_step_between_two_looks_at_the_deadline_is_long(name: str) -> None:
-    """In a note that is too large to be parsed: of what is counted and put into sections, never much at once."""
-    since, longest = 0, 0
-
-    def count(texts: Sequence[str]) -> list[int]:
-        nonlocal since, longest
-        since += len(texts)
-        longest = max(longest, since)
-        return COUNTER.count(texts)
-
-    def pause() -> None:
-        nonlocal since
-        since = 0
-
-    reader = NoteReader(count, RULES, LIMITS, 1_000)
-    note, chunks = reader.read(NotePath("a.md"), PLAIN[name].encode(), pause)
-    assert chunks and 0 < longest <= 200
-    assert max(map(len, note.blocks)) <= MAX_PLAIN_BLOCKS
 
 
 def test_note_of_too_many_lines_is_refused_by_name(memory: Memory, write: Write) -> None:

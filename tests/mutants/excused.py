@@ -11,7 +11,6 @@ from tests.mutants.generate import candidates
 # (function, before, after) of a generated fault -> why nobody could tell the difference.
 EXCUSED: dict[tuple[str, str, str], str] = {
     ("Indexer._read", "0", "1"): "the stamp of a file that has gone fills a place and is read by nobody",
-    ("_BoundedState.push", "0", "1"): "the pause comes as often, one token later",
     ("Chunk", "0", "1"): "whatever makes chunks of notes gives the columns; only tests leave them out",
     (
         "_check_containers",

@@ -37,7 +37,7 @@ def parsed(text: str) -> tuple[list[Any], dict[str, Any], int]:
     """Return the tokens of a text's blocks, what else there is to know, and how many trials they took."""
     tokens: list[Any] = []
     env: dict[str, Any] = {}
-    state = blocks._BoundedState(text, thread_parser(), env, tokens, lambda: None)
+    state = blocks._BoundedState(text, thread_parser(), env, tokens)
     try:
         thread_parser().block.tokenize(state, state.line, state.lineMax)
     except IndexError:  # of markdown-it's

@@ -241,7 +241,7 @@ def late_deletion(memory: Memory, path: str, method: str, monkeypatch: pytest.Mo
         report: TextReport = compare(answering, *arguments)
         if not done:
             with memory.index.writing() as writer:
-                writer.delete_note(NotePath(path), lambda: None)
+                writer.delete_note(NotePath(path))
             done.append(report.pending)
         return report
 
@@ -283,7 +283,7 @@ def test_search_ends_even_if_the_index_changes_each_time(
     def overtaken(answering: FreshSearch, *arguments: Any) -> TextReport:
         report = compare(answering, *arguments)
         with memory.index.writing() as writer:
-            writer.delete_note(NotePath("b.md"), lambda: None)
+            writer.delete_note(NotePath("b.md"))
         compared.append(report.pending)
         return report
 

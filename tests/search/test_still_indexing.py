@@ -121,9 +121,9 @@ def test_search_indexes_first_what_it_asks_for(
     read: list[str] = []
     real = NoteReader.read
 
-    def read_five(reader: NoteReader, path: NotePath, content: bytes, pause: Callable[[], None]) -> object:
+    def read_five(reader: NoteReader, path: NotePath, content: bytes) -> object:
         read.append(path)
-        found = real(reader, path, content, pause)
+        found = real(reader, path, content)
         if len(read) == 5:
             monkeypatch.setattr("time.monotonic", lambda: 1e9)  # the deadline is over
         return found

@@ -14,6 +14,7 @@ import pytest
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
+from memsync.sync import indexer, workers
 from tests.conftest import FakeEmbedder
 from tests.support.backends import only_sqlite
 from tests.support.index_checks import check_sound, database, dump, value
@@ -192,16 +193,18 @@ def test_two_open_memories_see_each_others_work(make_memory: MakeMemory, write: 
 
 def test_small_notes_do_not_wait_for_a_large_one(memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes long to parse comes last, and what was read before it is committed first."""
-    write("a-large.md", "The heron nests.\n\n" * 40_000)
+    write("a-large.md", "The heron nests.\n\n" * 90)
     write("b-small.md", "The quokka smiles.\n")
     seen: list[list[str]] = []
     read = NoteReader.read
 
-    def reading(reader: NoteReader, path: NotePath, content: bytes, pause: Callable[[], None] = lambda: None) -> Any:
+    def reading(reader: NoteReader, path: NotePath, content: bytes) -> Any:
         if path == "a-large.md" and not seen:
             seen.append([hit.path for hit in memory.search("quokka", mode="keyword", fresh="none").hits])
-        return read(reader, path, content, pause)
+        return read(reader, path, content)
 
+    monkeypatch.setattr(workers, "LARGE_BYTES", 10**9)  # so that this process reads it
+    monkeypatch.setattr(indexer, "LARGE_BYTES", 1_000)
     monkeypatch.setattr(NoteReader, "read", reading)
     memory.sync()
     assert seen == [["b-small.md"]]

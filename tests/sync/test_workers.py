@@ -17,11 +17,13 @@ import pytest
 from memsync.index.rows import note_rows
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
+from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
 from memsync.settings.load import Settings
 from memsync.sync import indexer, workers
 from memsync.sync.gate import Stopped
-from memsync.sync.workers import NoteWorkers
+from memsync.sync.workers import NoteParser, NoteWorkers
+from memsync.system.child import Child
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.daemon.test_isolated import is_alive
 from tests.support.index_checks import dump
@@ -74,14 +76,14 @@ def processes_seen(
 ) -> list[int]:
     """Return a list that each process that is started is added to; `at_start` is called with its id."""
     seen: list[int] = []
-    real = workers._Worker.__init__
+    real = Child.__init__
 
-    def begin(worker: Any, setup: bytes) -> None:
-        real(worker, setup)
-        seen.append(worker._process.pid)
-        at_start(worker._process.pid)
+    def begin(child: Child, *arguments: Any, **more: Any) -> None:
+        real(child, *arguments, **more)
+        seen.append(child.process.pid)
+        at_start(child.process.pid)
 
-    monkeypatch.setattr(workers._Worker, "__init__", begin)
+    monkeypatch.setattr(Child, "__init__", begin)
     return seen
 
 
@@ -124,20 +126,21 @@ def test_changed_notes_are_read_by_several_processes_too(
 def test_killed_process_costs_nothing(open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it was at, and what no other process is left to do, is done in this one."""
     asked: list[str] = []
-    real = workers._Worker.parse
+    real = Child.ask
 
-    def parse(worker: Any, path: Any, content: bytes) -> Any:
+    def ask(child: Child, name: str, path: str, content: bytes) -> Any:
         asked.append(path)
         if len(asked) in (7, 15):
-            worker.kill()
-        return real(worker, path, content)
+            child.process.kill()
+            child.process.wait()
+        return real(child, name, path, content)
 
-    monkeypatch.setattr(workers._Worker, "parse", parse)
+    monkeypatch.setattr(Child, "ask", ask)
     alone, several = open_with(1), open_with(2)
     alone.sync()
     report = several.sync()
     assert (report.added, [failure.path for failure in report.failed]) == (notes, ["binary.md"])
-    assert 15 <= len(asked) < notes
+    assert 15 <= len(asked) <= notes + 1
     assert dump(several) == dump(alone)
 
 
@@ -157,25 +160,6 @@ def test_processes_that_cannot_be_started_are_not_missed(
     for executable in ("", "/nowhere/python", "/bin/true"):
         monkeypatch.setattr(sys, "executable", executable)
         assert open_with(2).sync().added == notes
-
-
-@pytest.mark.parametrize("refused", [("parse-1",), ("parse-0", "parse-1")])
-def test_threads_that_cannot_be_started_are_not_missed(
-    refused: tuple[str, ...], open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Under a limit on processes Python refuses a thread with RuntimeError; the sync goes on, and leaves no process."""
-    real = threading.Thread.start
-
-    def start(thread: threading.Thread) -> None:
-        if thread.name in refused:
-            raise RuntimeError("can't start new thread")
-        real(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", start)
-    seen = processes_seen(monkeypatch)
-    assert open_with(2).sync().added == notes
-    assert len(seen) == 2
-    assert not any(is_alive(process) for process in seen)
 
 
 def test_stop_ends_the_processes(open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,34 +198,55 @@ def test_vectors_wait_until_many_notes_are_loaded(
     assert embedder.seen
 
 
-def test_search_starts_no_process(open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has a deadline, which a process would have used up before its first note."""
+def test_large_note_is_parsed_by_another_process(
+    open_with: OpenWith, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also for a search: Python's lock would make others wait. A search parses all others itself, to save time."""
+    monkeypatch.setattr(workers, "LARGE_BYTES", 1_000)
+    write("a.md", "The quokka smiles.\n")
+    write("b.md", "The heron nests.\n\n" * 99)
+    parsed: list[str] = []
+    real = NoteReader.read
+
+    def reading(reader: NoteReader, path: NotePath, content: bytes) -> Any:
+        parsed.append(path)
+        return real(reader, path, content)
+
+    monkeypatch.setattr(NoteReader, "read", reading)
     seen = processes_seen(monkeypatch)
-    assert open_with(2).search("heron").hits
-    assert seen == []
+    memory = open_with(1)
+    memory.syncer.refresh(for_search=True)
+    assert (parsed, len(seen), memory.status().notes) == (["a.md"], 1, 2)
+    assert not any(is_alive(process) for process in seen)
 
 
 def test_little_is_read_by_one_process(reader: NoteReader, monkeypatch: pytest.MonkeyPatch) -> None:
     """Starting others takes longer than they would save; on one processor they save nothing."""
     monkeypatch.setattr(workers, "WORTH_BYTES", 1_000)
-    assert NoteWorkers(reader, note_rows, 2).pool(999) is None
-    assert NoteWorkers(reader, note_rows, 2).pool(1_000) is not None
-    assert NoteWorkers(reader, note_rows, 1).pool(10**9) is None
+    assert not NoteWorkers(reader, note_rows, 2).pool(999).is_bulk
+    assert NoteWorkers(reader, note_rows, 2).pool(1_000).is_bulk
+    assert not NoteWorkers(reader, note_rows, 1).pool(10**9).is_bulk
     monkeypatch.setattr(workers, "_processors", lambda: 1)
-    assert NoteWorkers(reader, note_rows).pool(10**9) is None
+    assert not NoteWorkers(reader, note_rows).pool(10**9).is_bulk
+
+
+def test_process_with_another_version_of_the_parser_parses_nothing(reader: NoteReader) -> None:
+    """After an upgrade below a running daemon: this process then parses as it did."""
+    with pytest.raises(RuntimeError, match="another version"):
+        NoteParser(reader, note_rows, "0:old")
 
 
 SCRIPT = """
 import os, signal, sys
 from memsync import Memory
-from memsync.sync import indexer, workers
+from memsync.sync import workers
+from memsync.system.child import Child
 workers.WORTH_BYTES = 0
-real = workers._Worker.parse
-def parse(worker, path, content):
-    note = real(worker, path, content)
-    os.write(1, f"{worker._process.pid}\\n".encode())  # at once: threads do this
-    return note
-workers._Worker.parse = parse
+real = Child.ask
+def ask(child, *request):
+    os.write(1, f"{child.process.pid}\\n".encode())
+    return real(child, *request)
+Child.ask = ask
 def committed(done, pending):
     if "die" in sys.argv:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -70,6 +70,10 @@ class WordPieceCounter:
         self._lock = threading.Lock()
         self._known: dict[str, int] = {}
 
+    def __reduce__(self) -> tuple[type[WordPieceCounter], tuple[()]]:
+        """Pickle as a new counter, for a process that parses notes."""
+        return WordPieceCounter, ()
+
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, without special tokens."""
         words_of_texts = [_words(text) for text in texts]

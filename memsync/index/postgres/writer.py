@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from memsync.index.vectors import Vector
     from memsync.ports import PreparedNote
 
-_CHUNKS_AT_ONCE = 200
-"""Call `pause` after so many chunks: every few milliseconds."""
 
 _NOTE_COLUMNS = (
     "kind", "tier", "title", "date", "session", "importance", "pinned", "archived", "front_matter", "warnings",
@@ -129,17 +127,15 @@ class PostgresWriter(PostgresReader, SqlWriter):
 
     # ------------------------------------------------------------------------------------------- notes
 
-    def put_note(
-        self, note: PreparedNote, stamp: FileStamp, parsed_by: str, pause: Callable[[], None] = lambda: None
-    ) -> None:
-        """Replace all rows of a note and its stamp. Calls `pause` before each step; it may raise to stop the work.
+    def put_note(self, note: PreparedNote, stamp: FileStamp, parsed_by: str) -> None:
+        """Replace all rows of a note and its stamp.
 
         A chunk with unchanged words keeps its rows in the word index, because most edits change few chunks. Unused
         passages are deleted last, so that text that moved keeps its vector's row.
         """
         self.notes_changed = True
         if isinstance(note, PrivateNote):
-            self._withdraw(note.path, pause)
+            self._withdraw(note.path)
             self._private[note.path] = IndexedFile(*stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by)
             return
         assert isinstance(note, PostgresNote)
@@ -155,17 +151,13 @@ class PostgresWriter(PostgresReader, SqlWriter):
         for position, chunk in enumerate(note.rows.chunks):
             same = old.get((chunk.passage, chunk.words)) if old else None
             if same:
-                pause()
                 self._move_chunk(same.pop(), note_id, note, position)
             else:
                 new.append(position)
         ids = [0] * note.chunk_count
-        for start in range(0, len(new), _CHUNKS_AT_ONCE):
-            pause()
-            self._put_chunks(note_id, note, new[start : start + _CHUNKS_AT_ONCE], ids)
-        pause()
+        self._put_chunks(note_id, note, new, ids)
         self._long_words |= add_note(self._blocks, note.words, ids) if new else {}
-        self._forget_chunks([row for rows in old.values() for row in rows], pause)
+        self._forget_chunks([row for rows in old.values() for row in rows])
 
     def _put_note_row(self, note: PostgresNote, stamp: FileStamp, parsed_by: str) -> tuple[int, bool]:
         """Replace a note's row, links and facts; return its id, and whether it was there before."""
@@ -277,8 +269,8 @@ class PostgresWriter(PostgresReader, SqlWriter):
         paths = [path for path, _ in blobs]
         self._run(_DATE_NOTES, {"paths": paths, "dates": [self._committed(*row) for row in blobs]})
 
-    def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:
-        """Delete a note and everything that only it used; `pause` is as in `put_note`."""
+    def delete_note(self, path: NotePath) -> None:
+        """Delete a note and everything that only it used."""
         self.notes_changed = True
         if self._private.pop(path, None) is not None:
             self._note_removal()
@@ -286,24 +278,24 @@ class PostgresWriter(PostgresReader, SqlWriter):
         statement = "SELECT id FROM note WHERE root = %(root)s AND path_key = %(key)s"
         note_id = self.value(statement, {"key": path_key(path)})
         if note_id is not None:
-            self._delete_note(note_id, pause)
+            self._delete_note(note_id)
 
-    def _withdraw(self, path: NotePath, pause: Callable[[], None]) -> None:
+    def _withdraw(self, path: NotePath) -> None:
         """Delete what the database has of a note that is local-only; a server's log learns nothing of others."""
         if path in self._private:
             return
         note_id = self._ids.pop(path_key(path), None)
         if note_id is not None:
-            self._delete_note(note_id, pause)
+            self._delete_note(note_id)
 
     @cached_property
     def _ids(self) -> dict[bytes, int]:
         """The id of each note by its key, read once: the server must not be asked for the name of a local-only note."""
         return dict(self.rows("SELECT path_key, id FROM note WHERE root = %(root)s"))
 
-    def _delete_note(self, note_id: int, pause: Callable[[], None]) -> None:
+    def _delete_note(self, note_id: int) -> None:
         self._note_removal()
-        self._forget_chunks(list(self.rows(_OLD_CHUNKS, {"note": note_id})), pause)
+        self._forget_chunks(list(self.rows(_OLD_CHUNKS, {"note": note_id})))
         for table in ("link", "message", "fact"):
             self._run(f"DELETE FROM {table} WHERE root = %(root)s AND note = %(note)s", {"note": note_id})
         self._run("DELETE FROM note WHERE root = %(root)s AND id = %(note)s", {"note": note_id})
@@ -331,11 +323,10 @@ class PostgresWriter(PostgresReader, SqlWriter):
         self._next_ids[table] = number + 1
         return number
 
-    def _forget_chunks(self, rows: Sequence[tuple[Any, ...]], pause: Callable[[], None]) -> None:
+    def _forget_chunks(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Delete chunks, given as rows of _OLD_CHUNKS, and the passages that only they have."""
         if not rows:
             return
-        pause()
         for row in rows:
             self._gone.setdefault(row[0] >> BLOCK_BITS, []).append(row[0])
             self._word_rows -= row[2 + _COLUMNS.index("word_rows")]
@@ -343,11 +334,9 @@ class PostgresWriter(PostgresReader, SqlWriter):
         ids = [row[0] for row in rows]
         for table in ("tag", "fact"):
             self._run(f"DELETE FROM {table} WHERE root = %(root)s AND chunk = ANY (%(ids)s)", {"ids": ids})
-        pause()
         self._run("DELETE FROM chunk WHERE root = %(root)s AND id = ANY (%(ids)s)", {"ids": ids})
         passages = list({row[2 + _COLUMNS.index("passage")] for row in rows} - {None})
         orphans = [number for (number,) in self.rows(_ORPHANS, {"passages": passages})]
-        pause()
         for statement in (
             "DELETE FROM embedding e USING passage p WHERE e.root = %(root)s AND p.root = e.root AND p.hash = e.hash"
             " AND p.id = ANY (%(ids)s)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import EmbedderError
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 _TEXT_LEVEL = 1
 _SHORT_TEXT_BYTES = 1_000
 """Do not compress shorter texts: zlib would take longer than all other work on them, and they are not kept for long."""
-_CHUNKS_AT_ONCE = 200
-"""Call `pause` after so many chunks: every few milliseconds."""
 
 _PUT_NOTE = """
 INSERT INTO note (path, kind, tier, title, date, session, importance, pinned, archived, local_only,
@@ -100,10 +98,8 @@ class SqliteWriter(SqliteReader, SqlWriter):
 
     # ------------------------------------------------------------------------------------------- notes
 
-    def put_note(
-        self, note: PreparedNote, stamp: FileStamp, parsed_by: str, pause: Callable[[], None] = lambda: None
-    ) -> None:
-        """Replace all rows of a note and its stamp. Calls `pause` before each step; it may raise to stop the work.
+    def put_note(self, note: PreparedNote, stamp: FileStamp, parsed_by: str) -> None:
+        """Replace all rows of a note and its stamp.
 
         A chunk with unchanged words keeps its row in the word index, because most edits change few chunks. Unused
         passages are deleted last, so that text that moved keeps its vector's row.
@@ -123,14 +119,11 @@ class SqliteWriter(SqliteReader, SqlWriter):
         for chunk in note.chunks:
             same = old.get((chunk.passage, chunk.words)) if old else None
             if same:
-                pause()
                 self._move_chunk(same.pop(), chunk)
             else:
                 new.append(chunk)
-        for start in range(0, len(new), _CHUNKS_AT_ONCE):
-            pause()
-            self._put_chunks(note_id, new[start : start + _CHUNKS_AT_ONCE])
-        self._forget_chunks([row[0] for rows in old.values() for row in rows], pause)
+        self._put_chunks(note_id, new)
+        self._forget_chunks([row[0] for rows in old.values() for row in rows])
         if has_remote:
             self._keep_local(passages_before | self._passages_of(note_id))
 
@@ -216,8 +209,8 @@ class SqliteWriter(SqliteReader, SqlWriter):
         self._db.executemany(_PUT_COMMITTED, new)
         self._db.execute(_DATE_NOTES, (to_json([*gone, *(path for path, _, _ in new)]),))
 
-    def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:
-        """Delete a note and everything that only it used; `pause` is as in `put_note`."""
+    def delete_note(self, path: NotePath) -> None:
+        """Delete a note and everything that only it used."""
         self.notes_changed = True
         note_id = self.value("SELECT id FROM note WHERE path = ?", (path,))
         if note_id is None:
@@ -226,7 +219,7 @@ class SqliteWriter(SqliteReader, SqlWriter):
         passages = self._passages_of(note_id) if self._remote_spaces() else set()
         self._db.execute("DELETE FROM link WHERE note = ?", (note_id,))
         self._db.execute("DELETE FROM message WHERE note = ?", (note_id,))
-        self._forget_chunks([row[0] for row in self.rows("SELECT id FROM chunk WHERE note = ?", (note_id,))], pause)
+        self._forget_chunks([row[0] for row in self.rows("SELECT id FROM chunk WHERE note = ?", (note_id,))])
         self._db.execute("DELETE FROM note WHERE id = ?", (note_id,))
         if passages:
             self._keep_local(passages)
@@ -257,12 +250,11 @@ class SqliteWriter(SqliteReader, SqlWriter):
     def _next_id(self, table: str) -> int:
         return int(self.value(f"SELECT coalesce(max(id), 0) + 1 FROM {table}"))
 
-    def _forget_chunks(self, chunk_ids: Sequence[int], pause: Callable[[], None]) -> None:
+    def _forget_chunks(self, chunk_ids: Sequence[int]) -> None:
         if not chunk_ids:
             return
         passages = set()
         for chunk_id in chunk_ids:
-            pause()
             passage, form, count = self.value("SELECT passage, form, word_rows FROM chunk WHERE id = ?", (chunk_id,))
             if passage is not None:
                 passages.add(passage)
@@ -273,7 +265,6 @@ class SqliteWriter(SqliteReader, SqlWriter):
         orphans = [row[0] for row in self.rows(_ORPHANS, (to_json(sorted(passages)),))]
         spaces = self._space_numbers()
         for passage_id in orphans:
-            pause()
             for space in spaces:
                 self._forget_vector(space, passage_id)
             self._db.execute("DELETE FROM pending WHERE passage = ?", (passage_id,))
