@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import os
 import re
 import secrets
 import signal
@@ -27,7 +26,7 @@ from memsync.errors import FilesystemError, UsageError
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server
 from memsync.system.file_lock import file_lock
-from memsync.system.user_folders import own_folder
+from memsync.system.user_folders import own_folder, replace_file
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
@@ -57,7 +56,8 @@ def token_of(keep: Path) -> str:
         own_folder(keep)
         if not path.exists():
             with file_lock(keep / "mcp-token.lock", LOCK_SECONDS, _busy, poll_seconds=0.02):
-                _make_token(path)
+                if not path.exists():  # another process may have just made one
+                    replace_file(str(path), secrets.token_urlsafe(32).encode())
         token = path.read_text().strip()
     except OSError as error:
         raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check that folder.") from error
@@ -66,19 +66,6 @@ def token_of(keep: Path) -> str:
     if not re.fullmatch(r"[\w-]{32,200}", token, re.ASCII):
         raise FilesystemError(f"{path} does not contain a valid token", hint="Remove it; memsync makes a new one.")
     return token
-
-
-def _make_token(path: Path) -> None:
-    """Write a new token in one step, unless another process has just written one."""
-    if path.exists():
-        return
-    aside = path.with_name("mcp-token.new")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, secrets.token_urlsafe(32).encode())
-    finally:
-        os.close(descriptor)
-    aside.replace(path)
 
 
 def _busy(holder: str) -> FilesystemError:

@@ -104,10 +104,13 @@ def replace_file(path: str, content: bytes, *, sync: bool = False) -> None:
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Wait until a folder's names are on disk. Raises OSError."""
+    """Wait until a folder's names are on disk, if its file system supports that. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
         os.close(descriptor)
 

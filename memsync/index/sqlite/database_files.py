@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from memsync.errors import FilesystemError
-from memsync.system.user_folders import own_folder
+from memsync.system.user_folders import own_folder, sync_folder
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite keeps next to a database."""
@@ -29,9 +29,7 @@ def create_private(path: Path) -> None:
 
     An existing file is not opened: closing it would drop the locks that SQLite holds on it in this process.
     """
-    with _os_errors(
-        f"index {path} cannot be opened for writing", "Set index.dir in config.toml to a folder you can write."
-    ):
+    with _os_errors(f"{path} cannot be opened for writing", "Set index.dir in config.toml to a folder you can write."):
         own_folder(path.parent)
         if not path.exists():
             _create(path)
@@ -50,7 +48,7 @@ def _create(path: Path) -> None:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Let only one process at a time create or set aside the databases of a folder."""
-    descriptor = _open_folder(folder)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -83,7 +81,7 @@ def set_aside(path: Path, damaged: int, *, kept: int = KEPT_COPIES) -> Path | No
         for suffix in ("", *SIDE_FILES):
             with suppress(FileNotFoundError):
                 Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     for copy in damaged_copies(path)[:-kept]:
         for suffix in (*SIDE_FILES, ""):
             with suppress(OSError):
@@ -112,7 +110,7 @@ def remove_side_files(path: Path) -> None:
             Path(f"{path}{suffix}").unlink()
             is_changed = True
     if is_changed:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 def replace(path: Path, by: Path) -> None:
@@ -120,7 +118,7 @@ def replace(path: Path, by: Path) -> None:
     with _os_errors(f"index {path} cannot be replaced", "Check its folder's permissions and the disk."):
         remove_side_files(path)
         by.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 @contextmanager
@@ -129,19 +127,3 @@ def _os_errors(message: str, hint: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise FilesystemError(f"{message}: {error.strerror}", hint=hint) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk, if its file system supports that."""
-    descriptor = _open_folder(folder)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(descriptor)
-
-
-def _open_folder(folder: Path) -> int:
-    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
