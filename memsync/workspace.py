@@ -198,11 +198,8 @@ class Workspace:
             if self.settings["git.commit"]:
                 first = next(filter(None, map(str.strip, subject.splitlines())), "")
                 message = f"memsync {what}: {first[:60]}"
-                commit, complaint = (
-                    commits.commit_moves(self.files.root, [(done.moved_from, done.path)], message)
-                    if done.moved_from
-                    else commits.commit(self.files.root, done.path, message)
-                )
+                paths = [done.moved_from, done.path] if done.moved_from else [done.path]
+                commit, complaint = commits.commit(self.files.root, paths, message)
         generation, indexing = self._index_now(done.path)
         warnings = (*done.warnings, *filter(None, [complaint]), *indexing)
         return Written(done.path, done.line, generation, commit, warnings)

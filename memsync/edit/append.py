@@ -89,11 +89,6 @@ class KnownEnds:
         with suppress(MemsyncError), self._kept.writing() as database:
             database.execute("INSERT OR REPLACE INTO ending VALUES (?, ?)", (path, record))
 
-    def drop(self, path: NotePath) -> None:
-        """Delete what is stored of a note, which includes its last line."""
-        with suppress(MemsyncError), self._kept.writing() as database:
-            database.execute("DELETE FROM ending WHERE path = ?", (path,))
-
     def was_filled(self, path: NotePath) -> bool:
         """Tell whether a note had lines after its last append."""
         record = self._record(path)

@@ -160,6 +160,6 @@ class Retiring:
                 done.failed.append(Failure(source, "not found"))
             except MemsyncError as error:
                 done.failed.append(Failure(source, error.message))
-        if self._commits:
-            _, done.complaint = commits.commit_moves(self._root, done.moves, message)
+        if self._commits and done.moves:
+            _, done.complaint = commits.commit(self._root, [path for move in done.moves for path in move], message)
         return done

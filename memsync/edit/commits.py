@@ -39,29 +39,14 @@ _PATHS = ("-z", "--stdin")
 _NO_IDENTITY = "identity unknown"
 
 
-def commit(root: Path, path: NotePath, message: str) -> tuple[str, str]:
-    """Commit one note as it is on disk. Returns (commit name, reason why there is none); one of them is empty.
+def commit(root: Path, paths: Sequence[NotePath], message: str) -> tuple[str, str]:
+    """Commit notes as they are on disk or deleted. Returns (commit name, reason why there is none); one is empty.
 
     Staged changes of other files stay staged and out of the commit. A note with staged changes is not committed,
     because its staged version would then seem to revert the commit.
     """
-    return _commit_or_reason(root, [path], path, message)
-
-
-def commit_moves(root: Path, moves: Sequence[tuple[NotePath, NotePath]], message: str) -> tuple[str, str]:
-    """Commit moved notes, each as (from, to), like `commit`."""
-    paths = list(dict.fromkeys(path for move in moves for path in move))
-    return _commit_or_reason(root, paths, "the moved notes", message) if moves else ("", "")
-
-
-def commit_all(root: Path, paths: Sequence[NotePath], message: str) -> tuple[str, str]:
-    """Commit several notes as they are on disk, also those that are deleted, like `commit`."""
-    return _commit_or_reason(root, paths, "the changed notes", message)
-
-
-def _commit_or_reason(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[str, str]:
     try:
-        return _commit(root, paths, what, message)
+        return _commit(root, list(dict.fromkeys(paths)), paths[0] if len(paths) == 1 else "these notes", message)
     except (GitUnusable, OSError) as error:
         return "", f"not committed: {reason_of(error)}"
 

@@ -19,7 +19,6 @@ from msgspec import Struct
 from memsync.edit import commits, note_file
 from memsync.edit.addition import lines_with_ends
 from memsync.edit.append import Replaced, make
-from memsync.edit.journal import missing
 from memsync.edit.kept import Lines, Step
 from memsync.edit.note_paths import check_writable, folder_of
 from memsync.edit.note_writer import NoteWriter
@@ -127,7 +126,7 @@ class Forgotten:
         """Delete for good what was taken out. The caller has deleted the rest of it, and holds the writers' lock."""
         for step in self._steps(user):
             with suppress(FileNotFoundError, MemsyncError), folder_of(self._root, step.path) as folder:
-                note_file.clear_ended_writers(folder)
+                note_file.clear_leftovers(folder, 0.0)
             self._drop(step)
         self._kept.wipe()
 
@@ -156,23 +155,13 @@ class Forgotten:
     # --------------------------------------------------------------------------------------------- changing
 
     def _remove(self, change: Change) -> None:
-        """Delete a whole note if it is as expected; its appends then no longer count as overwritten."""
+        """Delete a whole note if it is as expected."""
         path = change.path
         with folder_of(self._root, path) as folder:
             name = path.rpartition("/")[2]
             check_writable(path, os.stat(name, dir_fd=folder, follow_symlinks=False))
             if not note_file.remove(folder, path, name, change.before):
                 raise WriteRefused(f"{path} has just changed", hint="Try again.")
-        self._writer.ends.drop(path)
-        entries = missing(self._writer.journal.since(0.0, change.former), self._text(change.former))
-        if entries:
-            self._writer.journal.settle([entry.id for entry in entries])
-
-    def _text(self, path: NotePath) -> str:
-        """Return the text of a note, empty if there is none."""
-        with suppress(OSError):
-            return (self._root / path).read_bytes().decode("utf-8", "replace")
-        return ""
 
     def _replace(self, path: NotePath, old: bytes, new: bytes) -> None:
         """Replace a note's content. Raises WriteRefused if it has another one."""
@@ -232,7 +221,7 @@ class Forgotten:
 
     def _commit(self, outcome: Outcome, message: str) -> None:
         if self._commits and outcome.paths:
-            _, outcome.complaint = commits.commit_all(self._root, outcome.paths, message)
+            _, outcome.complaint = commits.commit(self._root, outcome.paths, message)
 
 
 def _digest(content: bytes) -> str:

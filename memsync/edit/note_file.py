@@ -117,7 +117,7 @@ def swap(folder: int, path: NotePath, old: bytes, new: bytes, status: os.stat_re
     """
     name = path.rpartition("/")[2]
     try:
-        _clear_leftovers(folder)
+        clear_leftovers(folder, LEFTOVER_SECONDS)
         with _written_aside(folder, new, status) as aside:
             with opened(folder, path, name) as before, opened(folder, path, aside) as after:
                 _copy_attributes(before, after)
@@ -228,29 +228,14 @@ def _written_aside(
             os.unlink(aside, dir_fd=folder)
 
 
-def clear_ended_writers(folder: int) -> None:
-    """Delete the hidden files of writers on this machine that have ended, however recent they are."""
-    for name in os.listdir(folder):
-        if _ASIDE.fullmatch(name) and not _runs(int(name.split("-")[1])):
-            with suppress(OSError):
-                os.unlink(name, dir_fd=folder)
+def clear_leftovers(folder: int, seconds: float) -> None:
+    """Delete hidden files that killed writers left at least so long ago. The caller holds the writers' lock.
 
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def _clear_leftovers(folder: int) -> None:
-    """Delete hidden files that killed writers left more than a day ago."""
-    limit = time.time() - LEFTOVER_SECONDS
+    A writer on another machine has another lock. It fails if its file is deleted, and its note stays as it was.
+    """
+    limit = time.time() - seconds
     for name in os.listdir(folder):
         if _ASIDE.fullmatch(name):
             with suppress(OSError):
-                if os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime < limit:
+                if os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime <= limit:
                     os.unlink(name, dir_fd=folder)

@@ -185,7 +185,7 @@ def test_line_ends_are_committed_as_git_would(
     git(repository, "add", ".")
     git(repository, "commit", "-qm", "rules", "--allow-empty")
     (repository / "new.md").write_bytes(b"one\r\ntwo\r\n")
-    made, complaint = commit(repository, NotePath("new.md"), "new")
+    made, complaint = commit(repository, [NotePath("new.md")], "new")
     assert (complaint, git(repository, "rev-parse", "HEAD").strip()) == ("", made)
     shown = subprocess.run(["git", "cat-file", "blob", "HEAD:new.md"], cwd=repository, capture_output=True, check=True)
     assert shown.stdout == committed
@@ -236,7 +236,7 @@ def test_skip_worktree_is_respected(repository: Path, git: Git) -> None:
     git(repository, "update-index", "--skip-worktree", "mine.md")
     (repository / "mine.md").write_text("two\n")
     before = git(repository, "ls-files", "-v", "--stage")
-    made, complaint = commit(repository, NotePath("mine.md"), "x")
+    made, complaint = commit(repository, [NotePath("mine.md")], "x")
     assert made == ""
     assert "keeps its own version" in complaint
     assert git(repository, "ls-files", "-v", "--stage") == before
