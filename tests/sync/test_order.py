@@ -102,27 +102,11 @@ def test_order_leaves_no_trace_in_the_index(
     assert dump(memory) == before
 
 
-def test_passage_that_the_model_refuses_holds_up_no_other(
+@pytest.fixture
+def saving_meanwhile(
     memory: Memory, write: Write, embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is tried once a run, also when what waits is put into order again; all others have their vectors."""
-    for name in ("a", "b", "c", "d"):
-        write(f"{name}.md", note_of(name))
-    real = embedder._vector
-    monkeypatch.setattr(embedding, "ORDER_SECONDS", 0.0)
-    monkeypatch.setattr(embedding, "ORDER_REST", 0)
-    monkeypatch.setattr(embedder, "_vector", lambda text: real(text) * ("a part" not in text))
-    report = memory.sync()
-    assert (report.vectors_pending, len(report.failed)) == (2, 1)
-    assert len(embedder.seen) == len(set(embedder.seen)) == 12
-
-
-def test_note_saved_meanwhile_need_not_wait_for_the_rest(
-    memory: Memory, write: Write, embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What an edit adds while thousands of passages wait is found by meaning within seconds."""
-    for name in ("a", "b", "c", "d"):
-        os.utime(write(f"{name}.md", note_of(name, 6)), (1, 1))
+) -> FakeEmbedder:
+    """Save and index another note when eight passages are embedded; what waits is then sorted again."""
     monkeypatch.setattr(embedding, "ORDER_SECONDS", 0.0)
     monkeypatch.setattr(embedding, "ORDER_REST", 0)
     real = embedder.embed_passages
@@ -134,9 +118,31 @@ def test_note_saved_meanwhile_need_not_wait_for_the_rest(
         return real(texts, pause)
 
     monkeypatch.setattr(embedder, "embed_passages", embed)
+    return embedder
+
+
+def test_passage_that_the_model_refuses_holds_up_no_other(
+    memory: Memory, write: Write, saving_meanwhile: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried once a run, also when what waits is put into order again; all others have their vectors."""
+    for name in ("a", "b", "c", "d"):
+        write(f"{name}.md", note_of(name))
+    real = saving_meanwhile._vector
+    monkeypatch.setattr(saving_meanwhile, "_vector", lambda text: real(text) * ("a part" not in text))
+    report = memory.sync()
+    assert (report.vectors_pending, len(report.failed)) == (2, 1)
+    assert len(saving_meanwhile.seen) == len(set(saving_meanwhile.seen)) == 13
+
+
+def test_note_saved_meanwhile_need_not_wait_for_the_rest(
+    memory: Memory, write: Write, saving_meanwhile: FakeEmbedder
+) -> None:
+    """What an edit adds while thousands of passages wait is found by meaning within seconds."""
+    for name in ("a", "b", "c", "d"):
+        os.utime(write(f"{name}.md", note_of(name, 6)), (1, 1))
     report = memory.sync()
     assert report.vectors_pending == 0
-    assert "The curlew came." in embedder.seen[8:12]
+    assert "The curlew came." in saving_meanwhile.seen[8:12]
 
 
 def test_text_of_a_first_sync_is_read_once(memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
