@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
-from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
@@ -21,29 +21,33 @@ from msgspec.structs import replace
 
 from memsync.errors import ODD_ERRORS, EmbedderError, IndexFailure, NoteError, UsageError
 from memsync.memory import MemoryApi
-from memsync.model.answer import Excerpt, Freshness, Hit, SearchResult
+from memsync.model.answer import Excerpt, Hit, SearchResult
 from memsync.model.json import from_json, to_json
 from memsync.model.note import FileStamp, Note
-from memsync.model.query import EmbeddedQuestion, EmbeddingSpace, Query, SearchRequest
-from memsync.model.vocabulary import Mode, NotePath
+from memsync.model.query import EmbeddingSpace, Query, SearchRequest
+from memsync.model.status import Failure
+from memsync.model.vocabulary import Fresh, NotePath
 from memsync.notes.chunk import ChunkLimits
 from memsync.notes.files import MAX_NOTE_BYTES
-from memsync.notes.naming import titled
 from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.operation import Operation
-from memsync.ports import active_space
-from memsync.search.freshness import checked_vector
+from memsync.search.freshness import FreshSearch
 from memsync.search.query_syntax import parse_request
-from memsync.search.searcher import Near, Ranking, Searcher
-from memsync.search.time_hints import without_times
+from memsync.search.reranking import Reranking
+from memsync.search.retrievals import UsageCounter
+from memsync.search.searcher import Ranking, Searcher
 from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, default_of
+from memsync.sync.embedding_models import EmbeddingModels
+from memsync.sync.gate import Gate
+from memsync.sync.indexer import TextReport
 from memsync.wiring import make_embedder, make_reranker, make_stored_index, make_token_counter
 
 if TYPE_CHECKING:
     from memsync.index.postgres.stored import StoredIndex
     from memsync.notes.files import NoteFiles
     from memsync.ports import Embedder, Reranker, TokenCounter
+    from memsync.sync.syncer import Syncer
     from memsync.workspace import Workspace
 
 P = ParamSpec("P")
@@ -53,6 +57,8 @@ MAX_PATH_CHARS = 4_096
 MAX_NAME_CHARS = 2_000
 MAX_NAMES = 1_000
 """No path, title, heading, role or date is longer, and no hit has more of them, if memsync wrote the rows."""
+POOL_THREADS = 2
+"""One embeds the question, one reranks."""
 _ROOT = Path("/")
 """Stands for the memory root in messages and paths; nothing is read there."""
 
@@ -109,6 +115,42 @@ class StoredScan:
         self.files = files
 
 
+class NotCompared:
+    """Stands for the Syncer of a memory whose files are elsewhere: nothing is compared, and nothing is pending."""
+
+    advice = "run memsync sync where its files are"
+
+    def __init__(self, index: StoredIndex) -> None:
+        self._index = index
+        self.gate = Gate()
+
+    @property
+    def scanned_at(self) -> str:
+        """When the files were last compared where they are (ISO 8601, UTC); empty if the database does not say."""
+        with self._index.reading() as reader:
+            return _moment(reader.meta("last_sync"))
+
+    def refresh(self, *_: object, **__: object) -> TextReport:
+        """Return the report of a comparison that found nothing."""
+        return TextReport()
+
+    def known_failures(self) -> list[Failure]:
+        """Return none: what the database says of files is for those who have them."""
+        return []
+
+    def embed_leftovers(self) -> bool:
+        """Embed nothing."""
+        return False
+
+
+class StoredSearch(FreshSearch):
+    """Answers queries from the database as it is."""
+
+    def titled(self, name: str) -> list[NotePath]:
+        """Return the notes with this title, alias or file name."""
+        return list(filter(_may_be_path, super().titled(name)))
+
+
 class StoredMemory(MemoryApi):
     """A memory of a database, searched without its files."""
 
@@ -120,16 +162,25 @@ class StoredMemory(MemoryApi):
         make_reranker: Callable[[], Reranker],
     ) -> None:
         self._index = index
-        self._counter = counter
-        self._make_embedder = make_embedder
-        self._make_reranker = make_reranker
+        self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
+        self._models = EmbeddingModels(make_embedder, self._refused)
+        self._reranking = Reranking(make_reranker, self._pool, time)
         self.files = cast("NoteFiles", StoredNotes(index))
-        self.fresh_search = self
-        self.editor = self
-        self.usage = self
         rules = PathRules(DEFAULT_KINDS, DEFAULT_TIERS)
         self.reader = NoteReader(counter.count, rules, ChunkLimits(), default_of("files.max_structured_bytes"))
-        self._searcher = Searcher(self.files, index, self.reader, counter.count, Ranking.of(default_of))
+        self.usage = UsageCounter(_ROOT, index, is_on=False, keeps_queries=False)
+        self.editor = self
+        self.fresh_search = StoredSearch(
+            index,
+            cast("Syncer", NotCompared(index)),
+            Searcher(self.files, index, self.reader, counter.count, Ranking.of(default_of)),
+            self._models,
+            self._reranking,
+            deadline=0.0,
+            clock=time,
+            pool=self._pool,
+            usage=self.usage,
+        )
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an operation that only reads. Raises UsageError for any other."""
@@ -163,123 +214,51 @@ class StoredMemory(MemoryApi):
             )
 
     def close(self) -> None:
-        """Release the model and the connections."""
-        for made in ("_embedder", "_reranker"):
-            if made in self.__dict__:
-                self.__dict__.pop(made).close()
+        """Release the models and the connections."""
+        self._models.close()
+        self._reranking.close()
+        self._pool.shutdown()
         self._index.close()
 
     # ------------------------------------------------------------------------- what operations use of a workspace
 
     def parse(self, request: SearchRequest) -> Query:
         """Return the query that a request asks for, see Workspace.parse. Raises UsageError."""
-        query = parse_request(request, default_of)
+        query = parse_request(replace(request, fresh=Fresh.NONE, generation=0), default_of)
         for folder in query.filters.folders:
             if not any(path.startswith(folder.removeprefix("./")) for path in self._index.paths()):
                 raise UsageError(f"there is no folder {folder!r} in this memory", hint="Write it as paths begin.")
         return query
 
     def answer(self, request: SearchRequest) -> SearchResult:
-        """Answer a search from the database as it is; `fresh` cannot be met without the files.
+        """Answer a search from the database as it is.
 
         Raises UsageError as FreshSearch does, and IndexFailure even if the database merely has no text: an empty answer
         would say that nothing matches.
         """
-        query = self.parse(request)
-        warnings = [*query.warnings]
-        started = time.perf_counter()
-        await_near = None
-        if query.mode is not Mode.KEYWORD and query.text:
-            await_near = partial(self._near_or_warning, query, warnings)
-        relevance = partial(self._relevance, query, warnings) if request.rerank and query.text else None
-        result = self._searcher.search(query, await_near, relevance)
+        result = self.fresh_search.answer(self.parse(request))
         if not result.hits:
             self.require_text()
-        freshness = self._freshness()
-        warnings.append(f"not compared with the files: the index is of {freshness.scanned_at or 'an unknown time'}")
+        age = f"not compared with the files: the index is of {result.freshness.scanned_at or 'an unknown time'}"
         hits = tuple(replace(hit, verified=False) for hit in result.hits)
-        timings = {**result.explain.timings_ms, "whole": (time.perf_counter() - started) * 1000}
-        return replace(
-            result,
-            hits=hits,
-            freshness=freshness,
-            warnings=(*dict.fromkeys(filter(None, warnings)), *result.warnings),
-            explain=replace(result.explain, timings_ms=timings),
-            verified=False,
-        )
-
-    def embed(self, query: Query) -> EmbeddedQuestion:
-        """Embed the text of a query in the memory's space. Raises EmbedderError."""
-        space = self._space()
-        vector = self._embedder.embed_query(without_times(query.text, query.times))
-        return EmbeddedQuestion(space.name, tuple(map(float, vector)))
-
-    def titled(self, name: str) -> list[NotePath]:
-        """Return the notes with this title, alias or file name."""
-        with self._index.reading() as reader:
-            return list(filter(_may_be_path, titled(reader.notes(), name)))
+        return replace(result, hits=hits, warnings=(*result.warnings, age), verified=False)
 
     def holds(self, path: NotePath) -> bool:
         """Tell whether the database has the text of a note."""
         return self.files.holds(path)
 
-    def read(self, path: NotePath | Iterable[NotePath]) -> Note | None:
-        """Return a note, parsed; count nothing for a list of paths, because there is no place for counts."""
-        if not isinstance(path, str):
-            return None
+    def read(self, path: NotePath) -> Note | None:
+        """Return a note, parsed; None if the database has no text of it."""
         with suppress(FileNotFoundError):
             return self.reader.read(path, self.files.read(path)[0])[0]
         return None
 
-    # ------------------------------------------------------------------------------------------- private
-
-    @cached_property
-    def _embedder(self) -> Embedder:
-        return self._make_embedder()
-
-    @cached_property
-    def _reranker(self) -> Reranker:
-        return self._make_reranker()
-
-    def _space(self) -> EmbeddingSpace:
-        """Return the space that searches use. Raises EmbedderError unless the user's own model has it."""
-        space = active_space(self._index)
-        if space is None:
-            raise EmbedderError("no vectors yet", hint="Run memsync sync where the files are.")
-        if space != self._embedder.space:
-            raise EmbedderError(
-                f"its vectors are of another model than {self._embedder.space.model}, which your settings name",
-                hint="Set embedder.model in your own config.toml to the model of that memory.",
-            )
-        return space
-
-    def _near(self, query: Query) -> Near:
-        space, given = self._space(), query.request.question
-        if given is not None and given.space == space.name:
-            vector = checked_vector(given, space)
-        else:
-            vector = self._embedder.embed_query(without_times(query.text, query.times))
-        return self._searcher.near(query, vector, space)
-
-    def _near_or_warning(self, query: Query, warnings: list[str]) -> Near | None:
-        try:
-            return self._near(query)
-        except EmbedderError as error:
-            warnings.append(f"searched by words alone: {error.sentences()}")
-            return None
-
-    def _relevance(self, query: Query, warnings: list[str], texts: Sequence[str]) -> list[float] | None:
-        try:
-            return self._reranker.relevance(without_times(query.text, query.times), texts)
-        except EmbedderError as error:
-            warnings.append(f"not reranked: {error.sentences()}")
-            return None
-
-    def _freshness(self) -> Freshness:
-        with self._index.reading() as reader:
-            active = reader.active_space()
-            pending = reader.pending(active) if active else reader.counts().passages
-            return Freshness(_moment(reader.meta("last_sync")), 0, pending, generation=reader.generation())
+    def _refused(self, space: EmbeddingSpace) -> Embedder:  # noqa: ARG002 (because EmbeddingModels fixes it)
+        """Raise EmbedderError: only the user's own settings choose a model."""
+        raise EmbedderError(
+            f"its vectors are of another model than {self._models.configured().space.model}, which your settings name",
+            hint="Set embedder.model in your own config.toml to the model of that memory.",
+        )
 
 
 def _check_hit(hit: Hit) -> None:

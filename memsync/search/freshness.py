@@ -35,7 +35,6 @@ from memsync.search.searcher import IndexChanged, Near, Searcher
 from memsync.search.time_hints import of_its_times, without_times
 from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.indexer import TextReport
-from memsync.sync.plan import read_failures
 from memsync.sync.syncer import Syncer
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ class FreshSearch:
             self._unanswered = answer
             raise EmbedderError(NO_ANSWER) from None
         if embedded is None:
-            raise EmbedderError("no vectors yet", hint="Run: memsync sync")
+            raise EmbedderError("no vectors yet", hint=f"First {self._syncer.advice}.")
         vector, space = embedded
         return EmbeddedQuestion(space.name, tuple(map(float, vector)))
 
@@ -187,7 +186,7 @@ class FreshSearch:
             hidden = reader.not_shared()
         warnings += not_shared(hidden)
         if freshness.pending_vectors and query.text and result.mode is not Mode.KEYWORD:
-            advice = "embedding goes on" if self.live else "run memsync sync"
+            advice = "embedding goes on" if self.live else self._syncer.advice
             passages = count(freshness.pending_vectors, "passage is", "passages are")
             warnings.append(f"{passages} not searchable by meaning yet: {advice}")
         if freshness.watcher is WatcherState.DEGRADED:
@@ -272,10 +271,8 @@ class FreshSearch:
 
     def _known_to_be_missing(self) -> TextReport:
         """Report what the last scan left pending, and unreadable files. Raises RootError if the root is lost."""
-        self._syncer.check_root()
-        with self._index.reading() as reader:
-            failed = [failed_file.failure for failed_file in read_failures(reader).values()]
-        return TextReport(pending=self.live.pending_text if self.live else self._pending_text, failed=failed)
+        pending = self.live.pending_text if self.live else self._pending_text
+        return TextReport(pending=pending, failed=self._syncer.known_failures())
 
     def _await_generation(self, generation: int) -> list[str]:
         """Wait until the index has reached a generation; return a warning if it has not within the deadline."""
@@ -339,7 +336,7 @@ class FreshSearch:
                 warnings.append(warning_of(error, SEARCHED_BY_WORDS))
                 return None
             if near is None:
-                advice = "the first are being computed" if self.live else "run memsync sync"
+                advice = "the first are being computed" if self.live else self._syncer.advice
                 warnings.append(f"no vectors yet: {SEARCHED_BY_WORDS}; {advice}")
             else:
                 warnings.append(self._models.complaint(near.space))

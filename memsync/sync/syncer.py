@@ -23,7 +23,7 @@ from memsync.sync.embedding import EmbeddingQueue, VectorReport
 from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.gate import Gate
 from memsync.sync.indexer import Indexer, TextReport
-from memsync.sync.plan import iso_moment
+from memsync.sync.plan import iso_moment, read_failures
 from memsync.sync.sharing import Sharing, remember
 from memsync.sync.workers import NoteWorkers
 from memsync.system.file_lock import file_lock
@@ -83,6 +83,8 @@ class Syncer:
     roots of the user; None if it is switched off.
     """
 
+    advice = "run memsync sync"
+
     def __init__(
         self,
         files: NoteFiles,
@@ -115,6 +117,12 @@ class Syncer:
         self._claims = 0
         self.stepped_at = 0.0
         self._complete_space: EmbeddingSpace | None = None
+
+    def known_failures(self) -> list[Failure]:
+        """Return which files the last comparison could not read. Raises RootError if the root is lost."""
+        self.check_root()
+        with self._index.reading() as reader:
+            return [failed_file.failure for failed_file in read_failures(reader).values()]
 
     @property
     def scanned_at(self) -> str:
