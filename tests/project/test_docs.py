@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -120,20 +121,15 @@ def test_demo_runs_and_finds(tmp_path: Path) -> None:
         assert expected in done.stdout
 
 
-def test_map_of_the_rooms_names_every_module() -> None:
-    """docs/design.md: a module by its name, or the folder or the beginning that its room names as a whole."""
-    (rooms,) = re.findall(r"## Rooms\n\n```\n(.*?)```", (PROJECT / "docs" / "design.md").read_text(), re.DOTALL)
-    package = PROJECT / "memsync"
-    modules = [path.relative_to(package) for path in package.rglob("*.py") if not path.stem.startswith("__")]
-    whole = [folder for folder in re.findall(r"(\w+)/", rooms) if (package / "features" / folder).is_dir()]
-    whole += [folder for folder in re.findall(r"(\w+)/", rooms) if (package / "embed" / folder).is_dir()]
-    unnamed = [
-        module
-        for module in modules
-        if module.parent.name not in whole
-        and not module.stem.startswith("command_")
-        and not re.search(rf"\b{module.stem}\b", rooms)
-    ]
-    assert unnamed == []
-    named = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", rooms)) - {"command_"}
-    assert named <= {path.stem for path in modules} | {path.parent.name for path in modules}
+def test_rooms_are_those_of_the_package_at_the_levels_of_the_import_contract() -> None:
+    """docs/design.md names each module and folder of memsync/ once, with the level that pyproject.toml gives it."""
+    (rooms,) = re.findall(r"## Rooms\n.*?```\n(.*?)```", (PROJECT / "docs" / "design.md").read_text(), re.DOTALL)
+    listed = re.findall(r"^ *(\d+) (\w+) ", rooms, re.MULTILINE)
+    contract, _ = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = enumerate(reversed(contract["layers"]), start=1)
+    assert sorted(listed) == sorted(
+        (str(level), room) for level, layer in layers for room in re.findall(r"\.(\w+)", layer)
+    )
+    folders = {path.parent.name for path in (PROJECT / "memsync").glob("*/__init__.py")}
+    modules = {path.stem for path in (PROJECT / "memsync").glob("*.py")} - {"__init__"}
+    assert {room for _, room in listed} == folders | modules
