@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from memsync.cli.render import render
 from memsync.edit import archive as archive_moves
 from memsync.errors import UsageError, WriteRefused
 from memsync.features import pruning
@@ -20,7 +21,7 @@ from memsync.features.pruning import due, is_too_much
 from memsync.features.usage import unused
 from memsync.memory import Memory, MemoryApi
 from memsync.model.query import IndexedNote
-from memsync.model.upkeep import NoteUse
+from memsync.model.upkeep import NoteUse, Pruning, Retirement
 from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.notes.dates import expires_at
 from memsync.settings.load import Settings, load_settings, with_changes
@@ -501,6 +502,14 @@ def test_prune_on_the_command_line(cli: Cli, write: Write, root: Path) -> None:
     assert [one["target"] for one in undone["moved"]] == ["daily/2020-01-01.md"]
     assert cli("prune", "--undo").returncode == 2
     assert cli("prune", "--undo", "--apply").returncode == 2
+
+
+def test_what_could_not_be_moved_is_not_printed_as_moved(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --apply the lines are what was moved, not what was due."""
+    moves = [Retirement(NotePath(f"{name}.md"), NotePath(f"archive/{name}.md"), "", "old") for name in "ab"]
+    pruned = Pruning((*moves,), (moves[0],), 9, applied=True)
+    render(pruned, pruning.prune, pruning.prune.commands[0])
+    assert capsys.readouterr() == ("a.md -> archive/a.md  old\n", "memsync: notes moved: 1\n")
 
 
 # ------------------------------------------------------------------------------------- the other views
