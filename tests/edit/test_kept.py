@@ -126,10 +126,11 @@ def test_what_is_deleted_is_wiped(tmp_path: Path) -> None:
     """Neither the database nor its log has the text, and only the user may read them."""
     kept, path = Kept(tmp_path / "keep"), tmp_path / "keep" / FILE
     journal, words = Journal(kept), b"xylophone"
-    entry = journal.append(LOG, "- xylophone " * 2_000)
+    entries = [journal.append(LOG, "- xylophone " * times) for times in (1, 2_000)]
+    journal.append(LOG, "- stays, on the page of the first one")
     run = kept.begin([Step(LOG, LOG, "ada", words * 10_000)])
     size = path.stat().st_size + Path(f"{path}-wal").stat().st_size
-    journal.settle([entry.id])
+    journal.settle([entry.id for entry in entries])
     kept.drop(run, [LOG])
     kept.wipe()
     files = list(path.parent.glob(f"{FILE}*"))
