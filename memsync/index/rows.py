@@ -52,6 +52,11 @@ class NoteRows(NamedTuple):
     chunks: Sequence[ChunkRows]
 
     @property
+    def local_only(self) -> bool:
+        """Whether the note's text may go to no remote model."""
+        return bool(self.note[8])
+
+    @property
     def chunk_count(self) -> int:
         """The number of chunks."""
         return len(self.chunks)

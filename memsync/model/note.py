@@ -184,6 +184,7 @@ class Chunk(Struct, frozen=True):
     form: Form = Form.TEXT
     item_words: tuple[str, ...] = ()
     opening: tuple[int, ...] = ()
+    local_only: bool = False
 
     @property
     def indexed_words(self) -> Sequence[str]:
@@ -192,5 +193,9 @@ class Chunk(Struct, frozen=True):
 
     @property
     def content_hash(self) -> bytes:
-        """SHA-256 of the passage: the key of its vector."""
-        return hashlib.sha256(self.text.encode()).digest()
+        """SHA-256 of the passage: the key of its vector.
+
+        It is salted for a local-only note: so what is local-only shares no passage with other notes.
+        """
+        salt = "local-only\0" if self.local_only else ""  # no text of a note has a NUL
+        return hashlib.sha256(f"{salt}{self.text}".encode()).digest()

@@ -302,6 +302,7 @@ class _Chunker:
                 form=form,
                 item_words=tuple(item_words),
                 opening=opening_of(words) if form is Form.TEXT else (),
+                local_only=self._note.local_only,
             )
         )
 

@@ -17,7 +17,7 @@ from typing import Any
 import apsw
 
 from memsync.index.sqlite import schema
-from memsync.index.sqlite.queries import IS_OF_CHUNK, IS_PUBLIC, LOCAL_ONLY_PASSAGES, MAX_ITEMS, chunk_of, item_of
+from memsync.index.sqlite.queries import IS_OF_CHUNK, LOCAL_ONLY_PASSAGES, MAX_ITEMS, chunk_of, item_of
 from memsync.index.vectors import to_int8
 from memsync.model.query import EmbeddingSpace
 from memsync.model.text import count
@@ -58,16 +58,15 @@ _FAULTS_OF_SPACE = {
         "SELECT count(*) FROM vec_{space}_rowids v LEFT JOIN passage p ON p.id = v.rowid WHERE p.id IS NULL"
     ),
 }
-# The same for a space of a remote model, in which passages of local-only notes have no vector.
+# The same for a space of a remote model, in which local-only passages have no vector.
 _FAULTS_OF_REMOTE_SPACE = {
-    "passages without a vector": f"{_FAULTS_OF_SPACE['passages without a vector']} AND {IS_PUBLIC}",
+    "passages without a vector": f"{_FAULTS_OF_SPACE['passages without a vector']} AND NOT p.local_only",
     "vectors without a passage": _FAULTS_OF_SPACE["vectors without a passage"],
     "local-only passages that wait for a remote model": (
-        "SELECT count(*) FROM pending w JOIN passage p ON p.id = w.passage"
-        f" WHERE w.space = {{space}} AND NOT {IS_PUBLIC}"
+        "SELECT count(*) FROM pending w JOIN passage p ON p.id = w.passage WHERE w.space = {space} AND p.local_only"
     ),
     "local-only passages with a vector of a remote model": (
-        f"SELECT count(*) FROM vec_{{space}}_rowids v JOIN passage p ON p.id = v.rowid WHERE NOT {IS_PUBLIC}"
+        "SELECT count(*) FROM vec_{space}_rowids v JOIN passage p ON p.id = v.rowid WHERE p.local_only"
     ),
 }
 # How many rows are missing; negative if there are too many. Both are 0 in a sound index.

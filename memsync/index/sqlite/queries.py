@@ -216,12 +216,11 @@ PASSAGE_COUNT = "SELECT count(*) FROM passage"
 # How many passages wait for a vector in :space.
 PENDING_COUNT = "SELECT count(*) FROM pending WHERE space = :space"
 
-# (id, hash, compressed text or NULL, path of a note that has it, best one that is not local-only) of those of :passages
-# that wait for a vector in :space, in the order of :passages. CROSS JOIN, because otherwise SQLite reads all waiting
-# passages each time.
+# (id, hash, compressed text or NULL, path of a note that has it) of those of :passages that wait for a vector in
+# :space, in the order of :passages. CROSS JOIN, because otherwise SQLite reads all waiting passages each time.
 PENDING = """
 SELECT p.id, p.hash, w.text,
-       (SELECT n.path FROM chunk c JOIN note n ON n.id = c.note WHERE c.passage = p.id ORDER BY n.local_only LIMIT 1)
+       (SELECT n.path FROM chunk c JOIN note n ON n.id = c.note WHERE c.passage = p.id LIMIT 1)
 FROM json_each(:passages) i CROSS JOIN pending w ON w.space = :space AND w.passage = i.value
 JOIN passage p ON p.id = w.passage ORDER BY i.key
 """
@@ -256,16 +255,8 @@ SELECT p.hash, v.value FROM passage p JOIN vector v ON v.space = :space AND v.pa
 WHERE p.hash > :after ORDER BY p.hash LIMIT :limit
 """
 
-# Whether a note that is not local-only has the passage `p`.
-IS_PUBLIC = (
-    "EXISTS (SELECT 1 FROM chunk pc JOIN note pn ON pn.id = pc.note WHERE pc.passage = p.id AND NOT pn.local_only)"
-)
-
-# The number of passages that only local-only notes have. It begins at those notes, because most indexes have few.
-LOCAL_ONLY_PASSAGES = f"""
-SELECT count(DISTINCT p.id) FROM note n JOIN chunk c ON c.note = n.id JOIN passage p ON p.id = c.passage
-WHERE n.local_only AND NOT {IS_PUBLIC}
-"""
+# The number of passages that only local-only notes have.
+LOCAL_ONLY_PASSAGES = "SELECT count(*) FROM passage WHERE local_only"
 
 # One row of figures: notes, chunks, passages.
 COUNTS = "SELECT (SELECT count(*) FROM note), (SELECT count(*) FROM chunk), (SELECT count(*) FROM passage)"

@@ -53,12 +53,13 @@ CREATE TABLE note (
     committed INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX note_archived ON note (archived) WHERE archived;
-CREATE INDEX note_local_only ON note (local_only) WHERE local_only;
 
 CREATE TABLE passage (
     id INTEGER PRIMARY KEY,
-    hash BLOB NOT NULL UNIQUE       -- SHA-256; the text itself stands in the files
+    hash BLOB NOT NULL UNIQUE,      -- SHA-256; the text itself stands in the files
+    local_only INTEGER NOT NULL     -- only local-only notes have it; their hashes are salted
 ) STRICT;
+CREATE INDEX passage_local_only ON passage (id) WHERE local_only;
 
 CREATE TABLE chunk (
     id INTEGER PRIMARY KEY,
@@ -151,7 +152,7 @@ CREATE TABLE history (              -- of the notes in HEAD's tree, whether or n
     committed INTEGER NOT NULL
 ) WITHOUT ROWID, STRICT;
 """
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsync.errors import EmbedderError
 from memsync.index.rows import ChunkRows, NoteRows, to_json
-from memsync.index.sqlite.queries import GROUP_ROWS, IS_PUBLIC, MAX_ITEMS
+from memsync.index.sqlite.queries import GROUP_ROWS, MAX_ITEMS
 from memsync.index.sqlite.reader import SqliteReader
 from memsync.index.vectors import to_int8, usable
 from memsync.index.writing import SqlWriter
@@ -57,7 +57,7 @@ _OLD_CHUNKS = f"""
 SELECT c.id, coalesce(p.hash, x''), {_CHUNK_COLUMNS} FROM chunk c LEFT JOIN passage p ON p.id = c.passage
 WHERE c.note = ? ORDER BY c.ordinal DESC
 """
-_INSERT_PASSAGE = "INSERT OR IGNORE INTO passage (id, hash) VALUES (?, ?)"
+_INSERT_PASSAGE = "INSERT OR IGNORE INTO passage (id, hash, local_only) VALUES (?, ?, ?)"
 _INSERT_CHUNK = f"""
 INSERT INTO chunk (id, {_CHUNK_COLUMNS})
 VALUES (?, ?, ?, (SELECT id FROM passage WHERE hash = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -70,16 +70,6 @@ _NEW_PASSAGES = "SELECT id, hash FROM passage WHERE id >= ?"
 _ORPHANS = """
 SELECT p.id FROM passage p WHERE p.id IN (SELECT value FROM json_each(?))
 AND NOT EXISTS (SELECT 1 FROM chunk c WHERE c.passage = p.id)
-"""
-# (id) of those passages that only local-only notes have.
-_LOCAL_ONLY = f"""
-SELECT p.id FROM passage p WHERE p.id IN (SELECT value FROM json_each(?)) AND NOT {IS_PUBLIC}
-"""
-# Queue those passages that may have a vector in a space and have none; a passage that waits already stays as it is.
-_QUEUE_PUBLIC = f"""
-INSERT OR IGNORE INTO pending SELECT :space, p.id, NULL FROM passage p
-WHERE NOT EXISTS (SELECT 1 FROM vector v WHERE v.space = :space AND v.passage = p.id)
-AND p.id IN (SELECT value FROM json_each(:passages)) AND {IS_PUBLIC}
 """
 # (id, hash) of those of :passages that wait for a vector.
 _WAITING = """
@@ -113,8 +103,6 @@ class SqliteWriter(SqliteReader, SqlWriter):
             old.setdefault((row[1], row[-1]), []).append(row)
         if old:
             self._note_removal()
-        has_remote = bool(self._remote_spaces())
-        passages_before = self._passages_of(note_id) if has_remote else set()
         new = []
         for chunk in note.chunks:
             same = old.get((chunk.passage, chunk.words)) if old else None
@@ -122,31 +110,13 @@ class SqliteWriter(SqliteReader, SqlWriter):
                 self._move_chunk(same.pop(), chunk)
             else:
                 new.append(chunk)
-        self._put_chunks(note_id, new)
+        self._put_chunks(note_id, new, local_only=note.local_only)
         self._forget_chunks([row[0] for rows in old.values() for row in rows])
-        if has_remote:
-            self._keep_local(passages_before | self._passages_of(note_id))
-
-    def _passages_of(self, note_id: int) -> set[int]:
-        rows = self.rows("SELECT DISTINCT passage FROM chunk WHERE note = ? AND passage IS NOT NULL", (note_id,))
-        return {passage for (passage,) in rows}
 
     def _remote_spaces(self) -> list[int]:
         """Return the numbers of the spaces in use whose model may run on another machine."""
         rows = self.rows("SELECT id, description FROM space")
         return [number for number, description in rows if EmbeddingSpace.described(description).is_remote]
-
-    def _keep_local(self, passages: set[int]) -> None:
-        """Make the remote spaces fit which of `passages` only local-only notes have.
-
-        Those leave the queues and lose their vectors. The others wait for a vector, if they have none.
-        """
-        ids = to_json(sorted(passages))
-        for number in self._remote_spaces():
-            for (passage,) in list(self.rows(_LOCAL_ONLY, (ids,))):
-                self._db.execute("DELETE FROM pending WHERE space = ? AND passage = ?", (number, passage))
-                self._forget_vector(number, passage)
-            self._db.execute(_QUEUE_PUBLIC, {"space": number, "passages": ids})
 
     def _forget_vector(self, space: int, passage: int) -> None:
         self._db.execute(f"DELETE FROM vec_{space} WHERE rowid = ?", (passage,))
@@ -160,9 +130,9 @@ class SqliteWriter(SqliteReader, SqlWriter):
             self._db.execute("DELETE FROM message WHERE note = ? AND ordinal >= ?", (note_id, same))
         self._db.executemany(_INSERT_MESSAGE, [(note_id, same + i, *row) for i, row in enumerate(rows[same:])])
 
-    def _put_chunks(self, note_id: int, chunks: Sequence[ChunkRows]) -> None:
+    def _put_chunks(self, note_id: int, chunks: Sequence[ChunkRows], *, local_only: bool) -> None:
         """Insert chunks with their words, tags and passages, one statement per table."""
-        self._put_passages({chunk.passage: chunk.text for chunk in chunks if chunk.passage})
+        self._put_passages({chunk.passage: chunk.text for chunk in chunks if chunk.passage}, local_only=local_only)
         numbered = list(enumerate(chunks, self._next_id("chunk")))
         self._db.executemany(
             _INSERT_CHUNK,
@@ -216,13 +186,10 @@ class SqliteWriter(SqliteReader, SqlWriter):
         if note_id is None:
             return
         self._note_removal()
-        passages = self._passages_of(note_id) if self._remote_spaces() else set()
         self._db.execute("DELETE FROM link WHERE note = ?", (note_id,))
         self._db.execute("DELETE FROM message WHERE note = ?", (note_id,))
         self._forget_chunks([row[0] for row in self.rows("SELECT id FROM chunk WHERE note = ?", (note_id,))])
         self._db.execute("DELETE FROM note WHERE id = ?", (note_id,))
-        if passages:
-            self._keep_local(passages)
 
     def _put_note_row(self, rows: NoteRows, stamp: FileStamp, parsed_by: str) -> int:
         row = (
@@ -234,14 +201,15 @@ class SqliteWriter(SqliteReader, SqlWriter):
         self._db.executemany("INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)", ((note_id, *link) for link in rows.links))
         return note_id
 
-    def _put_passages(self, texts: Mapping[bytes, str]) -> None:
-        """Insert the new passages, which then wait for their vectors."""
+    def _put_passages(self, texts: Mapping[bytes, str], *, local_only: bool) -> None:
+        """Insert the new passages, which then wait for their vectors, local-only ones in no remote space."""
         first = self._next_id("passage")
-        self._db.executemany(_INSERT_PASSAGE, enumerate(texts, first))
+        rows = ((number, digest, local_only) for number, digest in enumerate(texts, first))
+        self._db.executemany(_INSERT_PASSAGE, rows)
         new = [(number, _packed(texts[digest])) for number, digest in self.rows(_NEW_PASSAGES, (first,))]
-        remote = self._remote_spaces()  # `put_note` queues for these, when it knows which passages are local-only
+        closed = self._remote_spaces() if local_only else ()
         for space in self._space_numbers() if new else ():
-            if space not in remote:
+            if space not in closed:
                 self._db.executemany("INSERT INTO pending VALUES (?, ?, ?)", ((space, *passage) for passage in new))
 
     def _space_numbers(self) -> list[int]:
@@ -341,8 +309,9 @@ class SqliteWriter(SqliteReader, SqlWriter):
         self._db.execute(f"CREATE VIRTUAL TABLE vec_{number} USING vec0 (embedding int8[{dimension:d}])")
 
     def _queue_all(self, number: int) -> None:
-        may_have = IS_PUBLIC if number in self._remote_spaces() else "true"
-        self._db.execute(f"INSERT INTO pending SELECT ?, p.id, NULL FROM passage p WHERE {may_have}", (number,))
+        is_remote = number in self._remote_spaces()
+        statement = "INSERT INTO pending SELECT ?, id, NULL FROM passage WHERE NOT (local_only AND ?)"
+        self._db.execute(statement, (number, is_remote))
 
     def _insert_nearest(self, number: int, values: Iterable[tuple[int, bytes]]) -> None:
         rows = ((passage_id, to_int8(value)) for passage_id, value in values)
