@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsync.cli.common import answering, load, load_again
+from memsync.cli.common import answering, load
 from memsync.cli.main import run_command
 from memsync.cli.output import NO_EXIT_CODE, Answer, remark, say
 from memsync.errors import DaemonRunning, FilesystemError, IndexFailure, MemsyncError
@@ -71,22 +70,22 @@ def restart(context: click.Context, wait: float) -> Answer:
 
 
 @click.command()
-@click.option("--background", type=int, hidden=True, help="Log to the file, and report to this descriptor.")
+@click.option("--background", is_flag=True, hidden=True, help="Log to the file, and report to standard output.")
 @click.option("--until-idle", is_flag=True, hidden=True, help="End when no client has sent a request for a while.")
 @click.pass_context
-def watch(context: click.Context, background: int | None, until_idle: bool) -> None:
+def watch(context: click.Context, background: bool, until_idle: bool) -> None:
     """Run the daemon in the foreground, with the log on stderr, until interrupted.
 
-    SIGTERM, Ctrl-C or closing the terminal ends it within two seconds. On SIGHUP it reads config.toml again.
+    SIGTERM, Ctrl-C or closing the terminal ends it within two seconds. If its settings change, it begins anew.
     """
-    if background is not None:
-        _watch_in_background(context, background, until_idle=until_idle)
+    if background:
+        _watch_in_background(context, until_idle=until_idle)
         return
     from memsync.daemon import logs, process
 
     settings = load(context)
     logs.log_to(logging.StreamHandler(sys.stderr))
-    process.serve(settings, lambda: load_again(context), run_command=run_command)
+    process.serve(settings, run_command=run_command)
 
 
 @click.command()
@@ -172,29 +171,18 @@ def _await_model(settings: Settings, limit: float) -> tuple[str, str]:
         return error.message, "see memsync status and memsync logs"
 
 
-def _watch_in_background(context: click.Context, descriptor: int, *, until_idle: bool) -> None:
+def _watch_in_background(context: click.Context, *, until_idle: bool) -> None:
     """Run the daemon that `start` began; report to the waiting `start` that it is ready, or why it failed."""
     from memsync.client import wire
     from memsync.daemon import logs, process
 
-    def report(message: dict[str, Any]) -> None:
-        with open(descriptor, "w", encoding="utf-8") as pipe:
-            pipe.write(json.dumps(message) + "\n")
-
-    def ready() -> None:
-        report({"process": os.getpid()})
-
     try:
-        os.set_inheritable(descriptor, False)
         settings = load(context)
         logs.log_to(logs.file_handler(settings))
-        process.serve(settings, lambda: load_again(context), ready, run_command, until_idle=until_idle)
+        process.serve(settings, lambda: process.report({"process": os.getpid()}), run_command, until_idle=until_idle)
     except MemsyncError as error:
         logging.getLogger("memsync.daemon").error("%s", error.sentences())
-        try:
-            report({"error": wire.error_message(error)})
-        except OSError:  # `ready` has already reported success and closed the pipe
-            raise error from None
+        process.report({"error": wire.error_message(error)})
         sys.exit(error.exit_code)
 
 

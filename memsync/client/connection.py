@@ -7,7 +7,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 from memsync import __version__
@@ -31,14 +31,18 @@ class Client:
     `daemon_settings` is the digest of the settings under [daemon].
     """
 
-    def __init__(self, socket_path: str, settings_digest: str) -> None:
-        """Connect and greet. Raises DaemonUnavailable if no daemon of this version with these settings runs."""
+    def __init__(self, socket_path: str, settings_digest: str | None) -> None:
+        """Connect and greet. Raises DaemonUnavailable if no daemon of this version with these settings runs.
+
+        None as the digest connects to a daemon of any version with any settings, for `hello` and `shutdown`.
+        """
         self._path = socket_path
         self._numbers = itertools.count(1)
         self._buffer = b""
         self._socket = _connected(socket_path)
         try:
-            self._greet(settings_digest)
+            if settings_digest is not None:
+                self._greet(settings_digest)
         except BaseException:
             self._socket.close()
             raise
@@ -163,14 +167,23 @@ class Client:
         return AnswerLost(f"the daemon at {self._path} {reason}", hint="See memsync status and memsync logs.")
 
 
+def described(path: str) -> dict[str, Any]:
+    """Return what is known of the daemon at a socket: its process, its version and root if it answers soon.
+
+    Raises DaemonUnavailable if no process of this user listens there.
+    """
+    with Client(path, None) as client:
+        daemon: dict[str, Any] = {"process": wire.peer_of(client._socket)[0]}
+        with suppress(MemsyncError):
+            answer = client.call("hello", {})
+            daemon |= {name: answer[name] for name in ("version", "root") if name in answer}
+        return daemon
+
+
 def end(path: str) -> None:
     """Ask the daemon at a socket to end, whatever its settings and version. Raises DaemonUnavailable."""
-    with _connected(path) as connection:
-        try:
-            connection.sendall(wire.encode({"id": 1, "method": "shutdown", "params": {}}))
-            connection.recv(_BLOCK_BYTES)
-        except OSError as error:
-            raise DaemonUnavailable(f"the daemon at {path} does not answer", hint="See memsync logs.") from error
+    with Client(path, None) as client:
+        client.shutdown()
 
 
 def _connected(path: str) -> socket.socket:

@@ -64,16 +64,23 @@ def require_private(folder: str) -> None:
         )
 
 
-def is_own_user(peer: socket.socket) -> bool:
-    """Return whether the process at the other end runs as the same user."""
+def peer_of(connection: socket.socket) -> tuple[int, int]:
+    """Return the process and the user at the other end, as the kernel knows them; -1 if it does not tell."""
     if sys.platform == "linux":
-        _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+        option = struct.Struct("3i")
+        process, user, _ = option.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, option.size))
     elif sys.platform == "darwin":
-        local_peercred = 0x001  # struct xucred: version, uid, …
-        _, uid = struct.unpack("2I", peer.getsockopt(0, local_peercred, struct.calcsize("2I")))
+        local_peercred, local_peerpid = 0x001, 0x002  # struct xucred: version, uid, …
+        _, user = struct.unpack("2I", connection.getsockopt(0, local_peercred, struct.calcsize("2I")))
+        process = connection.getsockopt(0, local_peerpid)
     else:
-        return False
-    return bool(uid == os.getuid())
+        process = user = -1
+    return process, user
+
+
+def is_own_user(connection: socket.socket) -> bool:
+    """Return whether the process at the other end runs as the same user."""
+    return peer_of(connection)[1] == os.getuid()
 
 
 def settings_digest(settings: Any) -> str:

@@ -6,7 +6,7 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,25 +27,23 @@ STOP_SECONDS = 1.5
 
 
 class Engine:
-    """One memory root with a current index. It calls `on_change`, on other threads, when its state may have changed."""
+    """One memory root with a current index."""
 
     def __init__(
         self,
         memory: Memory,
         make_watcher: MakeWatcher,
         socket: str,
-        on_change: Callable[[], None] = lambda: None,
         clock: Clock = time,
     ) -> None:
         self.memory = memory
         self.health = Health()
         self._socket = socket
-        self._on_change = on_change
         self._in_use = 0
         self._unused = threading.Condition()
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self.vectors = VectorKeeper(memory, self.health, clock)
-        self.keeper = Keeper(memory, make_watcher, self.health, self._text_committed, clock)
+        self.keeper = Keeper(memory, make_watcher, self.health, self.vectors.text_committed, clock)
         memory.fresh_search.live = self.keeper
         memory.daemon_status = self._with_daemon
 
@@ -88,10 +86,6 @@ class Engine:
         if has_ended:
             self.memory.close()
         return has_ended
-
-    def _text_committed(self, notes: int) -> None:
-        self.vectors.text_committed(notes)
-        self._on_change()
 
     def freshness(self) -> Freshness:
         """Return how current the index is at this moment, without looking at the files."""

@@ -20,7 +20,6 @@ from memsync.model.json import to_json
 from memsync.model.query import LATEST_GENERATION
 from memsync.operation import OPERATIONS, Operation
 from memsync.ports import for_agent
-from memsync.settings.load import Settings
 from memsync.sync.gate import Stopped
 
 P = ParamSpec("P")
@@ -53,24 +52,28 @@ class OtherProtocol(RequestError):
 
 
 @dataclass(frozen=True, slots=True)
-class DaemonAbout:
-    """The daemon's settings, and functions that stop it and run a command line for a client."""
+class Host:
+    """What requests work with: the engine, and functions that stop the daemon and run a command line for a client."""
 
-    settings: Settings
-    stop: Callable[[], None]
+    engine: Engine
+    stop: Callable[[], object]
     run_command: RunCommand
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to an engine; `notify` sends its client a notification, `is_over` returns whether nobody waits."""
+    """A request to a daemon; `notify` sends its client a notification, `is_over` returns whether nobody waits."""
 
-    daemon: DaemonAbout
-    engine: Engine
+    host: Host
     method: str
     params: Mapping[str, Any]
     notify: Callable[[str, dict[str, Any]], None]
     is_over: Callable[[], bool]
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that answers."""
+        return self.host.engine
 
     def result(self) -> dict[str, Any]:
         """Return the result, freshness included. Raises MemsyncError."""
@@ -168,7 +171,7 @@ def hello(
             f"the daemon (memsync {__version__}) speaks protocol {wire.PROTOCOL}, not {protocol}",
             hint="Run: memsync restart",
         )
-    settings = request.daemon.settings
+    settings = request.engine.memory.settings
     return {
         "protocol": wire.PROTOCOL,
         "version": __version__,
@@ -219,17 +222,11 @@ def command(
     """Run a command line and return its output. The memsync command uses this to start faster."""
     look = {"is_terminal": is_terminal, "has_colour": has_colour, "width": width, "open_with": open_with}
     params = {"arguments": arguments, "folder": folder, **look}
-    return request.daemon.run_command(request.engine.memory, params)
-
-
-@_method
-def subscribe(request: Request) -> dict[str, Any]:  # noqa: ARG001 (because the server keeps the list of subscribers)
-    """Send a notification whenever the freshness of the index changes."""
-    return {"subscribed": True}
+    return request.host.run_command(request.engine.memory, params)
 
 
 @_method
 def shutdown(request: Request) -> dict[str, Any]:
     """End the daemon."""
-    request.daemon.stop()
+    request.host.stop()
     return {"stopping": True}

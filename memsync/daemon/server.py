@@ -1,4 +1,4 @@
-"""The daemon's socket server: it accepts connections, passes requests to an engine and sends notifications."""
+"""The daemon's socket server: it accepts connections, passes requests to an engine."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from memsync.client import wire
-from memsync.daemon.engine import Engine
-from memsync.daemon.methods import DaemonAbout, Request, RequestError, freshness_of, is_method, method_names, takes_long
-from memsync.daemon.peer import Connection
+from memsync.daemon.daemon_lock import is_in_place
+from memsync.daemon.methods import Host, Request, RequestError, is_method, method_names, takes_long
+from memsync.daemon.peer import READ_LIMIT, Connection
 from memsync.errors import DaemonError, DaemonRunning, MemsyncError
 from memsync.sync.gate import Stopped
 
@@ -31,82 +30,67 @@ WORKERS = 4
 CHEAP_WORKERS = 2
 """Threads for quick requests, which must not wait for searches: a client that gets no greeting soon gives up."""
 STOP_SECONDS = 0.5
-ACCEPT_TURNS = 3
-"""Turns of the event loop after which a connection that was just accepted is in the set of peers."""
-TELL_SECONDS = 0.5
-"""How often to check, for subscribers, whether the freshness has changed without a commit of text."""
 
 
 class Server:
-    """Serves one engine on one socket. The engine can be replaced while the server runs."""
+    """Serves one engine on one socket."""
 
-    def __init__(self, path: str, daemon: DaemonAbout, engine: Engine) -> None:
+    def __init__(self, path: str, host: Host) -> None:
         self._path = path
-        self.daemon = daemon
-        self.engine = engine
-        self._peers: set[Connection] = set()
-        self._subscribers: dict[Connection, _Subscription] = {}
-        self._telling: asyncio.Task[None] | None = None
-        self._change = asyncio.Event()
+        self._host = host
+        self._peers: dict[Connection, asyncio.Task[None]] = {}
         self._quick = ThreadPoolExecutor(WORKERS, thread_name_prefix="request")
         self._cheap = ThreadPoolExecutor(CHEAP_WORKERS, thread_name_prefix="cheap")
         self._long = ThreadPoolExecutor(MAX_CONNECTIONS, thread_name_prefix="long")
         self._loop = asyncio.get_running_loop()
         self._stopping = False
         self._last_request = time.monotonic()
-        self._listener: asyncio.Server | None = None
         self._inode = 0
 
     async def serve(self, until: asyncio.Event, ready: Callable[[], None]) -> None:
         """Answer requests until the event is set; call `ready` once clients can connect."""
-        await self._listen()
+        listening = bound(self._path)
+        self._inode = os.lstat(self._path).st_ino
+        listener = await asyncio.start_unix_server(self._connected, sock=listening, limit=READ_LIMIT)
         try:
             ready()
             await until.wait()
         finally:
             self._stopping = True
-            self.engine.memory.syncer.gate.stop()  # a running sync ends, and its client gets an error
-            reachable = self.is_reachable()
-            if self._listener is not None:
-                self._listener.close()
-            if reachable:
+            self._host.engine.memory.syncer.gate.stop()  # a running sync ends, and its client gets an error
+            listener.close()
+            if self.is_reachable():
                 with suppress(FileNotFoundError):
                     os.unlink(self._path)
             await self._hang_up()
 
     def is_reachable(self) -> bool:
         """Return whether the server's socket is still at the path where clients look for it."""
-        try:
-            return os.lstat(self._path).st_ino == self._inode
-        except OSError:
-            return False
+        return is_in_place(self._path, self._inode)
 
     def idle_seconds(self) -> float:
         """Return the seconds since the last request; 0 as long as a client is connected."""
         return 0.0 if self._peers else time.monotonic() - self._last_request
 
-    async def listen_again(self) -> None:
-        """Create the socket again. Raises DaemonError if something else is at its path."""
-        old = self._listener
-        await self._listen()
-        if old is not None:
-            old.close()
-
-    async def _listen(self) -> None:
-        listening = bound(self._path)
-        self._inode = os.lstat(self._path).st_ino
-        self._listener = await self._loop.create_unix_server(
-            lambda: Connection(self._respond, self._peers, MAX_CONNECTIONS), sock=listening
-        )
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a peer; refuse processes of other users, and more than MAX_CONNECTIONS peers."""
+        peer = Connection(reader, writer, self._respond)
+        if not wire.is_own_user(writer.get_extra_info("socket")):
+            log.warning("a process of another user was refused")
+            peer.close()
+            return
+        is_one_too_many = len(self._peers) >= MAX_CONNECTIONS
+        work = peer.refuse(f"more than {MAX_CONNECTIONS} connections at once") if is_one_too_many else peer.serve()
+        self._peers[peer] = self._loop.create_task(work)
+        self._peers[peer].add_done_callback(lambda _: self._peers.pop(peer))
 
     async def _hang_up(self) -> None:
         """Give running requests STOP_SECONDS to finish, then close every connection."""
-        for _ in range(ACCEPT_TURNS):
-            await asyncio.sleep(0)
-        peers = list(self._peers)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*(peer.finish() for peer in peers)), STOP_SECONDS)
-        for peer in peers:
+        for peer in self._peers:
+            peer.take_no_more()
+        if self._peers:
+            await asyncio.wait(self._peers.values(), timeout=STOP_SECONDS)
+        for peer in self._peers:
             peer.close()
         await asyncio.sleep(0)
         for pool in (self._quick, self._cheap, self._long):
@@ -135,85 +119,27 @@ class Server:
         return {"id": number, **answer} if "id" in message else None
 
     async def _call(self, method: str, params: dict[str, Any], number: object, peer: Connection) -> dict[str, Any]:
-        while not self._stopping:
-            engine = self.engine
-            try:
-                # On the loop's thread, which also replaces engines: no engine is closed before its request begins.
-                with engine.in_use():
-                    result = await self._work(engine, method, params, number, peer)
-            except RequestError as error:
-                return wire.failure(error.code, error.message, hint=error.hint)
-            except MemsyncError as error:
-                return {"error": wire.error_message(error)}
-            except Stopped:
-                if self.engine is engine:
-                    break  # otherwise new settings replaced the engine: ask the new one
-            except Exception as error:  # noqa: BLE001 (because one bad request must not end the daemon)
-                log.error("%s failed: %s", method, where(error))
-                reason = f"{method} failed: {type(error).__name__}"
-                return wire.failure(wire.INTERNAL_ERROR, reason, hint="See memsync logs.")
-            else:
-                if method == "subscribe":
-                    self._subscribe(peer, _Subscription(number, result["freshness"]))
-                return {"result": result}
-        return wire.failure(wire.STOPPING, "the daemon is stopping")
-
-    async def _work(
-        self, engine: Engine, method: str, params: dict[str, Any], number: object, peer: Connection
-    ) -> dict[str, Any]:
         def notify(name: str, values: dict[str, Any]) -> None:
             with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(peer.send, {"method": name, "params": {"id": number, **values}})
+                self._loop.call_soon_threadsafe(peer.notify, {"method": name, "params": {"id": number, **values}})
 
-        def is_over() -> bool:
-            return peer.is_gone or self._stopping or self.engine is not engine
-
-        request = Request(self.daemon, engine, method, params, notify, is_over)
+        request = Request(self._host, method, params, notify, lambda: self._stopping or peer.is_gone())
         long, quick = takes_long(method, params), method in ("search", "answer_request", "embed_question", "command")
         pool = self._long if long else self._quick if quick else self._cheap
-        return await self._loop.run_in_executor(pool, request.result)
-
-    # ------------------------------------------------------------------------------------ subscriptions
-
-    def changed(self) -> None:
-        """Notify subscribers soon if the freshness has changed. Any thread may call this."""
-        if self._subscribers:
-            with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._change.set)
-
-    def _subscribe(self, peer: Connection, subscription: _Subscription) -> None:
-        self._subscribers[peer] = subscription
-        if self._telling is None or self._telling.done():
-            self._telling = self._loop.create_task(self._tell())
-
-    async def _tell(self) -> None:
-        """Send each change of freshness to all subscribers, until there are none."""
-        while not self._stopping:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._change.wait(), TELL_SECONDS)
-            self._change.clear()
-            self._subscribers = {peer: sent for peer, sent in self._subscribers.items() if peer in self._peers}
-            if not self._subscribers:
-                return
-            engine = self.engine
-            with engine.in_use():
-                freshness = await self._loop.run_in_executor(self._cheap, freshness_of, engine)
-            for peer, subscription in self._subscribers.items():
-                if subscription.differs(freshness):
-                    subscription.freshness = freshness
-                    peer.send({"method": "changed", "params": {"id": subscription.number, "freshness": freshness}})
-
-
-@dataclass(slots=True)
-class _Subscription:
-    """A subscription: the id of its request, and the freshness that was sent last."""
-
-    number: object
-    freshness: dict[str, Any] | None
-
-    def differs(self, freshness: dict[str, Any] | None) -> bool:
-        """Return whether anything but the time of the last comparison has changed."""
-        return {**(self.freshness or {}), "scanned_at": ""} != {**(freshness or {}), "scanned_at": ""}
+        try:
+            if self._stopping:
+                raise Stopped
+            return {"result": await self._loop.run_in_executor(pool, request.result)}
+        except RequestError as error:
+            return wire.failure(error.code, error.message, hint=error.hint)
+        except MemsyncError as error:
+            return {"error": wire.error_message(error)}
+        except Stopped:
+            return wire.failure(wire.STOPPING, "the daemon is stopping")
+        except Exception as error:  # noqa: BLE001 (because one bad request must not end the daemon)
+            log.error("%s failed: %s", method, where(error))
+            reason = f"{method} failed: {type(error).__name__}"
+            return wire.failure(wire.INTERNAL_ERROR, reason, hint="See memsync logs.")
 
 
 def bound(path: str) -> socket.socket:

@@ -26,7 +26,6 @@ Documentation=https://github.com/memsync/memsync
 [Service]
 Type=exec
 {environment}ExecStart={command}
-ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure
 RestartSec=5
 Nice=5

@@ -100,7 +100,7 @@ def test_a_write_whose_answer_is_lost_is_not_made_again(
     def fails(*_: object) -> None:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(methods.DaemonAbout, "run_command", property(lambda _: fails))
+    monkeypatch.setattr(methods.Host, "run_command", property(lambda _: fails))
     assert client("log", "a heron") == AnswerLost.exit_code
     assert capsys.readouterr().err.startswith("memsync: ")
     assert client("search", "heron") is None

@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
-from memsync.errors import FilesystemError
+from memsync.client import wire
+from memsync.daemon.daemon_lock import daemon_lock
+from memsync.daemon.process import stop
+from memsync.errors import DaemonError, FilesystemError
 from memsync.index.sqlite.index import SqliteIndex
 from tests.support.daemon_fixtures import Served, served, short_runtime_folder
 from tests.support.daemon_process import Cli, until
@@ -59,14 +62,41 @@ def test_what_others_find_it_by_is_put_back(cli: Cli, write: Write, name: str) -
     assert cli("stop").stdout == f"process {process} has ended\n"
 
 
-def test_reading_settings_again_leaves_no_model_behind(cli: Cli, write: Write) -> None:
-    """One model a daemon, however often it is told to read config.toml."""
+def test_daemon_whose_lock_another_has_taken_ends(cli: Cli) -> None:
+    """It begins anew, finds that another serves, and says so in the log."""
+    first = cli.start()
+    (cli.settings.index_dir / "daemon.lock").unlink()
+    with daemon_lock(cli.settings):
+        until(lambda: first not in cli.processes(), "the first one has ended")
+    assert "already serves" in cli.log
+
+
+def test_stop_finds_a_daemon_whose_socket_was_removed(cli: Cli) -> None:
+    """It listens again soon, and is asked then."""
+    process = cli.start()
+    Path(wire.socket_path(cli.settings.index_name)).unlink()
+    assert cli("stop").stdout == f"process {process} has ended\n"
+    until(lambda: not cli.processes(), "no process is left")
+
+
+def test_stop_names_the_daemon_that_does_not_end(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel tells which process listens, even if it does not answer."""
+    process = cli.start()
+    monkeypatch.setattr("memsync.daemon.process.STOP_SECONDS", 0.1)
+    os.kill(process, signal.SIGSTOP)
+    with pytest.raises(DaemonError, match=f"process {process} does not end"):
+        stop(cli.settings)
+
+
+def test_beginning_anew_leaves_no_model_behind(cli: Cli, write: Write) -> None:
+    """One model a daemon, however often its settings change."""
     write("a.md", "The heron nests.\n")
+    config = write("config.toml", '[memsync]\nroot = "."\n')
     process = cli.start()
     until(lambda: len(children(process)) == 1, "the model is loaded")
-    for _ in range(2):
+    for limit in (3, 4):
         (before,) = children(process)
-        os.kill(process, signal.SIGHUP)
+        config.write_text(f'[memsync]\nroot = "."\n[search]\nlimit = {limit}\n')
         until(lambda before=before: before not in children(process), "the old model has ended")  # type: ignore[misc]  # because mypy cannot type a lambda's default
         until(lambda: len(children(process)) == 1, "the new model is loaded")
 

@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 
 from memsync import errors
-from memsync.daemon import server
 from memsync.daemon.hints import Due
 from memsync.daemon.methods import method_names
 from memsync.memory import Memory
-from memsync.model.answer import Freshness
-from tests.support.daemon_fixtures import Held, Served, held, served, short_runtime_folder, wait_until
+from tests.support.daemon_fixtures import Held, Served, held, served, short_runtime_folder
 
 __all__ = ["held", "served", "short_runtime_folder"]
 
@@ -31,7 +29,6 @@ REQUESTS: dict[str, dict[str, object]] = {
     "sync": {},
     "wait": {},
     "command": {"arguments": ["get", "birds.md:5"]},
-    "subscribe": {},
     "shutdown": {},
     "log": {"text": "The stork clatters."},
     "remember": {"text": "prefers tabs"},
@@ -196,54 +193,6 @@ def test_wait_for_vectors_waits_for_what_was_reported_too(
     finally:
         goes_on.set()
     assert [hit["path"] for hit in found["hits"]] == ["new.md"]
-
-
-def test_subscriber_is_not_told_what_it_knows(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A comparison that finds nothing moves its time on, which is no change, however often it is looked."""
-    looks: list[Freshness] = []
-    look = served.engine.freshness
-
-    def counted() -> Freshness:
-        looks.append(look())
-        return looks[-1]
-
-    monkeypatch.setattr(served.engine, "freshness", counted)
-    monkeypatch.setattr(server, "TELL_SECONDS", 0.01)
-    with served.peer() as subscriber, served.peer() as other:
-        known = {**subscriber.result("subscribe")["freshness"], "scanned_at": ""}
-        other.result("search", query="heron")
-        seen = len(looks)
-        wait_until(lambda: len(looks) > seen + 5, "it is looked for changes")
-        message = subscriber.ask("get", location="birds.md")
-        while message.get("method") == "changed":
-            told = {**message["params"]["freshness"], "scanned_at": ""}
-            assert told != known
-            known, message = told, subscriber.line()
-
-
-def test_subscriber_is_told_of_changes_and_nobody_else_is(served: Served, write: Write) -> None:
-    """A notification carries the subscription's id and the new freshness."""
-    with served.peer() as subscriber, served.peer() as other:
-        before = subscriber.result("subscribe")["freshness"]["generation"]
-        write("new.md", "The bittern booms.\n")
-        other.result("search", query="bittern")
-        told = subscriber.line()
-        assert (told["method"], told["params"]["id"]) == ("changed", 1)
-        assert told["params"]["freshness"]["generation"] > before
-        assert other.ask("get", location="new.md")["id"] == 1  # the next line is its answer
-
-
-def test_subscriber_learns_when_the_last_vector_is_there(served: Served, write: Write, held: Held) -> None:
-    """Vectors come without a commit of text, and are told of too."""
-    with served.peer() as subscriber:
-        subscriber.result("subscribe")
-        write("new.md", "The bittern booms.\n")
-        served.watcher.on_path("new.md")
-        while not subscriber.line()["params"]["freshness"]["pending_vectors"]:
-            pass
-        held.goes_on.set()
-        while subscriber.line()["params"]["freshness"]["pending_vectors"]:
-            pass
 
 
 def test_other_protocol_is_refused_by_name(served: Served) -> None:

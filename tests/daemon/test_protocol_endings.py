@@ -1,4 +1,4 @@
-"""What becomes of requests when the daemon ends, or goes on with other settings."""
+"""What becomes of requests when the daemon ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from memsync.daemon import server
-from memsync.memory import Memory
 from tests.support.daemon_fixtures import Held, Served, held, served, short_runtime_folder, wait_until
 
 __all__ = ["held", "served", "short_runtime_folder"]
@@ -38,6 +37,15 @@ def test_whoever_waits_when_the_daemon_ends_is_told_so(served: Served) -> None:
         assert waiting.is_hung_up_on()
 
 
+def test_half_a_request_is_no_request_when_the_daemon_ends(served: Served) -> None:
+    """Its sender did not get to finish it: it is hung up on, and not told of an error of its own."""
+    with served.peer() as sending, served.peer() as peer:
+        sending.send('{"id": 1, "method": "hello"}\n{"id": 2, "meth')
+        assert sending.line()["id"] == 1
+        peer.result("shutdown")
+        assert sending.is_hung_up_on()
+
+
 def test_sync_under_way_when_the_daemon_ends_is_told_so(
     served: Served, write: Write, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,21 +59,3 @@ def test_sync_under_way_when_the_daemon_ends_is_told_so(
         wait_until(lambda: not Path(served.path).exists(), "the daemon ends")
         held.goes_on.set()
         assert syncing.line()["error"]["code"] == -32002
-
-
-def test_requests_go_on_when_the_settings_are_read_again(served: Served, make_memory: Callable[..., Memory]) -> None:
-    """A wait that began with the old engine is answered by the new one, and nothing is asked of what is closed."""
-    old, new = served.engine, served.make_engine(make_memory())
-    with served.peer() as waiting, served.peer() as peer:
-        waiting.send('{"id": 1, "method": "wait", "params": {"generation": 1152921504606846976, "seconds": 1}}\n')
-        peer.result("hello")
-        new.start()
-
-        def exchange() -> None:
-            assert served.server is not None
-            served.server.engine = served.engine = new
-
-        served.on_loop(exchange)
-        assert old.stop()
-        assert waiting.line()["result"]["reached"] is False
-        assert peer.result("search", query="heron")["hits"]

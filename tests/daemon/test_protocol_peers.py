@@ -108,7 +108,6 @@ def test_half_a_request_is_not_late_while_the_daemon_itself_does_not_read(
 ) -> None:
     """With many requests waiting nothing is read, and the rest of the last one may lie in the socket."""
     monkeypatch.setattr(peer_module, "SLOW_SECONDS", 0.2)
-    monkeypatch.setattr(peer_module, "QUEUED_REQUESTS", 1)
     with served.peer() as peer:
         wait = b'{"id": 1, "method": "wait", "params": {"generation": 9007199254740993, "seconds": 0.3}}\n'
         peer.send(wait * 2 + b'{"id": 3, "me')
@@ -159,28 +158,30 @@ def test_peer_that_never_reads_is_cut_off_and_holds_nobody_up(
         wait_until(lambda: served.peers() == 1, "the greedy peer is cut off")
 
 
-def test_subscriber_that_never_reads_is_cut_off(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Notifications wait for nobody either."""
-    monkeypatch.setattr(peer_module, "MAX_ANSWER_BUFFER_BYTES", 1_000)
+def test_progress_is_not_kept_for_a_peer_that_does_not_read_it(served: Served) -> None:
+    """What waits for the peer does not grow; its answers come once it reads."""
     with served.peer() as peer:
-        peer.result("subscribe")
+        peer.result("hello")
         assert served.server is not None
-        (subscriber,) = served.server._peers
+        (connection,) = served.server._peers
+        waiting: list[int] = []
 
         def flood() -> None:
-            for _ in range(10_000):
-                subscriber.send({"method": "changed", "params": {"id": 1, "freshness": None}})
+            for number in range(10_000):
+                connection.notify({"method": "progress", "params": {"id": 1, "what": "x" * 1_000, "done": number}})
+            waiting.append(connection._transport.get_write_buffer_size())
 
         served.on_loop(flood)
-        wait_until(lambda: served.peers() == 0, "the subscriber is cut off")
+        assert waiting[0] < 10_000
+        message = peer.ask("get", location="birds.md")
+        while message.get("method") == "progress":
+            message = peer.line()
+        assert message["result"]
 
 
 @pytest.mark.parametrize("half_closed", [False, True])
-def test_peer_that_hangs_up_in_mid_wait_is_no_longer_waited_for(
-    half_closed: bool, served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_peer_that_hangs_up_in_mid_wait_is_no_longer_waited_for(half_closed: bool, served: Served) -> None:
     """Nothing goes on for ten minutes for somebody who left; who only stopped sending has not left."""
-    monkeypatch.setattr(peer_module, "HANGUP_SECONDS", 0.02)
     with served.peer() as peer:
         peer.send(b'{"id": 1, "method": "wait", "params": {"generation": 9007199254740993, "seconds": 600}}\n')
         wait_until(lambda: served.engine._in_use > 0, "the wait has begun")
@@ -188,7 +189,7 @@ def test_peer_that_hangs_up_in_mid_wait_is_no_longer_waited_for(
             assert served.server is not None
             (found,) = served.server._peers
             peer.socket.shutdown(socket.SHUT_WR)
-            wait_until(lambda: found._peer_ended, "the daemon knows that nothing more comes")
+            wait_until(found._reader.at_eof, "the daemon knows that nothing more comes")
             assert served.engine._in_use > 0
     wait_until(lambda: served.engine._in_use == 0 and served.peers() == 0, "nobody waits")
 

@@ -197,7 +197,6 @@ WRONG: list[tuple[str, object]] = [
     ("wait", {"generation": 1.5}),
     ("wait", {"generation": 10**400}),
     ("wait", {"vectors": 1}),
-    ("subscribe", {"to": "all"}),
     ("shutdown", {"now": True}),
 ]
 

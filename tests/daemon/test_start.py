@@ -68,20 +68,27 @@ def test_start_without_its_database_does_not_promise_answers(cli: Cli, write: Wr
 @pytest.mark.parametrize(
     "change", ["[search]\nlimit = 3\n", "[daemon]\nrescan_seconds = 7\n", "[chunks]\nmax_tokens = 100\n"]
 )
-def test_start_after_an_edit_of_config_toml_restarts_the_daemon(cli: Cli, configured: Path, change: str) -> None:
-    """A daemon with the old settings would be asked by nobody; that it was restarted, and why, is said."""
-    first = json.loads(cli("start", "--json", cwd=configured).stdout)["process"]
+def test_start_after_an_edit_of_config_toml_leaves_a_daemon_with_it(cli: Cli, configured: Path, change: str) -> None:
+    """Whether the daemon began anew before or is restarted, the next search is served."""
+    cli("start", cwd=configured)
     config = configured / "config.toml"
     config.write_text(config.read_text() + change)
-    again = cli("start", cwd=configured)
-    assert again.returncode == 0
-    assert "other settings" in again.stderr
-    assert "it was restarted" in again.stderr
-    second = json.loads(cli("status", "--json", cwd=configured).stdout)["daemon"]["process"]
+    assert cli("start", cwd=configured).returncode == 0
+    until(lambda: cli("search", "heron", cwd=configured).stderr == "", "it serves")
+    assert json.loads(cli("start", "--json", cwd=configured).stdout)["restarted"] == ""
+
+
+@pytest.mark.parametrize("name", ["SEARCH_LIMIT", "DAEMON_RESCAN_SECONDS"])
+def test_start_with_other_settings_of_the_environment_restarts_the_daemon(cli: Cli, write: Write, name: str) -> None:
+    """The daemon cannot see them change; that it was restarted, and why, is said."""
+    write("a.md", "The heron nests.\n")
+    first, environ = cli.start(), {f"MEMSYNC_{name}": "7"}
+    again = cli("start", environ=environ)
+    assert "other settings" in again.stderr and "it was restarted" in again.stderr
+    second = json.loads(cli("status", "--json", environ=environ).stdout)["daemon"]["process"]
     assert second != first
     assert again.stdout == f"process {second} serves {cli.root}\n"
-    assert cli("search", "heron", cwd=configured).stderr == ""
-    third = json.loads(cli("start", "--json", cwd=configured).stdout)
+    third = json.loads(cli("start", "--json", environ=environ).stdout)
     assert (third["started"], third["restarted"], third["process"]) == (False, "", second)
 
 
@@ -95,13 +102,3 @@ def test_start_of_another_version_restarts_the_daemon(cli: Cli, write: Write, ot
     assert started["restarted"].startswith(f"the daemon (process {first}) is memsync 0.")
     assert cli("search", "heron", environ={"PYTHONPATH": other_version}).stderr == ""
     until(lambda: first not in cli.processes(), "the first one has ended")
-
-
-def test_search_that_finds_a_daemon_with_other_settings_says_what_to_do(cli: Cli, configured: Path) -> None:
-    """The answer is right, and comes from this process; why, and what to run, is said."""
-    process = cli.start()
-    (configured / "config.toml").write_text(f'[memsync]\nroot = "{cli.root}"\n[search]\nlimit = 3\n')
-    done = cli("search", "heron", cwd=configured)
-    assert done.stdout.startswith("a.md:1")
-    assert f"the daemon (process {process}) runs with other settings" in done.stderr
-    assert "Run: memsync restart" in done.stderr

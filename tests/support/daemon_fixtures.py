@@ -23,7 +23,7 @@ import pytest
 from memsync.cli.main import run_command
 from memsync.client import wire
 from memsync.daemon.engine import Engine
-from memsync.daemon.methods import DaemonAbout
+from memsync.daemon.methods import Host
 from memsync.daemon.server import Server
 from memsync.memory import Memory, MemoryApi, RemoteMemory
 from memsync.settings.load import Settings
@@ -140,15 +140,11 @@ class Served:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="server")
 
     def make_engine(self, memory: Memory) -> Engine:
-        return Engine(memory, self._make_watcher, self.path, self._changed)
+        return Engine(memory, self._make_watcher, self.path)
 
     def _make_watcher(self, on_path: Callable[[str], None], on_lost: Callable[[str], None]) -> FakeWatcher:
         self.watcher = FakeWatcher(on_path, on_lost)
         return self.watcher
-
-    def _changed(self) -> None:
-        if self.server is not None:
-            self.server.changed()
 
     def start(self) -> None:
         """Begin to serve what is indexed and embedded already, and wait until the files have been compared once."""
@@ -160,7 +156,7 @@ class Served:
 
     async def _serve(self) -> None:
         self._loop, self._until = asyncio.get_running_loop(), asyncio.Event()
-        self.server = Server(self.path, DaemonAbout(self.settings, self._stop_requested, run_command), self.engine)
+        self.server = Server(self.path, Host(self.engine, self._stop_requested, run_command))
         await self.server.serve(self._until, self._ready.set)
 
     def _stop_requested(self) -> None:

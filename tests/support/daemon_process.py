@@ -110,7 +110,7 @@ def _holder(lock: Path) -> int:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            with suppress(ValueError, KeyError):
-                return int(json.load(file)["process"])
+            with suppress(ValueError, IndexError):
+                return int(file.read().split()[1])
             return -1
     return 0

@@ -50,7 +50,7 @@ def main() -> None:
         try:
             settings = load_settings(root=root)
             logs.log_to(logs.file_handler(settings))
-            process.serve(settings, lambda: load_settings(root=root))
+            process.serve(settings)
         except MemsyncError as error:
             sys.exit(f"{error.message} {error.hint}")
 
