@@ -43,6 +43,8 @@ PROJECT = Path(__file__).parent.parent
 SMALL_DATA = PROJECT / "tests" / "data"
 
 Parse = Callable[..., Note]
+Write = Callable[[str, str | bytes], Path]
+MakeMemory = Callable[..., Memory]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from memsync import Memory
-
-Write = Callable[[str, str], Path]
+from tests.conftest import Write
 
 
 def test_search_with_the_real_model_finds_by_meaning(root: Path, write: Write) -> None:

@@ -17,10 +17,9 @@ import pytest
 from memsync.errors import NoSuchNote
 from memsync.memory import Memory
 from memsync.settings.load import load_settings
-from tests.conftest import PROJECT
+from tests.conftest import PROJECT, Write
 from tests.support.daemon_process import Cli
 
-Write = Callable[[str, str], Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
 RESULTS = json.loads((PROJECT / "docs" / "results.schema.json").read_text())
 SCHEMA = {**RESULTS["properties"]["search"], "$defs": RESULTS["$defs"]}

@@ -24,9 +24,9 @@ from memsync.cli.main import main
 from memsync.cli.output import say_pending
 from memsync.edit import append
 from memsync.errors import MemsyncError
+from tests.conftest import Write
 from tests.support.daemon_process import Cli
 
-Write = Callable[[str, str], Path]
 TODAY = date.today()
 
 

@@ -20,10 +20,10 @@ from memsync.index.postgres.opening import name_of
 from memsync.settings.load import load_settings
 from memsync.settings.roots import add_database, add_root
 from memsync.system.user_folders import config_folder
+from tests.conftest import Write
 from tests.support.daemon_process import Cli
 from tests.support.postgres_server import execute, new_database, shared_database
 
-Write = Callable[[str, str | bytes], Path]
 Answer = tuple[int, str, str]
 Memsync = Callable[..., Answer]
 

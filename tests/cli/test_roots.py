@@ -27,7 +27,6 @@ from tests.support.daemon_process import Cli, is_locked
 __all__ = ["served", "short_runtime_folder"]
 
 Run = Callable[..., CompletedProcess[str]]
-Write = Callable[[str, str], Path]
 
 
 @pytest.fixture

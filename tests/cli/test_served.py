@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +14,10 @@ from memsync.client.connection import MAYBE_WRITTEN, Client
 from memsync.daemon import methods
 from memsync.errors import AnswerLost, UsageError
 from memsync.memory import Memory
+from tests.conftest import Write
 from tests.support.daemon_fixtures import Served, served, short_runtime_folder
 
 __all__ = ["served", "short_runtime_folder"]
-
-Write = Callable[[str, str], Path]
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -25,9 +24,9 @@ from memsync.cli.output import KEPT, Kept, local_time, say_table
 from memsync.errors import ConfigError
 from memsync.memory import Memory
 from memsync.system.user_folders import state_folder
+from tests.conftest import Write
 from tests.support.daemon_process import Cli, until
 
-Write = Callable[[str, str], Path]
 SECONDS = 60.0
 MEMSYNC = [sys.executable, "-P", "-m", "memsync"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ import pytest
 
 from memsync.cli.main import run, run_command
 from memsync.memory import Memory
-
-Write = Callable[[str, str], Path]
+from tests.conftest import Write
 
 
 def test_nought_is_a_value(memory: Memory, write: Write, capsys: pytest.CaptureFixture[str]) -> None:

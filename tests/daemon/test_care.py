@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,11 @@ from memsync.daemon.daemon_lock import daemon_lock
 from memsync.daemon.process import stop
 from memsync.errors import DaemonError, FilesystemError
 from memsync.index.sqlite.index import SqliteIndex
+from tests.conftest import Write
 from tests.support.daemon_fixtures import Served, served, short_runtime_folder
 from tests.support.daemon_process import Cli, until
 
 __all__ = ["served", "short_runtime_folder"]
-
-Write = Callable[[str, str], Path]
 
 
 def children(process: int) -> set[int]:

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,11 +15,11 @@ import pytest
 from memsync.daemon import daemon_lock
 from memsync.settings.load import Settings
 from memsync.system.user_folders import own_folder
+from tests.conftest import Write
 from tests.faults.test_full_disk import fill, small_disk
 from tests.support.daemon_process import Cli, is_locked, until
 from tests.support.index_checks import open_database
 
-Write = Callable[[str, str], Path]
 __all__ = ["small_disk"]
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Write
 from tests.support.daemon_process import Cli, until
 
-Write = Callable[[str, str], Path]
 SEARCH = ("search", "heron", "--mode", "keyword")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -14,12 +13,10 @@ from memsync.daemon.health import Health
 from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.errors import EmbedderError, IndexBusy, RootError
 from memsync.memory import Memory
-from tests.conftest import FakeEmbedder
+from tests.conftest import FakeEmbedder, Write
 from tests.support.daemon_fixtures import Held, Served, held, served, short_runtime_folder, wait_until
 
 __all__ = ["held", "served", "short_runtime_folder"]
-
-Write = Callable[[str, str], Path]
 
 
 class StoppedClock:

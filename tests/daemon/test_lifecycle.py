@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,11 +15,10 @@ from memsync.client import wire
 from memsync.errors import DaemonOutdated, DaemonUnavailable
 from memsync.memory import Memory, RemoteMemory
 from memsync.settings.load import Settings, load_settings
+from tests.conftest import Write
 from tests.faults.test_killed import COMMITTED_TEXT, COMMITTED_VECTORS, seen
 from tests.support.daemon_process import Cli, is_locked, until
 from tests.support.index_checks import assert_sound
-
-Write = Callable[[str, str], Path]
 
 
 def connected(settings: Settings) -> RemoteMemory:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,9 +14,8 @@ from memsync.daemon.logs import LOG_BYTES, LOG_FILES
 from memsync.errors import MemsyncError
 from memsync.memory import Memory, RemoteMemory
 from memsync.system.user_folders import own_folder
+from tests.conftest import Write
 from tests.support.daemon_process import Cli, is_locked, until
-
-Write = Callable[[str, str], Path]
 
 
 def logged(cli: Cli, *lines: str) -> Path:

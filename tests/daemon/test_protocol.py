@@ -14,11 +14,11 @@ from memsync import errors
 from memsync.daemon.hints import Due
 from memsync.daemon.methods import method_names
 from memsync.memory import Memory
+from tests.conftest import Write
 from tests.support.daemon_fixtures import Held, Served, held, served, short_runtime_folder
 
 __all__ = ["held", "served", "short_runtime_folder"]
 
-Write = Callable[[str, str], Path]
 
 REQUESTS: dict[str, dict[str, object]] = {
     "hello": {"protocol": 2, "version": "any"},

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from memsync.daemon import server
+from tests.conftest import Write
 from tests.support.daemon_fixtures import Held, Served, held, served, short_runtime_folder, wait_until
 
 __all__ = ["held", "served", "short_runtime_folder"]
-
-Write = Callable[[str, str], Path]
 
 
 def test_shutdown_is_answered_and_then_the_daemon_ends(served: Served) -> None:

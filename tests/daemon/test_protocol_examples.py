@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,11 @@ import pytest
 
 from memsync.daemon.methods import DAEMON_METHODS, method_names
 from memsync.errors import MemsyncError
-from tests.conftest import PROJECT
+from tests.conftest import PROJECT, Write
 from tests.support.daemon_fixtures import Served, served, short_runtime_folder
 
 __all__ = ["served", "short_runtime_folder"]
 
-Write = Callable[[str, str], Path]
 
 PAGE = (PROJECT / "docs" / "protocol.md").read_text()
 FIND_SOCKET, *COMMANDS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)

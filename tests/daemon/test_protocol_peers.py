@@ -6,20 +6,18 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import pytest
 
 from memsync.client import wire
 from memsync.daemon import peer as peer_module
 from memsync.daemon import server
+from tests.conftest import Write
 from tests.support.daemon_fixtures import PATIENCE_SECONDS, Peer, Served, served, short_runtime_folder, wait_until
 
 __all__ = ["served", "short_runtime_folder"]
 
-Write = Callable[[str, str], Path]
 HELLO = b'{"id": 1, "method": "hello"}\n'
 
 

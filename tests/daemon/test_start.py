@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Write
 from tests.daemon.test_fallback import other_version
 from tests.support.daemon_process import Cli, until
 
-Write = Callable[[str, str], Path]
 __all__ = ["other_version"]
 
 

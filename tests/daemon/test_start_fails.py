@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import apsw
@@ -17,9 +16,9 @@ from memsync.daemon.keeper import Keeper
 from memsync.errors import FilesystemError
 from memsync.settings.load import Settings
 from memsync.system.user_folders import own_folder
+from tests.conftest import Write
 from tests.support.daemon_process import Cli, until
 
-Write = Callable[[str, str], Path]
 COMMANDS = pytest.mark.parametrize("command", ["start", "watch"])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,10 +21,9 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import is_binary
 from memsync.notes.message_format import WRITING_ATTRIBUTES, body_of, text_of_message
 from memsync.notes.parse import NoteReader
-from tests.conftest import COUNTER, LIMITS, RULES
+from tests.conftest import COUNTER, LIMITS, RULES, Write
 from tests.support.daemon_process import Cli
 
-Write = Callable[[str, str | bytes], Path]
 PARSED = NoteReader(COUNTER.count, RULES, LIMITS, 2_000_000)
 READ_BY_LINES = NoteReader(COUNTER.count, RULES, LIMITS, 1)
 """As a note over 2 MB is read."""

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,11 +18,10 @@ from memsync.errors import EmbedderError
 from memsync.memory import connect_here
 from memsync.settings.load import Settings, load_settings
 from memsync.wiring import make_embedder, make_token_counter
+from tests.conftest import Write
 
 DAMAGED_BYTES = 64
 FILES = sorted(SHA256)
-
-Write = Callable[[str, str], Path]
 
 
 @pytest.fixture

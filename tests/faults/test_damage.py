@@ -23,11 +23,9 @@ from memsync.model.answer import SearchResult
 from memsync.settings.load import Settings
 from memsync.sync.embedding import BATCH_PASSAGES
 from memsync.system.user_folders import own_folder
-from tests.conftest import FakeEmbedder
+from tests.conftest import FakeEmbedder, MakeMemory, Write
 from tests.support.index_checks import assert_sound, database, dump, open_database
 
-Write = Callable[[str, str | bytes], Path]
-MakeMemory = Callable[..., Memory]
 PAGE = 4_096
 PARTS = 4
 

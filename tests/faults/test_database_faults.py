@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -13,11 +12,11 @@ import pytest
 from memsync.errors import FilesystemError
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
+from tests.conftest import Write
 from tests.support.database_scenario import Clean, run_clean, run_with_fault
 from tests.support.faulty_database import Disk, Fault, faulty_calls, faulty_disk
 from tests.support.index_checks import check_sound, database, dump
 
-Write = Callable[[str, str | bytes], Path]
 EVERY_CALL = 37
 EVERY_SYSTEM_CALL = 131
 

@@ -6,7 +6,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,8 @@ from memsync.errors import FilesystemError, IndexFailure, MemsyncError
 from memsync.memory import Memory
 from memsync.settings.load import Settings, load_settings
 from memsync.sync.syncer import sync_lock
+from tests.conftest import MakeMemory, Write
 from tests.support.index_checks import assert_sound, check_sound, database, dump, value
-
-Write = Callable[[str, str | bytes], Path]
-MakeMemory = Callable[..., Memory]
 
 
 def mount(*arguments: str) -> bool:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from memsync.memory import Memory
 from memsync.model.note import Chunk
 from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import MAX_PLAIN_BLOCKS, NoteReader
+from tests.conftest import Write
 
-Write = Callable[[str, str | bytes], Path]
 NOTE = NotePath("note.md")
 
 

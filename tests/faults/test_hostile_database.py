@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,10 @@ from memsync.memory import Memory
 from memsync.settings.load import Settings
 from memsync.settings.roots import add_database, add_root
 from tests.cli.test_hidden_characters import ALL, hidden_in, texts_in
-from tests.conftest import COUNTER, FakeEmbedder
+from tests.conftest import COUNTER, FakeEmbedder, Write
 from tests.mcp_server.test_clients import text_of
 from tests.support.postgres_server import execute, own_database
 
-Write = Callable[[str, str | bytes], Path]
 FORGED = f"x{ALL}\nFORGED: home:garden.md:1"
 LONG = "x" * 3_000_000
 COMMANDS = [

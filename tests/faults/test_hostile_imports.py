@@ -29,10 +29,10 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.notes.rules import PathRules
 from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings, with_changes
+from tests.conftest import Write
 from tests.features.test_conversations import CHATGPT, CLAUDE
 from tests.support.daemon_process import Cli
 
-Write = Callable[[str, str | bytes], Path]
 TALK: Any = CLAUDE[0]
 TREE: Any = CHATGPT[0]
 RULES = PathRules(DEFAULT_KINDS, DEFAULT_TIERS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -16,9 +15,8 @@ from memsync.settings.load import Settings, load_settings
 from memsync.sync import indexer
 from memsync.system.child import Child
 from memsync.wiring import make_index
-from tests.conftest import COUNTER, FakeEmbedder
+from tests.conftest import COUNTER, FakeEmbedder, Write
 
-Write = Callable[[str, str | bytes], Path]
 TICK_SECONDS = 0.02
 
 

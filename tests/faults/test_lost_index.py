@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import apsw
@@ -20,11 +19,9 @@ from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.system.user_folders import own_folder
-from tests.conftest import FakeEmbedder
+from tests.conftest import FakeEmbedder, MakeMemory, Write
 from tests.support.index_checks import assert_sound, database, dump, open_database, value
 
-Write = Callable[[str, str | bytes], Path]
-MakeMemory = Callable[..., Memory]
 PAGE = 4_096
 
 

@@ -19,10 +19,7 @@ from memsync.settings.config_file import parse_config
 from memsync.settings.load import load_settings, settings_to_trust
 from memsync.settings.roots import add_root
 from memsync.settings.trust import trust
-from tests.conftest import FakeEmbedder
-
-Write = Callable[[str, str | bytes], Path]
-MakeMemory = Callable[..., Memory]
+from tests.conftest import FakeEmbedder, MakeMemory, Write
 
 
 def tree(folder: Path) -> dict[str, bytes]:

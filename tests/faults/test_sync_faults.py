@@ -16,11 +16,9 @@ from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.settings.load import load_settings
-from tests.conftest import FakeEmbedder
+from tests.conftest import FakeEmbedder, MakeMemory, Write
 from tests.support.index_checks import check_sound
 
-Write = Callable[[str, str | bytes], Path]
-MakeMemory = Callable[..., Memory]
 BINARY = b"\x7fELF\x00\x01\x02\x03" * 400
 
 

@@ -27,11 +27,11 @@ if sys.platform != "linux":
 
 from watchdog.observers import inotify_c
 
+from tests.conftest import Write
 from tests.daemon.test_watch import blocked_reader, fill_queue, no_watches
 
 # watchdog warns about folders created while it lists their parent, which these tests do.
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
-Write = Callable[[str, str], Path]
 Start = Callable[..., Engine]
 
 

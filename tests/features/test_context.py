@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,12 @@ from memsync.memory import Memory, MemoryApi
 from memsync.model.context import Context
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
-from tests.conftest import COUNTER
+from tests.conftest import COUNTER, Write
 from tests.support.daemon_fixtures import own, served, short_runtime_folder
 from tests.support.daemon_process import Cli
 
 __all__ = ["own", "served", "short_runtime_folder"]
 
-Write = Callable[[str, str], Path]
 DAY = "2026-11-21"
 
 

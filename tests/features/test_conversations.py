@@ -6,7 +6,6 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ from hypothesis import strategies as st
 
 from memsync.errors import FilesystemError, NoteError, UsageError
 from memsync.memory import Memory
-from tests.conftest import PROJECT
+from tests.conftest import PROJECT, Write
 from tests.support.daemon_process import Cli
 
-Write = Callable[[str, str], Path]
 PAGE = (PROJECT / "docs" / "conversations.md").read_text()
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60).map(
     lambda text: text.replace("\r\n", "\n").replace("\r", "\n")

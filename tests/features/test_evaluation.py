@@ -26,10 +26,9 @@ from memsync.features.evaluation.questions import (
 from memsync.memory import Memory
 from memsync.model.vocabulary import Mode, NotePath
 from memsync.settings.load import SETTINGS
-from tests.conftest import PROJECT, Parse
+from tests.conftest import PROJECT, Parse, Write
 from tests.support.daemon_process import Cli
 
-Write = Callable[[str, str | bytes], Path]
 KNOWN = [NotePath("a.md"), NotePath("b.md")]
 
 

@@ -23,9 +23,7 @@ from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.ports import for_agent
 from memsync.settings.load import Settings, load_settings, with_changes
-
-Write = Callable[[str, str | bytes], Path]
-MakeMemory = Callable[..., Memory]
+from tests.conftest import MakeMemory, Write
 
 SHARED = """---
 title: Shared

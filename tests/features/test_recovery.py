@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,10 +19,9 @@ from memsync.edit import append
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory, MemoryApi
 from memsync.settings.load import load_settings
-from tests.conftest import COUNTER, FakeEmbedder
+from tests.conftest import COUNTER, FakeEmbedder, Write
 from tests.support.daemon_process import Cli
 
-Write = Callable[[str, str], Path]
 DAY = "2026-11-20"
 LOG = f"daily/{DAY}.md"
 

@@ -11,12 +11,12 @@ import pytest
 from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.memory import Memory, MemoryApi
 from memsync.model.conversation import Cost, Usage
+from tests.conftest import Write
 from tests.support.daemon_fixtures import own, served, short_runtime_folder
 from tests.support.daemon_process import Cli
 
 __all__ = ["own", "served", "short_runtime_folder"]
 
-Write = Callable[[str, str], Path]
 TEXT = "How do I begin?\n\n# Title\n\nTitle\n=====\n\n```py\n# code"
 
 

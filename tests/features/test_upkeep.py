@@ -26,13 +26,12 @@ from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.notes.dates import expires_at
 from memsync.settings.load import Settings, load_settings, with_changes
 from memsync.system.renames import rename_new
-from tests.conftest import Parse
+from tests.conftest import Parse, Write
 from tests.support.daemon_fixtures import own, served, short_runtime_folder
 from tests.support.daemon_process import Cli
 
 __all__ = ["own", "served", "short_runtime_folder"]
 
-Write = Callable[[str, str | bytes], Path]
 TODAY = date(2026, 11, 21)
 NOW = datetime(2026, 11, 21, 10, 2).astimezone()
 

@@ -22,11 +22,10 @@ from memsync.index.postgres.opening import machine_id
 from memsync.index.postgres.stored import StoredIndex
 from memsync.memory import Memory
 from memsync.settings.load import Settings
-from tests.conftest import COUNTER, FakeEmbedder
+from tests.conftest import COUNTER, FakeEmbedder, Write
 from tests.support.daemon_process import until
 from tests.support.postgres_server import drop_database, execute, new_database, own_database
 
-Write = Callable[[str, str | bytes], Path]
 TABLES = (
     "meta", "note", "passage", "chunk", "fact", "tag", "link", "message", "posting", "long_word", "space", "embedding",
     "pending", "grantee",

@@ -15,6 +15,7 @@ from memsync.errors import IndexFailure, MemsyncError
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.settings.load import Settings
+from tests.conftest import Write
 from tests.support.cut_connections import BEFORE, UNHEARD, Cutter, cut_connections
 from tests.support.index_checks import dump
 from tests.support.postgres_memory import PASSWORD, assert_converges, assert_helpful, memories, new_dump
@@ -23,7 +24,6 @@ from tests.sync.test_syncer import git
 
 EVERY = int(os.environ.get("CUT_EVERY", "0"))
 """Cut before every so many statements; 0: before each one of a sync, before some of the others."""
-Write = Callable[[str, str], Path]
 THREAD = "## user @ 2026-11-21 10:02\n\nWhere is the heron?\n\n## assistant @ 2026-11-21 10:03\n\nIn the alder.\n"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,11 +15,10 @@ from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.migrate import migrate
 from memsync.memory import Memory
 from memsync.settings.load import Settings
+from tests.conftest import Write
 from tests.support.bouncer import POOL_SIZE, Bouncer, bouncer
 from tests.support.own_postgres import OwnServer, own_server
 from tests.support.postgres_memory import Open, assert_converges, memories, new_dump, refused
-
-Write = Callable[[str, str], Path]
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -15,11 +15,11 @@ from memsync.errors import IndexBusy, MemsyncError, UsageError
 from memsync.index.postgres import migrate
 from memsync.index.postgres.connections import Connections
 from memsync.settings.load import Settings
+from tests.conftest import Write
 from tests.support.cut_connections import BEFORE, UNHEARD, cut_connections
 from tests.support.postgres_memory import assert_converges, assert_helpful, memories, new_dump, refused
 from tests.support.postgres_server import drop_database, execute, new_database, server
 
-Write = Callable[[str, str], Path]
 PROCESSES = 4
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,10 @@ from memsync.model.vocabulary import NotePath
 from memsync.operation import OPERATIONS
 from memsync.ports import Index
 from memsync.settings.load import load_settings
-from tests.conftest import COUNTER, FakeEmbedder
+from tests.conftest import COUNTER, FakeEmbedder, Write
 from tests.support.index_checks import check_sound, dump
 from tests.support.postgres_server import execute, own_database
 
-Write = Callable[[str, str | bytes], Path]
 SECRET = "zanzibar"
 LONG = f"{SECRET}{'y' * 3_000}"
 

@@ -22,12 +22,11 @@ from memsync.index.postgres.reader import PostgresReader
 from memsync.index.postgres.writer import PostgresWriter
 from memsync.memory import Memory, connect_daemon
 from memsync.settings.load import Settings
-from tests.conftest import FakeEmbedder
+from tests.conftest import FakeEmbedder, Write
 from tests.support.daemon_process import Cli, until
 from tests.support.own_postgres import MAX_CONNECTIONS, OwnServer, free_port, own_server
 from tests.support.postgres_memory import Open, assert_converges, assert_helpful, memories, new_dump, refused
 
-Write = Callable[[str, str], Path]
 AT_ONCE_SECONDS = 4.0
 """Less than the time in which a connection is given up, so that a slow machine does not count as waiting."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,11 +16,10 @@ from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.memory import Memory
 from memsync.model.query import SearchRequest
 from memsync.settings.load import Settings
-from tests.conftest import COUNTER, FakeEmbedder
+from tests.conftest import COUNTER, FakeEmbedder, Write
 from tests.support.index_checks import check_sound
 from tests.support.postgres_server import execute, own_database
 
-Write = Callable[[str, str | bytes], Path]
 NOTES = 150
 MANY = 50
 

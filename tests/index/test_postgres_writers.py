@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,13 +22,12 @@ from memsync.index.postgres.index import PostgresIndex
 from memsync.index.postgres.writer import PostgresWriter
 from memsync.settings.load import Settings
 from memsync.workspace import POOL_THREADS
-from tests.conftest import FakeEmbedder
+from tests.conftest import FakeEmbedder, Write
 from tests.support.daemon_process import until
 from tests.support.postgres_memory import Open, assert_converges, memories, new_dump, refused
 from tests.support.postgres_server import execute, own_database
 from tests.support.sync_process import release, waiting
 
-Write = Callable[[str, str], Path]
 LOCK = "SELECT FROM memsync.memory WHERE name = 'fault' FOR UPDATE"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,8 @@ from memsync.index.sqlite.schema import capabilities
 from memsync.memory import Memory
 from memsync.model.filters import Filters
 from memsync.model.query import Candidate, Query, SearchRequest
-from tests.conftest import FakeEmbedder
+from tests.conftest import FakeEmbedder, Write
 from tests.support.index_checks import open_database
-
-Write = Callable[[str, str | bytes], Path]
 
 
 @pytest.fixture

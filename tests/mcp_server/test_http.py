@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from memsync.settings.load import load_settings
+from tests.conftest import Write
 from tests.support.daemon_process import until
 
-Write = Callable[[str, str], Path]
 IDLE_CLIENTS = 300
 MOST_CONNECTIONS = 40
 REQUEST_SECONDS = 5.0

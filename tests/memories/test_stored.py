@@ -24,10 +24,9 @@ from memsync.model.json import to_json
 from memsync.model.query import EmbeddedQuestion, SearchRequest
 from memsync.settings.load import Settings
 from memsync.settings.roots import add_database, add_root, registered_roots, remove_root, roots_path
-from tests.conftest import COUNTER, FakeEmbedder
+from tests.conftest import COUNTER, FakeEmbedder, Write
 from tests.support.postgres_server import execute, own_database
 
-Write = Callable[[str, str | bytes], Path]
 Sync = Callable[..., Memory]
 TEXT = "# Garden\r\n\r\nThe heron nests in the alder. 漢字\r\n\r\n## Pond\r\n\r\nThe pond is deep.\r\n"
 THREAD = "## user @ 2026-11-21 10:02\n\nWhere is the heron?\n\n## assistant @ 2026-11-21 10:03\n\nIn the alder.\n"

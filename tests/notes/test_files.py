@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,7 @@ from memsync.errors import RootError
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, NoteFiles
-
-Write = Callable[[str, str | bytes], Path]
+from tests.conftest import Write
 
 
 def scan(root: Path) -> FileScan:

@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,7 @@ from memsync.notes.files import NoteFiles
 from memsync.notes.ignore import IgnoreFile
 from memsync.notes.ignore_pattern import IgnorePattern, read_pattern
 from memsync.notes.rules import PathRules
-
-Write = Callable[[str, str | bytes], Path]
+from tests.conftest import Write
 
 
 def notes(root: Path, *exclude: str) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,7 @@ from memsync.errors import NoteError, RootError
 from memsync.model.vocabulary import NotePath
 from memsync.notes import files as files_module
 from memsync.notes.files import NoteFiles
-
-Write = Callable[[str, str | bytes], Path]
+from tests.conftest import Write
 
 
 @pytest.fixture

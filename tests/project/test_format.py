@@ -13,9 +13,8 @@ from memsync.memory import Memory
 from memsync.model.conversation import Usage
 from memsync.model.note import Note
 from memsync.notes.message_format import read_message_heading
-from tests.conftest import PROJECT, FakeEmbedder, Parse
+from tests.conftest import PROJECT, FakeEmbedder, Parse, Write
 
-Write = Callable[[str, str | bytes], Path]
 PAGE = (PROJECT / "docs" / "format.md").read_text()
 LAYOUT, *_ = re.findall(r"```\n(.*?)```", PAGE, re.DOTALL)
 ATTRIBUTES, THREAD = re.findall(r"```markdown\n(.*?)```", PAGE, re.DOTALL)

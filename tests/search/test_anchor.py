@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import pytest
 
 from memsync.memory import Memory
 from memsync.model.answer import Hit
 from memsync.sync.indexer import TextReport
+from tests.conftest import Write
 
-Write = Callable[[str, str], Path]
 FILLER = "\n\n".join(f"Paragraph {number} is about boats and their ropes only." * 6 for number in range(12))
 
 

@@ -15,9 +15,8 @@ from memsync.model.vocabulary import Form, NotePath
 from memsync.search.confidence import certainty
 from memsync.search.rank import QuestionWords, Scored
 from memsync.settings.load import load_settings
+from tests.conftest import Write
 from tests.support.daemon_process import Cli
-
-Write = Callable[[str, str], Path]
 
 NOTES = {
     "MEMORY.md": "# Memory\n\n## Pets\n\nOscar is our guinea pig.\n\n## Work\n\nThe store is SQLite.\n",

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 
 from memsync.memory import Memory
+from tests.conftest import Write
 
-Write = Callable[[str, str], Path]
 MODES = ("keyword", "vector")
 
 

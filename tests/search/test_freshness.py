@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,14 +16,13 @@ from memsync.notes.files import FileScan, NoteFiles
 from memsync.search import freshness
 from memsync.search.freshness import FreshSearch
 from memsync.sync.indexer import TextReport
-from tests.conftest import FakeEmbedder
+from tests.conftest import FakeEmbedder, Write
 from tests.search.test_still_indexing import Backlog
 from tests.support.backends import only_sqlite
 from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served, served, short_runtime_folder, wait_until
 
 __all__ = ["served", "short_runtime_folder"]
 
-Write = Callable[[str, str], Path]
 Search = Callable[..., SearchResult]
 
 

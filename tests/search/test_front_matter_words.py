@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from memsync.memory import Memory
-from tests.conftest import FakeEmbedder
+from tests.conftest import FakeEmbedder, Write
 
-Write = Callable[[str, str], Path]
 HEAD = """---
 title: Zoe Miller
 aliases: [zoe]

@@ -14,9 +14,7 @@ from memsync.model.json import to_json
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.sync.indexer import TextReport
-from tests.conftest import FakeEmbedder
-
-Write = Callable[[str, str], Path]
+from tests.conftest import FakeEmbedder, Write
 
 
 def citations(memory: Memory, query: str, **options: object) -> list[str]:

@@ -36,10 +36,7 @@ from memsync.search.snippet import MAX_SNIPPET_CHARS, make_snippet, mark, stems_
 from memsync.search.spans import Span, form_spans
 from memsync.search.wording import Wording
 from memsync.settings.load import load_settings
-from tests.conftest import FakeEmbedder
-
-Write = Callable[[str, str], Path]
-
+from tests.conftest import FakeEmbedder, Write
 
 QUESTION = QuestionWords({}, frozenset(), asks_when=False)
 WEIGHTS = Weights(reference=0.25, memory=0.5)

@@ -18,10 +18,10 @@ from memsync.notes.parse import NoteReader
 from memsync.settings.load import Settings
 from memsync.sync import order as relevance_module
 from memsync.sync.order import newest_first, relevance
+from tests.conftest import Write
 from tests.support.daemon_process import Cli
 from tests.support.index_checks import open_database
 
-Write = Callable[[str, str], Path]
 MANY = 200
 NOT_KNOWN_YET = 13
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,14 +14,13 @@ from memsync.model.query import SearchRequest, TimeHint
 from memsync.search.query_syntax import parse_query
 from memsync.search.rank import DATED_THEN
 from memsync.search.time_hints import MAX_CHARS, asks_only_when, asks_when, time_hints, without_times
-from tests.conftest import FakeEmbedder
+from tests.conftest import FakeEmbedder, Write
 from tests.support.backends import only_sqlite
 from tests.support.daemon_fixtures import own, served, short_runtime_folder
 from tests.support.daemon_process import Cli
 
 __all__ = ["own", "served", "short_runtime_folder"]
 
-Write = Callable[[str, str], Path]
 
 SUNDAY = date(2026, 11, 22)
 LEAP_DAY = date(2024, 2, 29)

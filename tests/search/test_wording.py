@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from memsync.index.fields import name_word
 from memsync.memory import Memory
 from memsync.model.vocabulary import Mode
 from memsync.search.wording import COVERED, ONE_LINE, SIDE_BY_SIDE, Wording, asks_for_answer
-
-Write = Callable[[str, str], Path]
+from tests.conftest import Write
 
 IDFS = {"goto": 8.0, "recipe": 4.0, "boat": 6.0}
 LITERAL = [Mode.HYBRID, Mode.KEYWORD]

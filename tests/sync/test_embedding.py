@@ -18,11 +18,10 @@ from memsync.model.note import Chunk, FileStamp
 from memsync.model.query import Query
 from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
-from tests.conftest import FakeEmbedder
+from tests.conftest import FakeEmbedder, Write
 from tests.support.backends import only_sqlite
 from tests.support.index_checks import check_sound, database, dump, open_database, value
 
-Write = Callable[[str, str | bytes], Path]
 GOOD = np.full(16, 0.25, dtype=np.float32)
 UNUSABLE = {
     "not a number": np.where(np.arange(16) == 3, np.nan, GOOD).astype(np.float32),

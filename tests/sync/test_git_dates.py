@@ -17,7 +17,7 @@ from memsync.model.query import IndexedNote
 from memsync.settings.load import load_settings
 from memsync.sync import indexer
 from memsync.sync.git_dates import SEARCH_SECONDS
-from tests.conftest import FakeEmbedder
+from tests.conftest import FakeEmbedder, Write
 from tests.convergence.test_index_purity import fresh_dump
 from tests.support.backends import only_sqlite
 from tests.support.daemon_fixtures import Served, served, short_runtime_folder, wait_until
@@ -25,7 +25,6 @@ from tests.support.index_checks import database, dump, value
 
 __all__ = ["served", "short_runtime_folder"]
 
-Write = Callable[[str, str], Path]
 SPRING, SUMMER, AUTUMN = 1_700_000_000, 1_720_000_000, 1_740_000_000
 """Moments in seconds since 1970, all long before any test runs."""
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from types import MethodType
 
 import pytest
@@ -17,9 +16,8 @@ from memsync.errors import IndexReadOnly
 from memsync.memory import Memory
 from memsync.notes.files import Places
 from memsync.ports import IndexWriter
+from tests.conftest import Write
 from tests.support.daemon_fixtures import FakeWatcher
-
-Write = Callable[[str, str | bytes], Path]
 
 
 class PutForward:

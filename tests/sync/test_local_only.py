@@ -23,12 +23,9 @@ from memsync.notes.frontmatter import read_head
 from memsync.notes.rules import PathRules
 from memsync.ports import no_progress
 from memsync.settings.load import Settings, load_settings, with_changes
-from tests.conftest import FakeEmbedder, Parse
+from tests.conftest import FakeEmbedder, MakeMemory, Parse, Write
 from tests.support.backends import ONLY_SQLITE
 from tests.support.index_checks import database, open_database
-
-Write = Callable[[str, str | bytes], Path]
-MakeMemory = Callable[..., Memory]
 
 pytestmark = ONLY_SQLITE
 SECRET = "zanzibar"

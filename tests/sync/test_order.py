@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,11 +21,9 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
 from memsync.ports import no_progress
 from memsync.sync import embedding
-from tests.conftest import FakeEmbedder
+from tests.conftest import FakeEmbedder, MakeMemory, Write
 from tests.support.index_checks import dump
 
-Write = Callable[[str, str | bytes], Path]
-MakeMemory = Callable[..., Memory]
 SENTENCE = "the heron nests in an old alder by the pond and returns to it late each year when the ice has gone"
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,11 +10,8 @@ import pytest
 from memsync.errors import EmbedderError
 from memsync.memory import Memory
 from memsync.sync import embedding
-from tests.conftest import FakeEmbedder
+from tests.conftest import FakeEmbedder, MakeMemory, Write
 from tests.support.index_checks import check_sound
-
-Write = Callable[[str, str | bytes], Path]
-MakeMemory = Callable[..., Memory]
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,10 @@ from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
 from memsync.sync import indexer, workers
-from tests.conftest import FakeEmbedder
+from tests.conftest import FakeEmbedder, MakeMemory, Write
 from tests.support.backends import only_sqlite
 from tests.support.index_checks import check_sound, database, dump, value
 
-Write = Callable[[str, str | bytes], Path]
-MakeMemory = Callable[..., Memory]
 ONE = "# Birds\n\nThe heron nests in the alder.\n\n## Food\n\nIt eats eels and frogs.\n"
 TWO = "# Boats\n\nThe ketch lies in the harbour.\n"
 

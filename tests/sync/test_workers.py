@@ -24,11 +24,10 @@ from memsync.sync import indexer, workers
 from memsync.sync.gate import Stopped
 from memsync.sync.workers import NoteParser, NoteWorkers
 from memsync.system.child import Child
-from tests.conftest import COUNTER, FakeEmbedder
+from tests.conftest import COUNTER, FakeEmbedder, Write
 from tests.daemon.test_isolated import is_alive
 from tests.support.index_checks import dump
 
-Write = Callable[[str, str | bytes], Path]
 OpenWith = Callable[[int], Memory]
 LISTS = "\n".join(
     f"- [Heron {n}](https://heron.example/{n}) - Nests in alder {n}, near the *pond* #birds." for n in range(90)
