@@ -44,16 +44,21 @@ def paths(memory: Memory, candidates: Sequence[Candidate]) -> list[str]:
     return [chunks[candidate.chunk_id].path for candidate in candidates]
 
 
+def parsed(memory: Memory, text: str, filters: dict[str, Any]) -> Query:
+    query = memory.parse(SearchRequest(text))
+    return structs.replace(query, filters=structs.replace(query.filters, **filters))
+
+
 def keyword(memory: Memory, text: str, limit: int = 20, **filters: Any) -> list[str]:
     """Return the paths that the word index gives for what a person typed."""
-    query = structs.replace(memory.parse(SearchRequest(text)), filters=Filters(**filters))
+    query = parsed(memory, text, filters)
     with memory.index.reading() as reader:
         return paths(memory, reader.keyword_candidates(query, limit))
 
 
 def vector(memory: Memory, embedder: FakeEmbedder, text: str, limit: int = 20, **filters: Any) -> list[str]:
     """Return the paths that the vectors give for what a person typed."""
-    query = structs.replace(memory.parse(SearchRequest(text)), filters=Filters(**filters))
+    query = parsed(memory, text, filters)
     with memory.index.reading() as reader:
         return paths(memory, reader.vector_candidates(query, embedder.embed_query(query.text), limit))
 
