@@ -105,8 +105,8 @@ def forget_memory(name: str, *, apply: bool, take_over: bool = False) -> HeldByI
     daemon or a sync does not end, IndexFailure also if somebody else writes a memory of a database and `take_over` is
     not set.
     """
-    from memsync.settings.load import DSN, default_of
-    from memsync.settings.roots import registered_roots, settings_of, unknown_root
+    from memsync.settings.load import DSN, default_of, settings_of
+    from memsync.settings.roots import registered_roots, unknown_root
 
     roots = registered_roots()
     if name in roots and roots[name].path:

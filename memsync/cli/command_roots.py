@@ -8,10 +8,10 @@ from memsync.cli.common import answering
 from memsync.cli.output import Answer, table
 from memsync.errors import IndexFailure, UsageError
 from memsync.settings.connection_string import is_dsn
+from memsync.settings.registering import add_root
 from memsync.settings.roots import (
     RegisteredRoot,
     add_database,
-    add_root,
     check_name,
     default_root,
     registered_roots,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from memsync.client.wire import settings_digest
 from memsync.memory import connect_here, served
-from memsync.settings.load import Settings, default_of
-from memsync.settings.roots import RegisteredRoot, settings_of
+from memsync.settings.load import Settings, default_of, settings_of
+from memsync.settings.roots import RegisteredRoot
 
 if TYPE_CHECKING:
     from memsync.memories.stored import StoredMemory

@@ -31,7 +31,8 @@ from memsync.model.vocabulary import Mode, NotePath, in_root
 from memsync.operation import Lazy, Operation
 from memsync.search.query_syntax import parse_request, without_roots
 from memsync.settings.load import default_of
-from memsync.settings.roots import RegisteredRoot, chosen_roots, fault_of, is_root_name, unknown_root
+from memsync.settings.registering import fault_of
+from memsync.settings.roots import RegisteredRoot, chosen_roots, is_root_name, unknown_root
 from memsync.wiring import make_token_counter
 
 if TYPE_CHECKING:

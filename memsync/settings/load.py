@@ -12,7 +12,7 @@ from functools import partial
 from os.path import realpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memsync.errors import ConfigError, NoMemoryRoot
+from memsync.errors import ConfigError, NoMemoryRoot, RootError
 from memsync.model.text import quoted
 from memsync.model.vocabulary import Kind, Mode, Tier
 from memsync.settings import config_file
@@ -24,6 +24,8 @@ from memsync.system.user_folders import FOLDER_VARIABLES, config_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from memsync.settings.roots import RegisteredRoot
 
 BUILT_IN_MODEL = "minilm"
 RERANK_MODEL = "Xenova/ms-marco-MiniLM-L-6-v2"
@@ -300,7 +302,7 @@ def _over(in_own_file: dict[str, _Given], in_file: dict[str, _Given]) -> dict[st
 
 def _of_default_root(files: _Files) -> Settings:
     """Return the settings of the default one of the registered memories. Raises ConfigError if there is none."""
-    from memsync.settings.roots import default_root, settings_of  # here, because hardly any command needs it
+    from memsync.settings.roots import default_root  # here, because hardly any command needs it
 
     default = default_root() if files.over is None else None
     if default is None:
@@ -357,6 +359,15 @@ def settings_of_root(root: _AnyPath) -> tuple[Settings, bool]:
     environ = {name: value for name, value in os.environ.items() if name not in _OF_ONE_ROOT_VARIABLES}
     settings = load_settings(root=root, environ=environ)
     return settings, _find_files(None, settings.root_name, None, environ).over is not None
+
+
+def settings_of(root: RegisteredRoot) -> Settings:
+    """Return the settings of a registered folder. Raises ConfigError, RootError."""
+    if not os.path.isdir(root.path):
+        reason = "is not a folder" if os.path.exists(root.path) else "does not exist"
+        hint = f"Bring it back or mount it; or take it off the list with: memsync roots remove {root.name}"
+        raise RootError(f"the memory root {root.path} {reason}", hint=hint)
+    return settings_of_root(root.path)[0]
 
 
 def default_of(name: str) -> Any:

@@ -18,16 +18,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from memsync.errors import ConfigError, FilesystemError, IndexBusy, MemsyncError, RootError, UsageError
+from memsync.errors import ConfigError, FilesystemError, IndexBusy, UsageError
 from memsync.settings.config_file import parse_config
 from memsync.settings.connection_string import server_in
 from memsync.settings.paths import expanded, folder_identity, keep_identity, kept_identity
 from memsync.system.user_folders import config_folder, other_writer, replace_file, state_folder
-
-if TYPE_CHECKING:
-    from memsync.settings.load import Settings
 
 FILE_NAME = "roots.toml"
 MAX_NAME_CHARS = 64
@@ -181,26 +178,13 @@ def unknown_root(name: str, registered: Mapping[str, RegisteredRoot]) -> UsageEr
 # ------------------------------------------------------------------------------------------------- changes
 
 
-def add_root(name: str, folder: str) -> RegisteredRoot:
-    """Register the memory root at `folder` under a name, after all others, and return the entry.
-
-    Raises UsageError for a name that is not allowed or taken and for a folder that is registered already, RootError for
-    a folder that is not a memory root, ConfigError, FilesystemError.
-    """
-    check_name(name)
-    path = _memory_root(folder)
-    added = RegisteredRoot(name, path)
-    _add(added)
-    return added
-
-
 def check_name(name: str) -> None:
     """Raise UsageError unless a text may be the name of a registered memory."""
     if not is_root_name(name):
         raise UsageError(f"{name[:100]!r} is not a name for a memory", hint=_HOW_TO_NAME)
 
 
-def _add(added: RegisteredRoot) -> None:
+def add(added: RegisteredRoot) -> None:
     """Write an entry after all others. Raises UsageError if its name is taken, or its memory has another name."""
     check_name(added.name)
     with _locked():
@@ -224,7 +208,7 @@ def add_database(name: str, dsn: str, memory: str) -> RegisteredRoot:
     FilesystemError.
     """
     added = RegisteredRoot(name, "", dsn, "" if memory == name else memory)
-    _add(added)
+    add(added)
     return added
 
 
@@ -247,50 +231,6 @@ def set_default(name: str) -> None:
             raise unknown_root(name, roots)
         default = _with_folder(roots[name]) if name else None
         _write({key: root._replace(default=root is default) for key, root in roots.items()})
-
-
-def settings_of(root: RegisteredRoot) -> Settings:
-    """Return the settings of a registered folder. Raises ConfigError, RootError."""
-    from memsync.settings.load import settings_of_root
-
-    if not os.path.isdir(root.path):
-        reason = "is not a folder" if os.path.exists(root.path) else "does not exist"
-        hint = f"Bring it back or mount it; or take it off the list with: memsync roots remove {root.name}"
-        raise RootError(f"the memory root {root.path} {reason}", hint=hint)
-    return settings_of_root(root.path)[0]
-
-
-def fault_of(root: RegisteredRoot) -> str:
-    """Return why a registered memory root cannot be searched now, in a sentence; empty if it can be opened."""
-    try:
-        settings_of(root)
-        with os.scandir(root.path):
-            return ""
-    except MemsyncError as error:
-        return error.sentences()
-    except OSError as error:
-        return f"{root.path}: {error.strerror or error}"
-
-
-def _memory_root(folder: str) -> str:
-    """Return the absolute path of a memory root, without links. Raises RootError if the folder is not one."""
-    import shlex
-
-    from memsync.settings.load import settings_of_root
-
-    folder = os.path.realpath(expanded(folder, "PATH"))
-    if not os.path.isdir(folder):
-        raise RootError.absent(folder)
-    settings, has_config = settings_of_root(folder)
-    path = settings.root_name
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        raise RootError(f"{path!r} is not UTF-8, so {FILE_NAME} cannot name it", hint="Rename the folder.") from None
-    if not has_config and not os.path.isdir(settings.index_name):
-        hint = f"Make it one: memsync init {shlex.quote(path)}"
-        raise RootError(f"{path} is not a memory root: it has no config.toml and no index", hint=hint)
-    return path
 
 
 @contextmanager

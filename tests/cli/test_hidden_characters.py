@@ -16,7 +16,7 @@ import pytest
 from memsync.cli.main import main, run
 from memsync.daemon.logs import log_to
 from memsync.model.text import json_line, printable, visible
-from memsync.settings.roots import add_root
+from memsync.settings.registering import add_root
 
 HIDDEN = [
     *map(chr, (0x01, 0x07, 0x08, 0x0B, 0x0C, 0x0D, 0x1B, 0x1C, 0x7F, 0x85, 0x9B, 0x9D, 0xAD)),

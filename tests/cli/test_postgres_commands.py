@@ -18,7 +18,8 @@ from memsync.errors import ConfigError
 from memsync.index.postgres import access
 from memsync.index.postgres.opening import name_of
 from memsync.settings.load import load_settings
-from memsync.settings.roots import add_database, add_root
+from memsync.settings.registering import add_root
+from memsync.settings.roots import add_database
 from memsync.system.user_folders import config_folder
 from tests.conftest import Write
 from tests.support.daemon_process import Cli

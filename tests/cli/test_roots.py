@@ -17,7 +17,8 @@ from memsync.cli.main import run, run_command
 from memsync.errors import IndexBusy
 from memsync.memory import Memory
 from memsync.settings.load import load_settings
-from memsync.settings.roots import add_database, add_root, roots_path
+from memsync.settings.registering import add_root
+from memsync.settings.roots import add_database, roots_path
 from memsync.sync import without_daemon
 from memsync.wiring import forget_memory
 from tests.cli.test_cli import SCHEMA

@@ -22,7 +22,8 @@ from memsync.memories.several import Memories
 from memsync.memories.stored import StoredMemory
 from memsync.memory import Memory
 from memsync.settings.load import Settings
-from memsync.settings.roots import add_database, add_root
+from memsync.settings.registering import add_root
+from memsync.settings.roots import add_database
 from tests.cli.test_hidden_characters import ALL, hidden_in, texts_in
 from tests.conftest import COUNTER, FakeEmbedder, Write
 from tests.mcp_server.test_clients import text_of

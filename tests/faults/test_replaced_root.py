@@ -17,7 +17,7 @@ from memsync.memories.several import Memories
 from memsync.memory import Memory
 from memsync.settings.config_file import parse_config
 from memsync.settings.load import load_settings, settings_to_trust
-from memsync.settings.roots import add_root
+from memsync.settings.registering import add_root
 from memsync.settings.trust import trust
 from tests.conftest import FakeEmbedder, MakeMemory, Write
 

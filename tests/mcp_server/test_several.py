@@ -15,7 +15,8 @@ from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server
 from memsync.memories.opener import Opener
 from memsync.settings.load import load_settings
-from memsync.settings.roots import add_root, roots_path
+from memsync.settings.registering import add_root
+from memsync.settings.roots import roots_path
 from tests.mcp_server.test_clients import text_of
 
 KEYWORD = {"MEMSYNC_SEARCH_MODE": "keyword", "MEMSYNC_DAEMON_USE": "false"}

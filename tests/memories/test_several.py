@@ -35,7 +35,8 @@ from memsync.memories.several import Memories
 from memsync.memory import Memory, MemoryApi
 from memsync.model.query import EmbeddedQuestion, SearchRequest
 from memsync.settings.load import Settings, load_settings, settings_of_root
-from memsync.settings.roots import RegisteredRoot, add_root, registered_roots
+from memsync.settings.registering import add_root
+from memsync.settings.roots import RegisteredRoot, registered_roots
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served, own, served, short_runtime_folder
 

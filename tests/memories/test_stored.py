@@ -23,7 +23,8 @@ from memsync.memory import Memory, MemoryApi
 from memsync.model.json import to_json
 from memsync.model.query import EmbeddedQuestion, SearchRequest
 from memsync.settings.load import Settings
-from memsync.settings.roots import add_database, add_root, registered_roots, remove_root, roots_path
+from memsync.settings.registering import add_root
+from memsync.settings.roots import add_database, registered_roots, remove_root, roots_path
 from tests.conftest import COUNTER, FakeEmbedder, Write
 from tests.support.postgres_server import execute, own_database
 

@@ -9,7 +9,7 @@ import pytest
 
 from memsync.errors import ConfigError, RootError
 from memsync.settings.load import load_settings
-from memsync.settings.roots import add_root
+from memsync.settings.registering import add_root
 
 CONTROL = ["\r", "\n", "\t", "\x1b", "\x7f", "\x85", "\u2028"]
 

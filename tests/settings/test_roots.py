@@ -10,15 +10,8 @@ import pytest
 
 from memsync.errors import ConfigError, RootError, UsageError
 from memsync.settings.load import load_settings, settings_of_root
-from memsync.settings.roots import (
-    RegisteredRoot,
-    add_root,
-    chosen_roots,
-    fault_of,
-    registered_roots,
-    remove_root,
-    roots_path,
-)
+from memsync.settings.registering import add_root, fault_of
+from memsync.settings.roots import RegisteredRoot, chosen_roots, registered_roots, remove_root, roots_path
 
 
 def memory_root(folder: Path) -> Path:

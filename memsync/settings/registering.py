@@ -1,0 +1,53 @@
+"""Register a memory root, and tell whether a registered one can be searched: what needs its settings."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from memsync.errors import MemsyncError, RootError
+from memsync.settings.load import settings_of, settings_of_root
+from memsync.settings.paths import expanded
+from memsync.settings.roots import FILE_NAME, RegisteredRoot, add, check_name
+
+
+def add_root(name: str, folder: str) -> RegisteredRoot:
+    """Register the memory root at `folder` under a name, after all others, and return the entry.
+
+    Raises UsageError for a name that is not allowed or taken and for a folder that is registered already, RootError for
+    a folder that is not a memory root, ConfigError, FilesystemError.
+    """
+    check_name(name)
+    path = _memory_root(folder)
+    added = RegisteredRoot(name, path)
+    add(added)
+    return added
+
+
+def fault_of(root: RegisteredRoot) -> str:
+    """Return why a registered memory root cannot be searched now, in a sentence; empty if it can be opened."""
+    try:
+        settings_of(root)
+        with os.scandir(root.path):
+            return ""
+    except MemsyncError as error:
+        return error.sentences()
+    except OSError as error:
+        return f"{root.path}: {error.strerror or error}"
+
+
+def _memory_root(folder: str) -> str:
+    """Return the absolute path of a memory root, without links. Raises RootError if the folder is not one."""
+    folder = os.path.realpath(expanded(folder, "PATH"))
+    if not os.path.isdir(folder):
+        raise RootError.absent(folder)
+    settings, has_config = settings_of_root(folder)
+    path = settings.root_name
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise RootError(f"{path!r} is not UTF-8, so {FILE_NAME} cannot name it", hint="Rename the folder.") from None
+    if not has_config and not os.path.isdir(settings.index_name):
+        hint = f"Make it one: memsync init {shlex.quote(path)}"
+        raise RootError(f"{path} is not a memory root: it has no config.toml and no index", hint=hint)
+    return path
