@@ -22,11 +22,10 @@ DOCS = Path(__file__).parent.parent / "docs"
 _HEAD = """# Operations
 
 Everything a memory can do. `make reference` writes this page from the declarations in `memsync/features/`. Each
-operation is a method of `Memory` and `RemoteMemory` ([memory.md](memory.md)) and of the daemon
-([protocol.md](protocol.md)), unless it is marked as local. Some are commands and MCP tools ([mcp.md](mcp.md))
-as well. [results.schema.json](results.schema.json) describes the results in JSON.
-
-A parameter in bold is needed.
+operation is a method of `Memory` ([memory.md](memory.md)) and, unless it is marked as local, of `RemoteMemory` and the
+daemon ([protocol.md](protocol.md)). Some are commands and MCP tools ([mcp.md](mcp.md)) as well.
+[results.schema.json](results.schema.json) describes the results in JSON ([json.md](json.md)). A parameter in bold is
+required.
 """
 
 
@@ -39,17 +38,16 @@ def _section(operation: Operation[Any, Any]) -> str:
     offered = [f"command: `memsync {command.path}`" for command in operation.commands]
     offered += [f"MCP tool: `{operation.tool.name}`"] if operation.tool else []
     flags = {"writes": operation.writes, "may take minutes": operation.is_slow, "local": operation.is_local}
-    facts = [f"returns `{_type_name(operation.result)}`", *offered, *(name for name, is_set in flags.items() if is_set)]
-    rows = [_row(parameter) for parameter in operation.values.values()]
-    table = ["| parameter | type | default | |", "|---|---|---|---|", *rows, ""] if rows else []
-    return "\n".join([f"## {operation.name}", "", operation.summary, "", f"{'; '.join(facts)}.", "", *table])
+    facts = [f"Returns `{_type_name(operation.result)}`", *offered, *(name for name, is_set in flags.items() if is_set)]
+    rows = [*(_row(parameter) for parameter in operation.values.values()), ""] if operation.values else []
+    return "\n".join([f"## {operation.name}", "", operation.summary, "", f"{'; '.join(facts)}.", "", *rows])
 
 
 def _row(parameter: Parameter) -> str:
     name = f"**`{parameter.name}`**" if parameter.is_needed else f"`{parameter.name}`"
     has_default = not parameter.is_needed and parameter.default
-    default = f"`{json.dumps(parameter.default, ensure_ascii=False)}`" if has_default else ""
-    return f"| {name} | {_kind(parameter)} | {default} | {parameter.help} |"
+    default = f", default: `{json.dumps(parameter.default, ensure_ascii=False)}`" if has_default else ""
+    return f"- {name} ({_kind(parameter)}{default}): {parameter.help}"
 
 
 def _kind(parameter: Parameter) -> str:
