@@ -25,7 +25,7 @@ Everything a memory can do. `make reference` writes this page from the declarati
 operation is a method of `Memory` ([memory.md](memory.md)) and, unless it is marked as local, of `RemoteMemory` and the
 daemon ([protocol.md](protocol.md)). Some are commands and MCP tools ([mcp.md](mcp.md)) as well.
 [results.schema.json](results.schema.json) describes the results in JSON ([json.md](json.md)). A parameter in bold is
-required.
+required, and a parameter without a type is text.
 """
 
 
@@ -46,15 +46,16 @@ def _section(operation: Operation[Any, Any]) -> str:
 def _row(parameter: Parameter) -> str:
     name = f"**`{parameter.name}`**" if parameter.is_needed else f"`{parameter.name}`"
     has_default = not parameter.is_needed and parameter.default
-    default = f", default: `{json.dumps(parameter.default, ensure_ascii=False)}`" if has_default else ""
-    return f"- {name} ({_kind(parameter)}{default}): {parameter.help}"
+    default = f"default: `{json.dumps(parameter.default, ensure_ascii=False)}`" if has_default else ""
+    facts = ", ".join(fact for fact in (_kind(parameter), default) if fact)
+    return f"- {name}{f' ({facts})' if facts else ''}: {parameter.help}"
 
 
 def _kind(parameter: Parameter) -> str:
     if parameter.choices:
         return ", ".join(f"`{choice}`" for choice in parameter.choices if choice)
     kind, low, high = parameter.value_type, parameter.meta.ge, parameter.meta.le
-    names = {str: "text", bool: "true or false", int: "whole number", float: "number"}
+    names = {str: "", bool: "true or false", int: "whole number", float: "number"}
     if kind not in names:
         return f"list of {parameter.items}" if get_origin(kind) is tuple else "object"
     bounds = [f"from {low:,}"] if low is not None else []
