@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import json
 import os
 import random
@@ -346,27 +345,6 @@ def test_elements_are_those_of_the_array_wherever_blocks_end(data: st.DataObject
     elements = array.Elements(Small())  # type: ignore[arg-type]  # because only read() is called
     assert [json.loads(one) for one in elements if isinstance(one, bytes)] == values
     assert not elements.is_cut
-
-
-class CountingStack(bytearray):
-    """Open brackets; `steps` counts how many of them were looked at to find the one that is closed."""
-
-    steps = 0
-
-    def rfind(self, *wanted: Any) -> int:
-        at = super().rfind(*wanted)
-        self.steps += len(self) - max(at, 0)
-        return at
-
-
-@pytest.mark.parametrize("brackets", ["[}", "{]", "{[}"])
-def test_work_over_brackets_grows_with_their_number(brackets: str) -> None:
-    """Each open bracket is looked at once, and not again for each closing one that closes nothing."""
-    count = 3_000
-    elements = array.Elements(io.BytesIO(b"[" + b"".join(one.encode() * count for one in brackets)))
-    stack = elements._open = CountingStack()
-    assert [one for one in elements if isinstance(one, bytes)] == []
-    assert stack.steps <= 2 * count + 1
 
 
 OWN = [

@@ -17,9 +17,8 @@ MAX_DEPTH = 100
 MAX_CONTAINERS = 500_000
 """Objects and lists in one element: an empty one takes 3 bytes of a file, but 64 bytes of memory."""
 BLOCK_BYTES = 1 << 18
-_OPENING = {b"]": b"[", b"}": b"{"}
-_BRACKETS = (b"[", b"{", b"]", b"}")
-_MAX_OPEN = 10_000_000
+_CLOSING = {b"[": b"]", b"{": b"}"}
+_BRACKETS = (*_CLOSING, *_CLOSING.values())
 _TOKEN = re.compile(rb'"[^"\\]*"|["\[\]{}]')
 _REST_OF_STRING = re.compile(rb'(?:[^"\\]|\\.)*+', re.DOTALL)
 _BETWEEN = b" \t\r\n,"
@@ -34,37 +33,40 @@ class Elements:
     def __init__(self, stream: IO[bytes]) -> None:
         self.is_cut = True
         self._stream = stream
-        self._open = bytearray()
-        self._open_of_kind = dict.fromkeys(_OPENING.values(), 0)
+        self._end = b""  # the bracket that ends the array
         self._in_string = False
         self._understood = 0
         self._clear()
 
     def _clear(self) -> None:
         self._held = bytearray()
-        self._size = self._deepest = self._containers = 0
+        self._kind = b""  # the bracket that begins the element; empty between elements
+        self._size = self._unclosed = self._depth = self._deepest = self._containers = 0
 
     def __iter__(self) -> Iterator[bytes | Unusable]:
         rest = b""
-        while self.is_cut and len(self._open) <= _MAX_OPEN and (block := self._stream.read(BLOCK_BYTES)):
+        while block := self._stream.read(BLOCK_BYTES):
             block = rest + block
             taken = 0  # the block is held or skipped up to here
             for start in self._brackets(block):
-                before = len(self._open)
-                if not self._is_counted(block[start : start + 1]):
-                    continue
-                if before == 1:
+                bracket = block[start : start + 1]
+                if not self._end:
+                    self._end = _CLOSING.get(bracket, b"")
+                    taken = start + 1
+                elif not self._kind and (bracket in _CLOSING or bracket == self._end):
                     yield from self._scalars(block[taken:start])
                     taken = start
-                elif before == 0:
-                    taken = start + 1
-                elif len(self._open) == 1:
-                    self._hold(block[taken : start + 1])
-                    taken = start + 1
-                    yield self._element()
-                self.is_cut = bool(self._open)
-                if not self.is_cut:
-                    return
+                    if bracket == self._end:
+                        self.is_cut = False
+                        return
+                    self._kind = bracket
+                    self._count(bracket)
+                elif self._kind:
+                    self._count(bracket)
+                    if not self._unclosed:
+                        self._hold(block[taken : start + 1])
+                        taken = start + 1
+                        yield self._element()
             self._hold(block[taken : self._understood])
             rest = block[self._understood :]
 
@@ -87,28 +89,18 @@ class Elements:
                 yield token.start()
         self._understood = at
 
-    def _is_counted(self, bracket: bytes) -> bool:
-        """Count a bracket; return False for one that closes nothing.
+    def _count(self, bracket: bytes) -> None:
+        """Count a bracket of an element; the element ends when none of the kind that began it is unclosed.
 
-        A closing bracket closes the innermost container of its kind with everything in it. An element that is not JSON
-        may close what it has not opened; that does not end the array. Only the part that is closed is searched, so
-        that the work is linear in the length of the stream.
+        So an element that is not JSON, such as `{]}`, does not end the array, and memsync need not remember which
+        brackets are open.
         """
-        if bracket not in _OPENING:
-            self._open += bracket
-            self._open_of_kind[bracket] += 1
-            self._containers += 1
-            self._deepest = max(self._deepest, len(self._open))
-            return True
-        opening = _OPENING[bracket]
-        is_first_of_several = len(self._open) > 1 and self._open[:1] == opening  # the array, with an element open
-        if self._open_of_kind[opening] <= is_first_of_several:
-            return False
-        start = self._open.rfind(opening)
-        for kind in self._open_of_kind:
-            self._open_of_kind[kind] -= self._open.count(kind, start)
-        del self._open[start:]
-        return True
+        step = 1 if bracket in _CLOSING else -1
+        self._containers += bracket in _CLOSING
+        self._depth += step
+        self._deepest = max(self._deepest, self._depth)
+        if bracket in (self._kind, _CLOSING[self._kind]):
+            self._unclosed += step
 
     def _hold(self, piece: bytes) -> None:
         self._size += len(piece)
@@ -121,7 +113,7 @@ class Elements:
         """Return which limit the element exceeds; empty for none."""
         if self._size > MAX_ELEMENT_BYTES:
             return f"it is larger than {MAX_ELEMENT_BYTES // 1_000_000} MB"
-        if self._deepest > MAX_DEPTH + 1:
+        if self._deepest > MAX_DEPTH:
             return f"it is nested deeper than {MAX_DEPTH} levels"
         return f"it has more than {MAX_CONTAINERS:,} objects and lists" if self._containers > MAX_CONTAINERS else ""
 
