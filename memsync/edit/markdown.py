@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from memsync.edit.addition import Addition
 from memsync.edit.note_end import closing_lines
 from memsync.errors import UsageError
-from memsync.model.note import Block
+from memsync.model.note import Block, with_children
 from memsync.model.text import whole_characters
 from memsync.notes.attributes import CONTROL, attribute_block
 from memsync.notes.blocks import BlockTree, Heading, parse_blocks
@@ -132,13 +132,10 @@ def _with_backslashes(lines: list[str], time: str, block: str) -> list[str]:
     return changed
 
 
-def _entries(blocks: Sequence[Heading | Block]) -> Iterator[Block]:
-    """Yield every list item among blocks, including nested ones."""
-    for block in blocks:
-        if isinstance(block, Block):
-            if block.entry:
-                yield block
-            yield from _entries(block.children)
+def _entries(parts: Sequence[Heading | Block]) -> Iterator[Block]:
+    """Yield every list item among the parts of a text, including nested ones."""
+    blocks = (part for part in parts if isinstance(part, Block))
+    return (block for block in with_children(blocks) if block.entry)
 
 
 def _parsed_item(lines: Sequence[str]) -> BlockTree | None:

@@ -27,7 +27,7 @@ from memsync.edit.markdown import one_line
 from memsync.edit.note_end import read_end
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
 from memsync.index.fields import bigrams, cjk_runs, without_cjk
-from memsync.model.note import Block, Note, Section
+from memsync.model.note import Block, Note, Section, with_children
 from memsync.model.status import Failure
 from memsync.model.upkeep import Forgetting, ForgottenPart, Purge, Restoring
 from memsync.model.vocabulary import Kind, NotePath
@@ -303,22 +303,15 @@ def _parts(note: Note, owner: _Owner) -> Iterator[ForgottenPart]:
             depth = 2 if is_thread else section.level
             yield ForgottenPart(note.path, section.start_line, _last_line(note, section, depth), what)
         elif not is_thread:  # a list item of a thread is part of what somebody said
-            for block in blocks:
-                yield from _items(note, block, owner)
+            for block in with_children(blocks):
+                if owner.owns(block.attributes.get("user")):
+                    yield ForgottenPart(note.path, block.start_line, block.end_line, "item")
 
 
 def _preferring(section: Section, owner: _Owner) -> bool:
     """Tell whether a section of preferences.md has the user's lines: the outermost `user:NAME` above it counts."""
     named = next((title for title in section.heading_path if _USER.fullmatch(title)), "")
     return owner.is_named(named)
-
-
-def _items(note: Note, block: Block, owner: _Owner) -> Iterator[ForgottenPart]:
-    if owner.owns(block.attributes.get("user")):
-        yield ForgottenPart(note.path, block.start_line, block.end_line, "item")
-        return
-    for child in block.children:
-        yield from _items(note, child, owner)
 
 
 def _last_line(note: Note, section: Section, depth: int) -> int:
@@ -333,7 +326,7 @@ def _is_shared(note: Note, part: ForgottenPart, owner: _Owner) -> bool:
         return False
     marked: list[Section | Block] = [*note.sections]
     if note.kind is not Kind.THREAD:
-        marked += _all_blocks(chain.from_iterable(note.blocks))
+        marked += with_children(chain.from_iterable(note.blocks))
     users = (
         place.attributes["user"]
         for place in marked
@@ -365,16 +358,10 @@ def _outline(note: Note, gone: set[int]) -> list[object]:
     ]
     items = [
         (note.lines[block.start_line - 1], dict(block.attributes))
-        for block in _all_blocks(chain.from_iterable(note.blocks))
+        for block in with_children(chain.from_iterable(note.blocks))
         if block.attributes and block.start_line not in gone
     ]
     return [note.lines[: note.head_lines], sections, messages, items]
-
-
-def _all_blocks(blocks: Iterator[Block]) -> Iterator[Block]:
-    for block in blocks:
-        yield block
-        yield from _all_blocks(iter(block.children))
 
 
 def _warnings(note: Note, owner: _Owner, *, is_large: bool) -> tuple[str, ...]:

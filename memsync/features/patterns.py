@@ -14,7 +14,7 @@ from memsync.edit.append import Done
 from memsync.edit.markdown import list_item, one_line
 from memsync.edit.note_paths import NOTE_OF_TIER
 from memsync.edit.titles import TITLE_OF_MEMORY
-from memsync.model.note import Block, Note
+from memsync.model.note import Note, with_children
 from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.model.written import Pattern, Written
 from memsync.notes.attributes import attribute_block, cut_attributes
@@ -85,27 +85,21 @@ def _observe(memory: Workspace, text: str, pattern_type: str, key: str, confiden
 def _patterns(note: Note) -> Iterator[Pattern]:
     """Yield the patterns of a note, in order; none from a thread, which quotes what people said."""
     if note.kind is not Kind.THREAD:
-        for block in itertools.chain.from_iterable(note.blocks):
-            yield from _patterns_in(note, block)
-
-
-def _patterns_in(note: Note, block: Block) -> Iterator[Pattern]:
-    line = note.lines[block.start_line - 1]
-    column, attributes = cut_attributes(line)
-    if block.entry and attributes == block.attributes and "pattern" in attributes.get("class", "").split():
-        yield Pattern(
-            note.path,
-            block.start_line,
-            _shown(" ".join(line[:column].lstrip(" \t-*+").split())),
-            attributes.get("type", ""),
-            attributes.get("key", ""),
-            _count(attributes.get("count", "")),
-            _share(attributes.get("confidence", "")),
-            attributes.get("first", ""),
-            attributes.get("last", ""),
-        )
-    for child in block.children:
-        yield from _patterns_in(note, child)
+        for block in with_children(itertools.chain.from_iterable(note.blocks)):
+            line = note.lines[block.start_line - 1]
+            column, attributes = cut_attributes(line)
+            if block.entry and attributes == block.attributes and "pattern" in attributes.get("class", "").split():
+                yield Pattern(
+                    note.path,
+                    block.start_line,
+                    _shown(" ".join(line[:column].lstrip(" \t-*+").split())),
+                    attributes.get("type", ""),
+                    attributes.get("key", ""),
+                    _count(attributes.get("count", "")),
+                    _share(attributes.get("confidence", "")),
+                    attributes.get("first", ""),
+                    attributes.get("last", ""),
+                )
 
 
 def _shown(text: str) -> str:

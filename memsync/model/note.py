@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -97,6 +97,13 @@ class Block(Struct, frozen=True):
     children: tuple[Block, ...] = ()
     time: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+def with_children(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield each block, followed by the blocks inside it."""
+    for block in blocks:
+        yield block
+        yield from with_children(block.children)
 
 
 class Note(Struct, frozen=True):
