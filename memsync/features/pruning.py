@@ -63,7 +63,7 @@ def prune(
     retirements, warnings = due(notes, datetime.now().astimezone(), days or memory.settings["prune.task_days"])
     retirements = memory.archive.with_free_targets(retirements)
     kept = sum(not note.archived for note in notes)
-    is_refused = is_too_much(len(retirements), kept) and not force
+    is_refused = len(retirements) > kept * MAX_SHARE and not force
     plan = Pruning(tuple(retirements), (), kept, is_refused, (), (*warnings, *hidden), pending)
     if not apply:
         return plan
@@ -129,8 +129,3 @@ def due(notes: Iterable[IndexedNote], now: datetime, task_days: int) -> tuple[li
             shown = last_active(note) if expires is not None else here_since(note)
             retirements.append(Retirement(note.path, target, shown, reason))
     return retirements, warnings
-
-
-def is_too_much(count: int, notes: int) -> bool:
-    """Tell whether `count` of `notes` notes are too many to archive without `force`."""
-    return count > notes * MAX_SHARE

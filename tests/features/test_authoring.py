@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -18,7 +16,6 @@ from memsync.edit import append
 from memsync.errors import NoteError, UsageError, WriteRefused
 from memsync.memory import Memory, MemoryApi
 from memsync.model.written import Pattern, Preference
-from memsync.settings.load import load_settings
 from tests.conftest import Write
 from tests.support.daemon_fixtures import own, served, short_runtime_folder
 
@@ -278,65 +275,43 @@ def test_deleted_note_is_overwritten_whole(own: MemoryApi, root: Path) -> None:
 # --------------------------------------------------------------------------------------------- git
 
 
-@pytest.fixture
-def repository(root: Path) -> Callable[..., str]:
-    """Make the root a git repository with one commit, and return what runs git in it."""
-
-    def git(*arguments: str) -> str:
-        identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
-        done = subprocess.run(
-            ["git", "-C", str(root), *identity, *arguments], capture_output=True, text=True, check=True
-        )
-        return done.stdout
-
-    git("init", "-q")
-    Path(os.environ["HOME"]).mkdir()
-    git("config", "--global", "user.name", "A")
-    git("config", "--global", "user.email", "a@example.org")
-    (root / "mine.md").write_text("one\n")
-    git("add", ".")
-    git("commit", "-qm", "first")
-    return git
-
-
-@pytest.fixture
-def committing(make_memory: Callable[..., Memory], root: Path, repository: Callable[..., str]) -> Memory:
-    environ = {"MEMSYNC_GIT_COMMIT": "true"}
-    return make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root))
-
-
-def test_each_write_is_a_commit_of_its_own(committing: Memory, repository: Callable[..., str], root: Path) -> None:
+def test_each_write_is_a_commit_of_its_own(
+    committing: Memory, git: Callable[..., str], write: Write, root: Path
+) -> None:
     """With a telling message, and without what the person has staged or changed elsewhere."""
-    (root / "mine.md").write_text("one\ntwo\n")
-    repository("add", "mine.md")
-    (root / "mine.md").write_text("one\ntwo\nthree\n")
+    write("mine.md", "one\n")
+    git("add", ".")
+    git("commit", "-qm", "mine")
+    write("mine.md", "one\ntwo\n")
+    git("add", "mine.md")
+    write("mine.md", "one\ntwo\nthree\n")
     written = committing.log("The heron nests.\nIn the alder.", day="2026-11-20")
     committing.remember("prefers tabs")
     assert written.warnings == ()
-    assert repository("rev-parse", "HEAD~1").strip() == written.commit
-    assert repository("log", "--format=%s", "--name-only", "-2").split("\n\n") == [
+    assert git("rev-parse", "HEAD~1").strip() == written.commit
+    assert git("log", "--format=%s", "--name-only", "-2").split("\n\n") == [
         "memsync remember: prefers tabs",
         "MEMORY.md\nmemsync log: The heron nests.",
         "daily/2026-11-20.md\n",
     ]
-    assert repository("status", "--porcelain") == "MM mine.md\n"
+    assert git("status", "--porcelain") == "MM mine.md\n"
 
 
 def test_note_of_which_something_is_staged_is_written_and_not_committed(
-    committing: Memory, repository: Callable[..., str], root: Path
+    committing: Memory, git: Callable[..., str], root: Path
 ) -> None:
     """The staged version would seem to take back what was written."""
     committing.log("one", day="2026-11-20")
     with (root / "daily/2026-11-20.md").open("a") as log:
         log.write("- mine\n")
-    repository("add", "daily")
+    git("add", "daily")
     written = committing.log("two", day="2026-11-20")
     assert written.commit == ""
     assert "staged" in " ".join(written.warnings)
-    assert repository("log", "--oneline").count("\n") == 2
+    assert git("log", "--oneline").count("\n") == 2
 
 
-def test_write_stands_where_git_cannot_commit(committing: Memory, repository: Callable[..., str], root: Path) -> None:
+def test_write_stands_where_git_cannot_commit(committing: Memory, root: Path) -> None:
     """A lock of git's that stays, a root that is in no repository."""
     (root / ".git/index.lock").write_text("")
     written = committing.log("one", day="2026-11-20")

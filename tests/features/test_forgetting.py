@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +20,7 @@ from memsync.mcp_server.tools import offered
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.ports import for_agent
-from memsync.settings.load import Settings, load_settings, with_changes
+from memsync.settings.load import Settings, with_changes
 from tests.conftest import MakeMemory, Write
 
 SHARED = """---
@@ -230,27 +228,6 @@ def test_undo_keeps_the_copy_of_an_edited_note_that_a_killed_run_had_changed(
     assert not kept(memory)
 
 
-def test_undo_is_not_about_a_note_that_the_run_refused(
-    memory: Memory, root: Path, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only what was taken out is put back: no copy of a note that an editor saved at the last moment is kept for it."""
-    write("threads/a.md", thread_of("ada"))
-    write("threads/b.md", thread_of("ada"))
-    begin = memory.writer.kept.begin
-
-    def beginning(*arguments: Any) -> Any:
-        run = begin(*arguments)
-        write("threads/b.md", "saved just now\n")
-        return run
-
-    monkeypatch.setattr(memory.writer.kept, "begin", beginning)
-    assert memory.forget(user="ada", apply=True).done == ("threads/a.md",)
-    undone = memory.undo_forget()
-    assert (undone.restored, undone.failed) == (("threads/a.md",), ())
-    assert files_of(root) == {"threads/a.md": thread_of("ada").encode(), "threads/b.md": b"saved just now\n"}
-    assert not kept(memory)
-
-
 def test_undo_of_two_runs_goes_backwards(memory: Memory, root: Path, write: Write) -> None:
     """Two users had messages in one thread: both come back, in the right order."""
     content = "## user {user=ada}\n\na\n\n## user {user=bob}\n\nb\n"
@@ -262,15 +239,6 @@ def test_undo_of_two_runs_goes_backwards(memory: Memory, root: Path, write: Writ
     assert [failure.path for failure in failed] == ["threads/t.md"]
     assert memory.undo_forget().failed == ()
     assert (root / "threads/t.md").read_text() == content
-
-
-def test_applying_looks_again(make_memory: MakeMemory, root: Path, write: Write) -> None:
-    """What was added between showing and applying goes, too, and the answer says so."""
-    memory = make_memory()
-    write("threads/a.md", thread_of("ada"))
-    assert memory.forget(user="ada").notes == 1
-    write("threads/b.md", thread_of("ada"))
-    assert memory.forget(user="ada", apply=True).done == ("threads/a.md", "threads/b.md")
 
 
 def test_applying_looks_again_when_no_other_memsync_writes(
@@ -294,9 +262,13 @@ def test_applying_looks_again_when_no_other_memsync_writes(
 def test_note_that_changes_at_the_last_moment_is_left_alone(
     memory: Memory, root: Path, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An editor saves between the copy and the deletion: its text stays, and the note is named."""
+    """An editor saves between the copy and the deletion: its text stays, the note is named, and an undo passes it over.
+
+    No copy of it is kept.
+    """
     write("threads/a.md", thread_of("ada"))
     write("threads/b.md", "## user {user=ada}\n\nb\n\n## user\n\nc\n")
+    write("threads/c.md", thread_of("ada"))
     begin = memory.writer.kept.begin
 
     def beginning(*arguments: Any) -> Any:
@@ -308,28 +280,25 @@ def test_note_that_changes_at_the_last_moment_is_left_alone(
     monkeypatch.setattr(memory.writer.kept, "begin", beginning)
     result = memory.forget(user="ada", apply=True)
     assert sorted(failure.path for failure in result.failed) == ["threads/a.md", "threads/b.md"]
-    assert files_of(root) == {"threads/a.md": b"saved just now\n", "threads/b.md": b"saved just now, too\n"}
-    assert not list(root.rglob("*.tmp"))
+    saved = {"threads/a.md": b"saved just now\n", "threads/b.md": b"saved just now, too\n"}
+    assert (result.done, files_of(root)) == (("threads/c.md",), saved)
+    undone = memory.undo_forget()
+    assert (undone.restored, undone.failed) == (("threads/c.md",), ())
+    assert files_of(root) == {**saved, "threads/c.md": thread_of("ada").encode()}
     assert not kept(memory)
 
 
-def test_forgetting_and_undoing_are_one_commit_each(root: Path, write: Write, make_memory: MakeMemory) -> None:
+def test_forgetting_and_undoing_are_one_commit_each(committing: Memory, git: Callable[..., str], write: Write) -> None:
     """With git.commit; the message does not name the user."""
-    git = ["git", "-C", str(root)]
     write("threads/a.md", thread_of("ada"))
     write("threads/b.md", "## user {user=ada}\n\na\n\n## user\n\nb\n")
-    subprocess.run([*git, "init", "-q"], check=True)
-    Path(os.environ["HOME"]).mkdir()
-    for name, value in (("user.name", "A"), ("user.email", "a@b")):
-        subprocess.run([*git, "config", "--global", name, value], check=True)
-    subprocess.run([*git, "add", "."], check=True)
-    subprocess.run([*git, "commit", "-qm", "first"], check=True)
-    memory = make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_GIT_COMMIT": "true"}, cwd=root))
-    assert memory.forget(user="ada", apply=True).warnings == ()
-    assert memory.undo_forget().warnings == ()
-    log = subprocess.run([*git, "log", "--format=%s"], capture_output=True, text=True, check=True).stdout
-    assert log.split("\n")[:3] == ["memsync forget --undo", "memsync forget: 2 notes", "first"]
-    assert subprocess.run([*git, "status", "--porcelain"], capture_output=True, check=True).stdout == b""
+    git("add", ".")
+    git("commit", "-qm", "notes")
+    assert committing.forget(user="ada", apply=True).warnings == ()
+    assert committing.undo_forget().warnings == ()
+    subjects = ["memsync forget --undo", "memsync forget: 2 notes", "notes", "first"]
+    assert git("log", "--format=%s").splitlines() == subjects
+    assert git("status", "--porcelain") == ""
 
 
 # -------------------------------------------------------------------------------------------------- names

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -273,16 +272,10 @@ def test_note_that_no_program_writes_to_leaves_nothing_when_it_is_replaced(
     assert os.listdir(note.parent) == ["t.md"]
 
 
-def test_an_entry_of_another_branch_is_marked_and_stays_there(cli: Cli, root: Path) -> None:
+def test_an_entry_of_another_branch_is_marked_and_stays_there(cli: Cli, root: Path, git: Callable[..., str]) -> None:
     """A checkout removed it, and nobody overwrote it: only its own branch gets it back, or who names it."""
-
-    def git(*arguments: str) -> None:
-        name = ("-c", "user.name=a", "-c", "user.email=a@b")
-        subprocess.run(["git", *name, *arguments], cwd=root, check=True, capture_output=True)
-
     (root / "daily").mkdir()
     (root / LOG).write_text(f"# {DAY}\n")
-    git("init", "-q", "-b", "main")
     git("add", ".")
     git("commit", "-qm", "base")
     git("branch", "feature")

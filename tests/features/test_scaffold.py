@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -112,19 +112,14 @@ def test_the_first_entry_has_the_time_of_day(tmp_path: Path) -> None:
     assert f"{before:%Y-%m-%d %H:%M}" <= f"{log.stem} {time}" <= f"{datetime.now():%Y-%m-%d %H:%M}"
 
 
-def test_what_two_branches_append_is_kept_from_both(tmp_path: Path) -> None:
+def test_what_two_branches_append_is_kept_from_both(root: Path, git: Callable[..., str]) -> None:
     """Messages of a thread, items of MEMORY.md and entries of a day: a merge has no conflict and splits no message."""
-    root = create_root(tmp_path / "new").root
-
-    def git(*arguments: str) -> None:
-        name = ("-c", "user.name=a", "-c", "user.email=a@b")
-        subprocess.run(["git", *name, *arguments], cwd=root, check=True, capture_output=True)
-
+    create_root(root)
     texts = {"ours": "First.\n\n- a\n- b\n\nLast of ours.", "theirs": "First.\n\n- c\n\nMore.\n\nLast of theirs."}
     with Memory.open(root) as memory:
         memory.new_thread("Talk")
         memory.append_message("talk", "user", "How do I begin?", time="2026-11-21 10:00")
-        git("init", "-q", "-b", "ours")
+        git("checkout", "-qb", "ours")
         git("add", ".")
         git("commit", "-qm", "base")
         git("branch", "theirs")

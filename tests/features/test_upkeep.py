@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
@@ -17,14 +16,14 @@ from memsync.cli.render import render
 from memsync.edit import archive as archive_moves
 from memsync.errors import UsageError, WriteRefused
 from memsync.features import pruning
-from memsync.features.pruning import due, is_too_much
+from memsync.features.pruning import due
 from memsync.features.usage import unused
 from memsync.memory import Memory, MemoryApi
 from memsync.model.query import IndexedNote
 from memsync.model.upkeep import NoteUse, Pruning, Retirement
 from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.notes.dates import expires_at
-from memsync.settings.load import Settings, load_settings, with_changes
+from memsync.settings.load import Settings, with_changes
 from memsync.system.renames import rename_new
 from tests.conftest import Parse, Write
 from tests.support.daemon_fixtures import own, served, short_runtime_folder
@@ -287,28 +286,22 @@ def test_note_that_is_worked_on_is_not_old(own: MemoryApi, write: Write) -> None
 
 
 def test_commit_that_fails_leaves_the_index_as_it_was(
-    root: Path, write: Write, make_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
+    committing: Memory, git: Callable[..., str], write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a name git commits nothing; with one of the environment it does."""
-    git = ["git", "-C", str(root)]
     write("old/a.md", "---\nexpires: 2020-01-01\n---\nx\n")
-    subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "add", "."], check=True)
-    subprocess.run([*git, "-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "first"], check=True)
+    git("add", ".")
+    git("commit", "-qm", "a")
     write("old/b.md", "---\nexpires: 2020-01-01\n---\nx\n")
-    subprocess.run([*git, "config", "user.useConfigOnly", "true"], check=True)
-
-    def index() -> str:
-        return subprocess.run([*git, "ls-files", "--stage"], capture_output=True, text=True, check=True).stdout
-
-    before = index()
-    memory = make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_GIT_COMMIT": "true"}, cwd=root))
-    (warning,) = memory.prune(apply=True, force=True).warnings
+    git("config", "--global", "--remove-section", "user")
+    git("config", "user.useConfigOnly", "true")
+    before = git("ls-files", "--stage")
+    (warning,) = committing.prune(apply=True, force=True).warnings
     assert "not committed" in warning
-    assert index() == before
+    assert git("ls-files", "--stage") == before
     for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"):
         monkeypatch.setenv(name, "a@b")
-    assert memory.log("a zebra").commit
+    assert committing.log("a zebra").commit
 
 
 def test_undo_knows_what_a_run_really_moved(aged: MemoryApi, root: Path, write: Write) -> None:
@@ -371,10 +364,12 @@ def test_half_a_move_is_finished_by_the_next_prune(memory: Memory, root: Path, w
 
 
 def test_retired_thread_is_the_one_that_is_meant(own: MemoryApi, root: Path, write: Write) -> None:
-    """Though archive/ had another of that name; writing to it brings it back, where searches find it."""
+    """Though archive/ had another of that name; its sums go on counting, and writing to it brings it back."""
     write("archive/threads/talk.md", "## user\n\nAnother talk.\n")
-    write("threads/talk.md", "## user @ 2020-01-01 10:00\n\nThis talk.\n")
+    write("threads/talk.md", "## user @ 2020-01-01 10:00 {cost=0.5}\n\nThis talk.\n")
     own.prune(apply=True, force=True)
+    assert not (root / "threads/talk.md").exists()
+    assert own.costs().total.cost == 0.5
     assert own.thread("talk").messages[0].text == "This talk."
     assert own.append_message("talk", "user", "A quagga.").path == "threads/talk.md"
     assert [one.text for one in own.thread("talk").messages] == ["This talk.", "A quagga."]
@@ -422,24 +417,6 @@ def test_arguments_that_mean_nothing_are_refused(
         ask(own)
 
 
-def test_note_of_the_last_day_holds_nobody_up(own: MemoryApi, write: Write) -> None:
-    """Days beyond the calendar are no days."""
-    write("a.md", "---\ncreated: 9999-12-31\nexpires: 30d\n---\nx\n")
-    found = own.prune()
-    assert found.due == () and "a.md is kept" in found.warnings[0]
-
-
-def test_thread_that_was_retired_is_shown_costs_and_comes_back(own: MemoryApi, root: Path, write: Write) -> None:
-    """Its sums go on counting; taking it up again moves it back."""
-    write("threads/old.md", "## user @ 2020-01-01 10:00 {cost=0.5}\n\nWhich zebra?\n")
-    own.prune(apply=True, force=True)
-    assert not (root / "threads/old.md").exists()
-    assert own.costs().total.cost == 0.5
-    assert own.thread("old").messages[0].text == "Which zebra?"
-    assert own.set_thread_status("old", "active").path == "threads/old.md"
-    assert [hit.path for hit in own.search("zebra", mode="keyword").hits] == ["threads/old.md"]
-
-
 def test_what_was_appended_and_retired_is_not_missed(own: MemoryApi) -> None:
     """`recover` looks for it in the archive."""
     for word in ("a zebra", "another"):
@@ -449,43 +426,28 @@ def test_what_was_appended_and_retired_is_not_missed(own: MemoryApi) -> None:
     assert own.overwritten() == ()
 
 
-def test_thread_that_comes_back_is_one_commit(root: Path, write: Write, make_memory: Callable[..., Memory]) -> None:
+def test_thread_that_comes_back_is_one_commit(committing: Memory, git: Callable[..., str], write: Write) -> None:
     """Neither half of the move is left over."""
-    git = ["git", "-C", str(root), "-c", "user.name=A", "-c", "user.email=a@b"]
     write("threads/old.md", "## user @ 2020-01-01 10:00\n\nHi\n")
-    subprocess.run([*git, "init", "-q"], check=True)
-    Path(os.environ["HOME"]).mkdir()
-    for name, value in (("user.name", "A"), ("user.email", "a@b")):
-        subprocess.run([*git, "config", "--global", name, value], check=True)
-    subprocess.run([*git, "add", "."], check=True)
-    subprocess.run([*git, "commit", "-qm", "first"], check=True)
-    memory = make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_GIT_COMMIT": "true"}, cwd=root))
-    memory.prune(apply=True, force=True)
-    assert memory.set_thread_status("old", "active").commit
-    status = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
-    assert status == ""
+    git("add", ".")
+    git("commit", "-qm", "old")
+    committing.prune(apply=True, force=True)
+    back = committing.set_thread_status("old", "active")
+    assert back.commit and back.path == "threads/old.md"
+    assert git("status", "--porcelain") == ""
 
 
-def test_prune_is_one_commit_where_git_commits(root: Path, write: Write, make_memory: Callable[..., Memory]) -> None:
+def test_prune_is_one_commit_where_git_commits(committing: Memory, git: Callable[..., str], write: Write) -> None:
     """And what the person has staged stays staged."""
-    git = ["git", "-C", str(root), "-c", "user.name=A", "-c", "user.email=a@b"]
     write("daily/2020-01-01.md", "- old\n")
     write("daily/2020-01-02.md", "- never tracked\n")
-    subprocess.run([*git, "init", "-q"], check=True)
-    Path(os.environ["HOME"]).mkdir()
-    subprocess.run([*git, "config", "--global", "user.name", "A"], check=True)
-    subprocess.run([*git, "config", "--global", "user.email", "a@b"], check=True)
-    subprocess.run([*git, "add", "daily/2020-01-01.md"], check=True)
-    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    git("add", "daily/2020-01-01.md")
+    git("commit", "-qm", "old")
     write("staged.md", "mine\n")
-    subprocess.run([*git, "add", "staged.md"], check=True)
-    settings: Settings = load_settings(root=root, environ={"MEMSYNC_GIT_COMMIT": "true"}, cwd=root)
-    memory = make_memory(own_settings=settings)
-    assert memory.prune(apply=True, force=True).warnings == ()
-    shown = subprocess.run([*git, "show", "--stat", "--format=%s", "-M"], capture_output=True, text=True, check=True)
-    assert shown.stdout.startswith("memsync prune: 2 notes")
-    status = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
-    assert status.split() == ["A", "staged.md"]
+    git("add", "staged.md")
+    assert committing.prune(apply=True, force=True).warnings == ()
+    assert git("show", "--stat", "--format=%s", "-M").startswith("memsync prune: 2 notes")
+    assert git("status", "--porcelain").split() == ["A", "staged.md"]
 
 
 def test_prune_on_the_command_line(cli: Cli, write: Write, root: Path) -> None:
@@ -665,17 +627,8 @@ def test_a_note_that_has_just_been_pinned_is_not_pruned(memory: Memory, write: W
     assert [one.path for one in memory.prune(apply=True).moved] == ["daily/2020-01-01.md"]
 
 
-@pytest.mark.parametrize(
-    ("count", "notes", "is_refused"),
-    [(0, 0, False), (1, 10, False), (1, 9, True), (2, 19, True), (2, 20, False), (3, 30, False), (7, 70, False)],
-)
-def test_exactly_a_tenth_may_retire_at_once(count: int, notes: int, is_refused: bool) -> None:
-    """One more than a tenth of the notes is too much."""
-    assert is_too_much(count, notes) is is_refused
-
-
 @pytest.mark.parametrize(("others", "is_refused"), [(18, False), (17, True)])
-def test_a_tenth_counts_the_notes_that_are_not_archived(
+def test_exactly_a_tenth_of_the_notes_that_are_not_archived_may_retire_at_once(
     memory: Memory, write: Write, others: int, is_refused: bool
 ) -> None:
     """What has retired already is no part of the whole."""

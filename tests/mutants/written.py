@@ -83,7 +83,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("_connected", 'database.pragma("secure_delete", "on")', "pass"),
     ("Kept.wipe", "database.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)", "pass"),
     ("Appending._overwritten", "any(abs(entry.at - moment) <= UNSEEN_SECONDS for moment in saved)", "True"),
-    ("is_too_much", "count > notes * MAX_SHARE", "count >= notes * MAX_SHARE"),
+    ("prune", "len(retirements) > kept * MAX_SHARE", "len(retirements) >= kept * MAX_SHARE"),
     ("is_kept_for_good", "note.archived or note.pinned or", "note.archived or"),
     ("prune", "sum(not note.archived for note in notes)", "len(notes)"),
     ("_Guarded._is_allowed", "hmac.compare_digest(given[0], self._expected)", "self._expected.startswith(given[0])"),
