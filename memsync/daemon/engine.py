@@ -69,20 +69,16 @@ class Engine:
 
         Returns False if a thread or a request hangs; then the index stays open for it.
         """
+        deadline = time.monotonic() + STOP_SECONDS
         self.memory.syncer.gate.stop()
         self.memory.models.close()  # requests that wait for a model end
         self.memory.reranking.close()
-        half = STOP_SECONDS / 2
+        self.keeper.stop()
+        self.vectors.stop()
         with self._unused:
-            idle = self._unused.wait_for(lambda: self._in_use == 0, half)
-        stoppers = [self.keeper.stop, self.vectors.stop]
-        stopped: list[bool] = []
-        threads = [threading.Thread(target=lambda stop=stop: stopped.append(stop(half))) for stop in stoppers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        has_ended = idle and len(stopped) == len(threads) and all(stopped)
+            has_ended = self._unused.wait_for(lambda: self._in_use == 0, STOP_SECONDS)
+        for keeper in (self.keeper, self.vectors):
+            has_ended &= keeper.join(max(0.0, deadline - time.monotonic()))
         if has_ended:
             self.memory.close()
         return has_ended

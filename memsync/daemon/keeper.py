@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from memsync.daemon.health import Health
-from memsync.daemon.hints import Due, Hints
+from memsync.daemon.reported_paths import Due, ReportedPaths
 from memsync.daemon.watch import MakeWatcher
 from memsync.errors import IndexDamaged, MemsyncError, RootError
 from memsync.memory import Memory
@@ -60,16 +60,16 @@ class Keeper:
         self._on_text = on_text
         self._clock = clock
         self._rescan_seconds = float(settings["daemon.rescan_seconds"])
-        self._hints = Hints(SETTLE_SECONDS, LONGEST_SETTLE_SECONDS)
+        self._reports = ReportedPaths(SETTLE_SECONDS, LONGEST_SETTLE_SECONDS)
         self._condition = threading.Condition()
-        self._hurry = 0
+        self._hurries = False
         self._taken, self._finished = 0, 0
         self._stopping = False
         file_system = file_system_of(settings.root)
         self._remote = file_system.type if file_system.is_remote else ""
         self._watches = False
         self._has_just_started = False
-        self._failed = 0  # the newest turn if it failed, otherwise 0
+        self._has_failed = False
         self._ahead_seconds = self._wall_clock_ahead()
         self._next_tick = self._next_scan = self._next_store = clock.monotonic()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
@@ -80,11 +80,14 @@ class Keeper:
         self.notice()
         self._thread.start()
 
-    def stop(self, seconds: float) -> bool:
-        """Stop after the current commit; return whether the thread ended in time. Close the gate first."""
+    def stop(self) -> None:
+        """Make the thread end after the current commit. Close the gate first."""
         with self._condition:
             self._stopping = True
             self._condition.notify_all()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the thread and stop watching; return whether the thread ended in time."""
         self._thread.join(seconds)
         if self._watches:
             self._watcher.stop()
@@ -109,7 +112,7 @@ class Keeper:
         """
         with self._memory.syncer.gate.awaiting(), self._condition:
             turn = self.hasten()
-            self._condition.wait_for(lambda: self.has_finished(turn) or self._failed >= turn or self._stopping, seconds)
+            self._condition.wait_for(lambda: self.has_finished(turn) or self._has_failed or self._stopping, seconds)
             return self.has_finished(turn)
 
     def hasten(self) -> int:
@@ -117,21 +120,19 @@ class Keeper:
         has_new_head = self._has_new_head()
         with self._condition:
             if has_new_head:
-                self._hints.add_everything(self._clock.monotonic())
-            if self._hints.due_at() is None:
-                return self._taken
-            self._hurry += 1
+                self._reports.add_everything()
+            self._hurries = self._reports.due_at() < float("inf")
             self._condition.notify_all()
-            return self._taken + 1
+            return self._taken + self._hurries
 
     def has_finished(self, turn: int) -> bool:
-        """Return whether a turn is done, no turn has failed since and no file waits to be indexed."""
-        return self._finished >= turn and not self._failed and self.pending_text == 0
+        """Return whether a turn is done, and no failure or pending file is left to be indexed."""
+        return self._finished >= turn and not self._has_failed and self.pending_text == 0
 
     def notice(self) -> None:
         """Schedule a comparison of all files: a search found more changes than it could index itself."""
         with self._condition:
-            self._hints.add_everything(self._clock.monotonic())
+            self._reports.add_everything()
             self._condition.notify_all()
 
     # ------------------------------------------------------------------------------------------ reports
@@ -141,7 +142,7 @@ class Keeper:
             self.notice()
             return
         with self._condition:
-            self._hints.add(path, self._clock.monotonic())
+            self._reports.add(path, self._clock.monotonic())
             self._condition.notify_all()
 
     def _lost(self, reason: str) -> None:
@@ -179,8 +180,8 @@ class Keeper:
         """Return what is due now: an empty Due if only a check or a full comparison is due, None if nothing is."""
         with self._condition:
             now = self._clock.monotonic()
-            due = self._hints.take(now, at_once=self._hurry > 0)
-            self._hurry = 0
+            due = self._reports.take(now, at_once=self._hurries)
+            self._hurries = False
             if not due and now < min(self._next_tick, self._next_scan):
                 return None
             self._taken += bool(due)
@@ -189,8 +190,7 @@ class Keeper:
     def due_at(self) -> float:
         """Return when something will be due, in seconds of the monotonic clock."""
         with self._condition:
-            hint = self._hints.due_at()
-            return min(self._next_tick, self._next_scan, hint if hint is not None else float("inf"))
+            return min(self._next_tick, self._next_scan, self._reports.due_at())
 
     def step(self, due: Due) -> None:
         """Do what is due: index the reported files, compare all files, check the watcher.
@@ -203,7 +203,7 @@ class Keeper:
             raise
         except Exception as error:  # noqa: BLE001 (because no error may end this thread)
             log.error("indexing failed: %s", type(error).__name__)
-            self._failed = self._taken
+            self._has_failed = self._has_just_started = True
             retry = self._health.fault("index", f"indexing failed: {type(error).__name__}", longest_retry=60.0)
             self._next_scan = self._clock.monotonic() + retry
         if due:
@@ -218,7 +218,8 @@ class Keeper:
             self._look_after_watching()
             self._next_tick = now + TICK_SECONDS
             has_new_head = self._has_new_head()
-        full = due.everything or has_new_head or now >= self._next_scan
+        # After a failure a report is not enough: what was reported before the failure is not in the index yet.
+        full = due.everything or has_new_head or now >= self._next_scan or (bool(due) and self._has_failed)
         if full or due.paths:
             periodic = full and not due.everything and not self._has_just_started
             self._has_just_started = self._has_just_started and not full
@@ -255,7 +256,7 @@ class Keeper:
             self._health.mended("root")
             if places is None:
                 self._judge_reports(report if periodic else None)
-        self._failed = self._taken if retry is not None else 0
+        self._has_failed = retry is not None
         if retry is not None:
             self._has_just_started = True  # the changes found next may have been reported before this failure
         if places is None or retry is not None:

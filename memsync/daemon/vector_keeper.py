@@ -51,11 +51,14 @@ class VectorKeeper:
         """Start the thread: load the model and embed the passages that have no vector."""
         self._thread.start()
 
-    def stop(self, seconds: float) -> bool:
-        """Stop; return whether the thread ended in time. A model that hangs cannot be stopped."""
+    def stop(self) -> None:
+        """Make the thread end after the current step."""
         with self._condition:
             self._stopping = True
             self._condition.notify_all()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the thread; return whether it ended in time. A model that hangs cannot be stopped."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 

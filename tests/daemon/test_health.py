@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
 
 from memsync.daemon import vector_keeper
 from memsync.daemon.health import Health
+from memsync.daemon.keeper import Keeper
 from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.errors import EmbedderError, IndexBusy, RootError
 from memsync.memory import Memory
 from tests.conftest import FakeEmbedder, Write
-from tests.support.daemon_fixtures import Held, Served, held, served, short_runtime_folder, wait_until
+from tests.support.daemon_fixtures import FakeWatcher, Held, Served, held, served, short_runtime_folder, wait_until
 
 __all__ = ["held", "served", "short_runtime_folder"]
 
@@ -90,6 +92,33 @@ def test_failing_model_is_asked_again_after_twice_the_time_and_at_once_when_it_w
     assert keeper.take()
     keeper.step()
     assert keeper.due_at() == clock.now + 1.0
+
+
+def test_report_after_a_failure_brings_in_what_was_reported_before_it(
+    make_memory: Callable[..., Memory], write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a search would count as current while the first change is missing until the next retry."""
+    clock, memory = StoppedClock(), make_memory()
+    keeper = Keeper(memory, FakeWatcher, Health(), lambda notes: None, clock)
+
+    def work() -> None:
+        due = keeper.take()
+        assert due is not None
+        keeper.step(due)
+
+    work()
+    write("a.md", "The heron nests.\n")
+    keeper._reported("a.md")
+    turn = keeper.hasten()
+    with monkeypatch.context() as fault:
+        fault.setattr(memory.syncer, "refresh", Mock(side_effect=IndexBusy("somebody writes")))
+        work()
+    assert not keeper.has_finished(turn)
+    keeper._reported("b.md")
+    turn = keeper.hasten()
+    work()
+    assert keeper.has_finished(turn)
+    assert [hit.path for hit in memory.search("heron", mode="keyword", fresh="none").hits] == ["a.md"]
 
 
 def test_busy_index_is_no_fault_of_the_model(

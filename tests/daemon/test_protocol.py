@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from memsync import errors
-from memsync.daemon.hints import Due
 from memsync.daemon.methods import method_names
+from memsync.daemon.reported_paths import Due
 from memsync.memory import Memory
 from tests.conftest import Write
 from tests.support.daemon_fixtures import Held, Served, held, served, short_runtime_folder

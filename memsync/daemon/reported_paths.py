@@ -21,7 +21,7 @@ class Due:
         return self.everything or bool(self.paths)
 
 
-class Hints:
+class ReportedPaths:
     """Reported paths that wait to be due. Times are seconds of a monotonic clock. Not thread-safe.
 
     A path is due `settle` seconds after its last report, but at most `longest` seconds after its first one, so that a
@@ -30,36 +30,33 @@ class Hints:
 
     def __init__(self, settle: float, longest: float) -> None:
         self._settle = settle
-        self._longest = max(settle, longest)
+        self._longest = longest
         self._paths: dict[str, tuple[float, float]] = {}
-        self._everything_since: float | None = None
+        self._everything = False
 
     def add(self, path: str, now: float) -> None:
         """Record a report about a path."""
         first, _ = self._paths.get(path, (now, now))
         self._paths[path] = (first, now)
 
-    def add_everything(self, now: float) -> None:
+    def add_everything(self) -> None:
         """Make everything due: reports were lost, so any file may have changed."""
-        if self._everything_since is None:
-            self._everything_since = now
+        self._everything = True
 
-    def due_at(self) -> float | None:
-        """Return when something will be due if no more reports come; None if nothing waits."""
-        times = [self._storm_due()] if self._is_storm() else [self._due(*span) for span in self._paths.values()]
-        if self._everything_since is not None:
-            times.append(self._everything_since)
-        return min(times, default=None)
+    def due_at(self) -> float:
+        """Return when something will be due if no more reports come: -inf is now, inf if nothing waits."""
+        if self._everything:
+            return float("-inf")
+        if self._is_storm():
+            return self._storm_due()
+        return min((self._due(*span) for span in self._paths.values()), default=float("inf"))
 
     def take(self, now: float, *, at_once: bool = False) -> Due:
         """Remove and return what is due; with `at_once` also paths that have not settled yet."""
-        if self._everything_since is not None:
-            self._everything_since = None
-            self._paths.clear()
-            return Due(everything=True)
-        if self._is_storm():
-            if not at_once and now < self._storm_due():
-                return Due()
+        if not at_once and now < self.due_at():
+            return Due()
+        if self._everything or self._is_storm():
+            self._everything = False
             self._paths.clear()
             return Due(everything=True)
         paths = frozenset(path for path, span in self._paths.items() if at_once or now >= self._due(*span))
@@ -76,4 +73,4 @@ class Hints:
     def _storm_due(self) -> float:
         first = min(span[0] for span in self._paths.values())
         last = max(span[1] for span in self._paths.values())
-        return min(last + STORM_SETTLES * self._settle, first + max(self._longest, STORM_SETTLES * self._settle))
+        return min(last + STORM_SETTLES * self._settle, first + self._longest)
