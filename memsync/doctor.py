@@ -104,7 +104,7 @@ def _permissions(settings: Settings) -> tuple[bool, str, str]:
 def _files_with_passwords(settings: Settings) -> list[str]:
     """Return the user's own files that have the connection string of a database, which may have a password."""
     own = os.path.join(config_folder(), CONFIG_NAME)
-    files = [own] if settings.sources[DSN].startswith(f"{own}:") else []
+    files = [own] if settings.sources[DSN] == own else []
     return [*files, roots_path()] if any(root.dsn for root in registered_roots().values()) else files
 
 
