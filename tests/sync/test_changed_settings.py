@@ -27,7 +27,7 @@ def write_settings(root: Path, place: str, text: str = LOCAL_ONLY) -> None:
     folder = {"root": root, "above": root.parent, "own": Path(config_folder())}[place]
     folder.mkdir(parents=True, exist_ok=True)
     named = text.replace('"."', f'"{root}"') if place != "root" else text
-    (folder / ("memsync.toml" if place == "above" else "config.toml")).write_text(named)
+    (folder / "config.toml").write_text(named)
 
 
 @pytest.mark.parametrize("place", ["root", "above", "own"])
