@@ -24,6 +24,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "hello": {"protocol": 2, "version": "any"},
     "search": {"query": "heron"},
     "get": {"location": "birds.md:5"},
+    "answer_request": {"request": {"query": "heron"}},
     "embed_question": {"query": "heron"},
     "status": {},
     "sync": {},

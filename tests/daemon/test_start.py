@@ -58,14 +58,14 @@ def test_start_without_its_database_does_not_promise_answers(cli: Cli, write: Wr
     environ = {"MEMSYNC_INDEX_BACKEND": "postgres", "MEMSYNC_INDEX_DSN": "postgresql://127.0.0.1:9/none"}
     done = cli("start", environ=environ)
     assert done.returncode == 0
-    assert "127.0.0.1:9/none cannot be reached" in done.stderr
+    assert "no connection to PostgreSQL at 127.0.0.1:9/none" in done.stderr
     assert "searches fail with this error, too" in done.stderr and "by words" not in done.stderr
     search = cli("search", "heron", environ=environ)
-    assert search.returncode == 6 and "cannot be reached" in search.stderr
+    assert search.returncode == 6 and "no connection to PostgreSQL" in search.stderr
 
 
 @pytest.mark.parametrize(
-    "change", ["[search]\nlimit = 3\n", "[daemon]\nrescan_seconds = 7\n", "[chunks]\nmax_tokens = 100\n"]
+    "change", ["[search]\nlimit = 3\n", "[daemon]\nrescan_seconds = 7\n", '[privacy]\nlocal_only = ["x/"]\n']
 )
 def test_start_after_an_edit_of_config_toml_leaves_a_daemon_with_it(cli: Cli, configured: Path, change: str) -> None:
     """Whether the daemon began anew before or is restarted, the next search is served."""
