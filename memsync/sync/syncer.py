@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 import time
@@ -325,14 +326,8 @@ class Syncer:
         text.failed = later.failed
         if not (later.added or later.changed):
             return vectors
-        more = self._embed(self._index, progress, self.gate.pause, is_anew=is_anew)
-        return VectorReport(
-            computed=vectors.computed + more.computed,
-            reused=vectors.reused + more.reused,
-            pending=more.pending,
-            error=vectors.error or more.error,
-            unusable=vectors.unusable or more.unusable,
-        )
+        more = self._embed(self._index, progress, self.gate.pause, is_anew=is_anew)  # also tries again what failed
+        return dataclasses.replace(more, computed=vectors.computed + more.computed, reused=vectors.reused + more.reused)
 
     @contextmanager
     def _telling_damage(self) -> Iterator[None]:
