@@ -37,7 +37,7 @@ from memsync.model.text import not_shared, whole_characters
 from memsync.model.vocabulary import THREAD_STATUSES, NotePath
 from memsync.model.written import Written
 from memsync.notes.dates import parse_when
-from memsync.notes.message_format import WRITING_ATTRIBUTES, body_of, text_of_message
+from memsync.notes.message_format import original_of
 from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
 from memsync.operation import Cli, Command, Tool, one_of, operation
@@ -278,8 +278,7 @@ def neighbours(
 
 
 def _message(note: Note, message: Message) -> ThreadMessage:
-    text = text_of_message(body_of(note, message), message.attributes)
-    attributes = {name: value for name, value in message.attributes.items() if name not in WRITING_ATTRIBUTES}
+    text, attributes = original_of(note, message)
     lines = (message.start_line, message.end_line)
     return ThreadMessage(note.path, note.session, *lines, message.role, message.time, attributes, text)
 

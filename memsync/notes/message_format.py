@@ -129,6 +129,12 @@ def written_time(note: Note, message: Message) -> str:
     return (match["time"] or "").strip() if match else ""
 
 
+def original_of(note: Note, message: Message) -> tuple[str, dict[str, str]]:
+    """Return the text and the attributes of a message as they were before memsync wrote it."""
+    attributes = {name: value for name, value in message.attributes.items() if name not in WRITING_ATTRIBUTES}
+    return text_of_message(body_of(note, message), message.attributes), attributes
+
+
 def body_of(note: Note, message: Message) -> str:
     """Return the text below a message's heading, without empty lines around it."""
     return body_text(note.lines[message.body_line - 1 : message.end_line])

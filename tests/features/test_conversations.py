@@ -18,6 +18,7 @@ from memsync.memory import Memory
 from tests.conftest import PROJECT, Write
 from tests.support.daemon_process import Cli
 
+NO_THREAD = "not a message of a thread: Object missing required field `thread`"
 PAGE = (PROJECT / "docs" / "conversations.md").read_text()
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60).map(
     lambda text: text.replace("\r\n", "\n").replace("\r", "\n")
@@ -245,10 +246,10 @@ def test_file_that_cannot_be_read_is_a_usage_error(memory: Memory, root: Path, n
         (
             "x.jsonl",
             '{}\n{"thread": "t"}\n1\n',
-            ['line 1: not a JSON object with "thread"', 'line 3: not a JSON object with "thread"'],
+            [f"line 1: {NO_THREAD}", "line 3: not a message of a thread: Expected `object`, got `int`"],
         ),
-        ("x.json", "{}\n", ['line 1: not a JSON object with "thread"; neither a ChatGPT nor a Claude export']),
-        ("x.json", '{"thread": "t"}\n1\n', ['line 2: not a JSON object with "thread"']),
+        ("x.json", "{}\n", [f"line 1: {NO_THREAD}; neither a ChatGPT nor a Claude export"]),
+        ("x.json", '{"thread": "t"}\n1\n', ["line 2: not a message of a thread: Expected `object`, got `int`"]),
     ],
 )
 def test_line_that_is_no_message_is_named(

@@ -28,7 +28,7 @@ from memsync.model.vocabulary import THREAD_STATUSES, JsonValue, NotePath, Tier
 from memsync.notes.decode import split_lines
 from memsync.notes.files import NoteFiles, Places
 from memsync.notes.frontmatter import MAX_HEAD_BYTES, read_head
-from memsync.notes.message_format import WRITING_ATTRIBUTES, body_of, text_of_message, written_time
+from memsync.notes.message_format import original_of, written_time
 from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER, former_path
 from memsync.ports import Progress, no_progress
@@ -270,15 +270,11 @@ def export_lines(note: Note) -> Iterator[str]:
 
 def _turns_of(note: Note) -> list[Turn]:
     """Return the messages of a thread as they were before memsync wrote them."""
-    return [
-        Turn(
-            message.role,
-            text_of_message(body_of(note, message), message.attributes),
-            written_time(note, message),
-            {name: value for name, value in message.attributes.items() if name not in WRITING_ATTRIBUTES},
-        )
-        for message in note.messages
-    ]
+    turns = []
+    for message in note.messages:
+        text, attributes = original_of(note, message)
+        turns.append(Turn(message.role, text, written_time(note, message), attributes))
+    return turns
 
 
 def _keys(turns: Iterable[Turn]) -> Iterator[tuple[str, ...]]:

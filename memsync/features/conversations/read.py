@@ -13,9 +13,12 @@ import lzma
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
 
 from memsync.errors import UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable
@@ -185,33 +188,28 @@ def _check_containers(line: bytes) -> None:
             raise element
 
 
-def _add_line(line: Any, by_name: dict[str, ConversationText], place: str) -> None:
-    name = line.get("thread") if isinstance(line, dict) else None
-    if not isinstance(name, str) or not name:
-        raise Unusable('not a JSON object with "thread"')
-    head, role = line.get("head", {}), line.get("role")
-    if not isinstance(head, dict):
-        raise Unusable("head must be an object")
-    turn = _turn(role, line) if role is not None else None
-    conversation = by_name.get(name)
+class _Line(Struct):
+    """One line: a message, or only the head of its thread."""
+
+    thread: Annotated[str, Meta(min_length=1)]
+    role: str | None = None
+    time: str = ""
+    text: str = ""
+    attributes: dict[str, str | int | float] = {}
+    head: dict[str, Any] = {}
+
+
+def _add_line(value: Any, by_name: dict[str, ConversationText], place: str) -> None:
+    try:
+        line = msgspec.convert(value, _Line)
+    except msgspec.ValidationError as error:
+        raise Unusable(f"not a message of a thread: {error}") from error
+    conversation = by_name.get(line.thread)
     if conversation is None:
-        conversation = by_name[name] = ConversationText(name, place=place)
-    if head and len(conversation.head.keys() | head.keys()) > MAX_HEAD_NAMES:
+        conversation = by_name[line.thread] = ConversationText(line.thread, place=place)
+    if line.head and len(conversation.head.keys() | line.head.keys()) > MAX_HEAD_NAMES:
         raise Unusable(f"head has more than {MAX_HEAD_NAMES} names")
-    conversation.head.update(head)
-    if turn is not None:
-        conversation.turns.append(turn)
-
-
-def _turn(role: Any, line: Mapping[str, Any]) -> Turn:
-    text, time, attributes = line.get("text", ""), line.get("time", ""), line.get("attributes", {})
-    if not (isinstance(role, str) and isinstance(text, str) and isinstance(time, str)):
-        raise Unusable("role, text and time must be texts")
-    if not isinstance(attributes, dict):
-        raise Unusable("attributes must be an object")
-    for key, value in attributes.items():
-        if type(value) is not str:
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise Unusable(f"attribute {key} is neither text nor a number")
-            attributes = {**attributes, key: str(value)}
-    return Turn(role, text, time, attributes)
+    conversation.head.update(line.head)
+    if line.role is not None:
+        attributes = {name: str(value) for name, value in line.attributes.items()}
+        conversation.turns.append(Turn(line.role, line.text, line.time, attributes))
