@@ -246,5 +246,4 @@ def _note_reader(settings: Settings, counter: TokenCounter) -> NoteReader:
         counter.count,
         PathRules(settings.kinds, settings.tiers, _local_only(settings)),
         ChunkLimits(),
-        settings["files.max_structured_bytes"],
     )

@@ -188,7 +188,7 @@ def memory(make_memory: Callable[..., Memory]) -> Memory:
 @pytest.fixture
 def reader() -> NoteReader:
     """The note reader with default settings."""
-    return NoteReader(COUNTER.count, RULES, LIMITS, 2_000_000)
+    return NoteReader(COUNTER.count, RULES, LIMITS)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from memsync.model.vocabulary import Kind, NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.frontmatter import value_span
 from memsync.notes.message_format import body_of
-from memsync.notes.parse import MAX_HEADING_CHARS, parse_note
+from memsync.notes.parse import MAX_HEADING_CHARS, MAX_STRUCTURED_BYTES, parse_note
 from memsync.notes.rules import ARCHIVE_FOLDER, PREFERENCES
 from memsync.operation import Cli, operation
 from memsync.ports import WRITES_FOR_AGENT, Progress, no_progress
@@ -215,7 +215,7 @@ def _found(memory: Workspace, owner: _Owner, path: NotePath, content: bytes) -> 
         note = _parsed(reader, path, content)
     except BinaryFileError:
         return _Found(None)
-    warnings = _warnings(note, owner, is_large=len(content) > reader.max_structured_bytes)
+    warnings = _warnings(note, owner, is_large=len(content) > MAX_STRUCTURED_BYTES)
     if _is_whole(note, owner):
         last = max(1, len(note.lines))
         whole = ForgottenPart(path, 1, last, "thread")
@@ -254,7 +254,7 @@ def _cut(reader: NoteReader, owner: _Owner, note: Note, content: bytes, parts: S
 
 
 def _parsed(reader: NoteReader, path: NotePath, content: bytes) -> Note:
-    return parse_note(path, content, reader.rules, reader.max_structured_bytes)
+    return parse_note(path, content, reader.rules)
 
 
 # ------------------------------------------------------------------------------------ parts of a note, pure

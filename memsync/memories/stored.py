@@ -167,7 +167,7 @@ class StoredMemory(MemoryApi):
         self._reranking = Reranking(make_reranker, self._pool, time)
         self.files = cast("NoteFiles", StoredNotes(index))
         rules = PathRules(DEFAULT_KINDS, DEFAULT_TIERS)
-        self.reader = NoteReader(counter.count, rules, ChunkLimits(), default_of("files.max_structured_bytes"))
+        self.reader = NoteReader(counter.count, rules, ChunkLimits())
         self.usage = UsageCounter(_ROOT, index, is_on=False, keeps_queries=False)
         self.editor = self
         self.fresh_search = StoredSearch(

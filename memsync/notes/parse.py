@@ -29,6 +29,7 @@ from memsync.notes.inline import InlineFinds, find_inline, parse_inline, plain_t
 from memsync.notes.message_format import find_headings, messages_of, read_message_heading
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
 
+MAX_STRUCTURED_BYTES = 2_000_000
 MAX_HEADING_CHARS = 200
 """Heading paths cut longer headings; the heading's line is still indexed whole."""
 MAX_NAMES = 100
@@ -64,13 +65,8 @@ class _Body:
         self.blocks.append([])
 
 
-def parse_note(
-    path: NotePath,
-    content: bytes,
-    rules: PathRules,
-    max_structured_bytes: int,
-) -> Note:
-    """Parse the bytes of a file; one over `max_structured_bytes` only into paragraphs. Raises only BinaryFileError."""
+def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
+    """Parse the bytes of a file; one over MAX_STRUCTURED_BYTES only into paragraphs. Raises only BinaryFileError."""
     decoded = decode(content)
     lines, warnings = decoded.lines, list(decoded.warnings)
     head = read_head(lines)
@@ -79,9 +75,9 @@ def parse_note(
     kind = _choice(head.values, "kind", rules.kind(path), warnings)
     tier = _choice(head.values, "tier", rules.tier(path), warnings)
     date = split_date(PurePosixPath(path).name)[0] if kind is Kind.DAILY else ""
-    is_large = len(content) > max_structured_bytes
+    is_large = len(content) > MAX_STRUCTURED_BYTES
     if is_large:
-        warnings.append(f"file is over {max_structured_bytes / 1e6:g} MB: indexed as plain paragraphs")
+        warnings.append(f"file is over {MAX_STRUCTURED_BYTES / 1e6:g} MB: indexed as plain paragraphs")
     body = _body(lines, head.line_count + 1, kind, date, warnings, is_large=is_large)
     values = head.values
     _check_values(values, kind, warnings)
@@ -354,7 +350,6 @@ class NoteReader:
     count_tokens: CountTokens
     rules: PathRules
     limits: ChunkLimits
-    max_structured_bytes: int
 
     @cached_property
     def parsed_by(self) -> str:
@@ -364,12 +359,11 @@ class NoteReader:
             list(self.rules.tiers.items()),
             sorted(self.rules.local_only),
             self.limits,
-            self.max_structured_bytes,
         )
         digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:12]
         return f"{PARSER_VERSION}:{digest}"
 
     def read(self, path: NotePath, content: bytes) -> tuple[Note, list[Chunk]]:
         """Parse and chunk one file. Raises BinaryFileError."""
-        note = parse_note(path, content, self.rules, self.max_structured_bytes)
+        note = parse_note(path, content, self.rules)
         return note, [] if is_unedited(note) else chunk_note(note, self.count_tokens, self.limits)

@@ -49,12 +49,6 @@ SETTINGS = (
     Setting("memsync.root", ".", "Folder of the notes, relative to this file."),
     Setting("files.exclude", [], "Files that are not notes: patterns as in .gitignore, in addition to those there."),
     Setting(
-        "files.max_structured_bytes",
-        2_000_000,
-        "Size in bytes above which a file is not parsed as Markdown but split into plain paragraphs.",
-        (1, 64_000_000),
-    ),
-    Setting(
         "privacy.local_only", [], "Notes whose text never leaves this machine: patterns as in .gitignore, without !."
     ),
     Setting(

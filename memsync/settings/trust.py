@@ -20,7 +20,7 @@ from memsync.system.user_folders import digest_of, other_writer, state_folder, w
 
 HARMLESS = frozenset(
     {
-        "files.exclude", "files.max_structured_bytes", "privacy.local_only", "index.ef_search",
+        "files.exclude", "privacy.local_only", "index.ef_search",
         "search.limit", "search.mode", "search.keyword_weight", "search.recency", "search.recency_days",
         "search.deadline_ms", "search.rerank_weight", "context.budget", "prune.task_days", "usage.count",
         "daemon.use", "daemon.rescan_seconds", "daemon.idle_unload_minutes", "daemon.idle_exit_minutes", "cli.pager",

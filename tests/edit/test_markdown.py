@@ -17,7 +17,7 @@ from memsync.notes.message_format import body_of, messages_of, text_of_message
 from memsync.notes.parse import NoteReader
 from tests.conftest import COUNTER, LIMITS, RULES
 
-READER = NoteReader(COUNTER.count, RULES, LIMITS, 2_000_000)
+READER = NoteReader(COUNTER.count, RULES, LIMITS)
 LINES = st.sampled_from(
     [
         "", "", "words", "# Title", "## user @ 2026-11-21 10:02", "### Third", "####### seven", "#tag", "---", "===",

@@ -7,6 +7,7 @@ import pytest
 from memsync.memory import Memory
 from memsync.model.note import Chunk
 from memsync.model.vocabulary import NotePath
+from memsync.notes import parse
 from memsync.notes.parse import MAX_PLAIN_BLOCKS, NoteReader
 from tests.conftest import Write
 
@@ -116,8 +117,8 @@ def test_file_over_the_cap_is_indexed_as_plain_paragraphs(reader: NoteReader) ->
     assert {number for number, line in enumerate(note.lines[3:], 4) if line} <= covered
 
 
-def test_file_of_exactly_the_cap_keeps_its_structure(write: Write, reader: NoteReader) -> None:
+def test_file_of_exactly_the_cap_keeps_its_structure(reader: NoteReader, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cap is the last size that is parsed."""
-    small = NoteReader(reader.count_tokens, reader.rules, reader.limits, 10)
-    assert small.read(NOTE, b"# A\n\n# B\n\n")[0].title == "A"
-    assert small.read(NOTE, b"# A\n\n# B\n\n\n")[0].title == "note"
+    monkeypatch.setattr(parse, "MAX_STRUCTURED_BYTES", 10)
+    assert reader.read(NOTE, b"# A\n\n# B\n\n")[0].title == "A"
+    assert reader.read(NOTE, b"# A\n\n# B\n\n\n")[0].title == "note"

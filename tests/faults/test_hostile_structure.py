@@ -47,7 +47,7 @@ KINDS = {
 PROGRAM = """
 from tests.conftest import PROJECT, COUNTER, LIMITS, RULES
 from memsync.notes.parse import NoteReader
-reader = NoteReader(COUNTER.count, RULES, LIMITS, 2_000_000)
+reader = NoteReader(COUNTER.count, RULES, LIMITS)
 size = 60_000
 for kind, source in {kinds!r}.items():
     print(kind, flush=True)

@@ -14,7 +14,7 @@ SMALL = ChunkLimits(max_tokens=32, small_tokens=16, run_tokens=40, window_entrie
 
 
 def cut(text: str, limits: ChunkLimits = SMALL, path: str = "note.md") -> list[Chunk]:
-    return chunk_note(parse_note(NotePath(path), text.encode(), RULES, 2_000_000), COUNTER.count, limits)
+    return chunk_note(parse_note(NotePath(path), text.encode(), RULES), COUNTER.count, limits)
 
 
 def spans(chunks: list[Chunk]) -> list[tuple[int, int]]:

@@ -18,7 +18,7 @@ from memsync.notes.parse import NoteReader
 from tests.conftest import COUNTER, LIMITS, RULES, SMALL_DATA, data_folders
 
 TIGHT = ChunkLimits(max_tokens=32, small_tokens=12, run_tokens=24, window_entries=3, window_stride=2)
-READERS = [NoteReader(COUNTER.count, RULES, limits, 2_000_000) for limits in (LIMITS, TIGHT)]
+READERS = [NoteReader(COUNTER.count, RULES, limits) for limits in (LIMITS, TIGHT)]
 PATHS = [NotePath(path) for path in ("note.md", "daily/2026-11-21.md", "threads/one.md")]
 
 

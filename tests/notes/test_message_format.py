@@ -8,8 +8,8 @@ import pytest
 
 from memsync.model.note import Section
 from memsync.model.vocabulary import NotePath
+from memsync.notes import parse
 from memsync.notes.parse import NoteReader
-from tests.conftest import COUNTER, LIMITS, RULES
 
 Sections = Callable[..., tuple[Section, ...]]
 
@@ -142,10 +142,6 @@ def test_chunks_of_a_message_carry_its_role_and_time(reader: NoteReader) -> None
     assert {entry.time for chunk in chunks for entry in chunk.entries} == {"2026-11-21T10:02"}
 
 
-LARGE = NoteReader(COUNTER.count, RULES, LIMITS, 100)
-"""Takes any thread for one that is too large to be parsed."""
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -156,12 +152,15 @@ LARGE = NoteReader(COUNTER.count, RULES, LIMITS, 100)
         "## user\n\n``` `not a fence\n\n## assistant\n\nx\n",
     ],
 )
-def test_messages_of_a_thread_that_is_too_large_are_those_it_would_have(text: str) -> None:
+def test_messages_of_a_thread_that_is_too_large_are_those_it_would_have(
+    text: str, reader: NoteReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are read line by line: sums over a thread do not end at 2 MB."""
     path = NotePath("threads/one.md")
     text += "\n" + "word " * 30
-    note, chunks = LARGE.read(path, text.encode())
-    whole, _ = NoteReader(COUNTER.count, RULES, LIMITS, 2_000_000).read(path, text.encode())
+    whole, _ = reader.read(path, text.encode())
+    monkeypatch.setattr(parse, "MAX_STRUCTURED_BYTES", 100)
+    note, chunks = reader.read(path, text.encode())
     assert note.warnings and not whole.warnings
     assert note.messages == whole.messages
     roles = {line: chunk.role for chunk in chunks for line in range(chunk.start_line, chunk.end_line + 1)}

@@ -19,7 +19,7 @@ LOG, REFERENCE = "daily/2026-11-21.md", "note.md"
 
 
 def cut(text: str, limits: ChunkLimits = LIMITS, path: str = LOG) -> list[Chunk]:
-    return chunk_note(parse_note(NotePath(path), text.encode(), RULES, 2_000_000), COUNTER.count, limits)
+    return chunk_note(parse_note(NotePath(path), text.encode(), RULES), COUNTER.count, limits)
 
 
 def items(count: int, words: str = "one two three four five six seven") -> str:
@@ -247,7 +247,7 @@ def test_a_conversation_is_cut_in_as_many_steps_for_each_line_however_long_it_is
     """Which windows hold a line is not looked for line by line."""
     steps = []
     for count in (500, 2_000):
-        note = parse_note(NotePath(LOG), talk(count).encode(), RULES, 2_000_000)
+        note = parse_note(NotePath(LOG), talk(count).encode(), RULES)
         calls = Counter[str]()
         sys.setprofile(lambda frame, event, argument, calls=calls: calls.update([event]))  # type: ignore[misc]  # mypy infers no lambda with a default
         try:

@@ -190,7 +190,7 @@ class Evaluator:
         for number, path in enumerate(paths, 1):
             try:
                 content, _ = self._memory.files.read(path)
-                note = parse_note(path, content, reader.rules, reader.max_structured_bytes)
+                note = parse_note(path, content, reader.rules)
             except (OSError, NoteError, BinaryFileError):  # it was just deleted or changed
                 continue
             if not (is_remote and note.local_only):
