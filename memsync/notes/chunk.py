@@ -17,8 +17,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from operator import itemgetter
 
 from memsync.model.note import Block, Chunk, Entry, Note, Section
@@ -204,7 +205,7 @@ class _Chunker:
         spans = list(_slices(text, 0, len(text), self._limits.max_tokens * 3))
         ready: list[_Unit] = []
         while spans:
-            counts = self._count([text[start:end] for start, end in spans])
+            counts = self._count(text[start:end] for start, end in spans)
             halves: list[tuple[int, int]] = []
             for (start, end), tokens in zip(spans, counts, strict=True):
                 if tokens > self._limits.max_tokens and end - start > 1:
@@ -354,22 +355,19 @@ class _Chunker:
         return "\n".join(lines[line - 1][: cuts.get(line)] for line in range(first, last + 1))
 
     def _count_blocks(self, blocks: Sequence[Block]) -> list[int]:
-        counts: list[int] = []
-        for start in range(0, len(blocks), COUNTED_AT_ONCE):
-            some = blocks[start : start + COUNTED_AT_ONCE]
-            counts += self._count([passage_text(self._text(block.start_line, block.end_line)) for block in some])
-        return counts
+        return self._count(passage_text(self._text(block.start_line, block.end_line)) for block in blocks)
 
-    def _count(self, texts: Sequence[str]) -> list[int]:
+    def _count(self, texts: Iterable[str]) -> list[int]:
         """Return the token count of each text; for a text certainly too long, only the estimate by characters."""
         limit = self._limits.max_tokens
-        min_counts = [len(text) // CHARS_PER_TOKEN for text in texts]
-        short_texts = [text for text, count in zip(texts, min_counts, strict=True) if count <= limit]
         counts: list[int] = []
-        for start in range(0, len(short_texts), COUNTED_AT_ONCE):
-            counts += self._count_tokens(short_texts[start : start + COUNTED_AT_ONCE])
-        exact_counts = iter(counts)
-        return [max(count, next(exact_counts)) if count <= limit else count for count in min_counts]
+        rest = iter(texts)
+        while some := list(islice(rest, COUNTED_AT_ONCE)):
+            min_counts = [len(text) // CHARS_PER_TOKEN for text in some]
+            short_texts = [text for text, count in zip(some, min_counts, strict=True) if count <= limit]
+            exact_counts = iter(self._count_tokens(short_texts))
+            counts += [max(count, next(exact_counts)) if count <= limit else count for count in min_counts]
+        return counts
 
 
 def _field_lines(note: Note) -> Iterator[int]:

@@ -202,17 +202,14 @@ def _parse(text: str, count: int, load: Callable[[str], Any]) -> Head:
         return Head(count, values, raw=True, warning=warning, local_only=local_only)
     if loaded is None:
         return Head(count)
+    if isinstance(loaded, dict):
+        odd_keys = [_key(key) for key in loaded if not isinstance(key, str)]
+        warning = f"front matter key {quoted(odd_keys[0])} is not text: quote it" if odd_keys else ""
+        return Head(count, values, raw=bool(odd_keys), warning=warning, local_only=_marks_local_only(values))
     if isinstance(loaded, str):
         return Head(local_only=_says_local_only(text))  # prose between two thematic breaks
-    if not isinstance(loaded, dict):
-        warning = "front matter is not `key: value` lines: indexed as text"
-        return Head(count, raw=True, warning=warning, local_only=_says_local_only(text))
-    local_only = _marks_local_only(values)
-    odd_keys = [_key(key) for key in loaded if not isinstance(key, str)]
-    if odd_keys:
-        warning = f"front matter key {quoted(odd_keys[0])} is not text: quote it"
-        return Head(count, values, raw=True, warning=warning, local_only=local_only)
-    return Head(count, values, local_only=local_only)
+    warning = "front matter is not `key: value` lines: indexed as text"
+    return Head(count, raw=True, warning=warning, local_only=_says_local_only(text))
 
 
 def _marks_local_only(values: Mapping[str, JsonValue]) -> bool:
