@@ -11,20 +11,20 @@ import re
 import shlex
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
 from memsync.errors import FilesystemError, UsageError, WriteRefused
 from memsync.model.text import printable, quoted
 from memsync.model.vocabulary import NotePath, Tier
+from memsync.notes.files import is_below_root, open_folder
 from memsync.notes.ignore import is_hidden, is_note_name
 from memsync.notes.rules import THREADS_FOLDER
 
 NOTE_OF_TIER = {Tier.PERSONAL: "MEMORY.md", Tier.PROJECT: "notes/project.md", Tier.TASK: "notes/task.md"}
 """The note to which `remember` adds an item of a tier."""
 
-_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_NAME_BYTES = 255
 _OTHER_ENDING = re.compile(r"[^.]\.(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{1,10}$")
 
@@ -34,7 +34,7 @@ def note_path(text: str) -> NotePath:
     path = text if is_note_name(text.rpartition("/")[2]) else f"{text}.md"
     parts = path.split("/")
     name_hint = "Write it as search results do: notes/topic.md"
-    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+    if not is_below_root(path):
         raise UsageError(f"{quoted(text)} is not a path under the memory root", hint=name_hint)
     if is_hidden(path) or not is_note_name(parts[-1]):
         raise UsageError(f"{text!r} is a hidden file or an editor's temporary file; memsync ignores it", hint=name_hint)
@@ -91,41 +91,21 @@ def thread_path(name: str) -> NotePath:
 def folder_of(root: Path, path: NotePath, *, create: bool = False) -> Iterator[int]:
     """Open the folder of the note at `path` and yield its descriptor; with `create` it makes missing folders.
 
-    Raises FileNotFoundError, FilesystemError, and WriteRefused if a part of the path is a link, a file or `..`.
+    Raises FileNotFoundError, RootError, FilesystemError, and WriteRefused if the path has a link, a file or `..` in it.
     """
-    if any(part in ("", ".", "..") for part in path.split("/")):
+    if not is_below_root(path):
         raise WriteRefused(f"{path} is not a path under the memory root", hint="Name a note as search results do.")
-    try:
-        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise FilesystemError(
-            f"the memory root {root} cannot be opened: {error.strerror}", hint="Check that it exists."
-        ) from error
-    try:
-        folders = path.split("/")[:-1]
-        for depth, part in enumerate(folders, 1):
-            inner = _enter(folder, part, "/".join(folders[:depth]), path, create=create)
-            os.close(folder)
-            folder = inner
+    with ExitStack() as opened:
+        try:
+            folder = opened.enter_context(open_folder(root, path.split("/")[:-1], create=create))
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and not create:
+                raise
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                reason = f"{path} is not written: {error.filename} is a symbolic link or not a folder"
+                raise WriteRefused(reason, hint="Name a note that is in the memory root itself.") from error
+            raise cannot_write(path, error) from error
         yield folder
-    finally:
-        os.close(folder)
-
-
-def _enter(folder: int, name: str, place: str, path: NotePath, *, create: bool) -> int:
-    try:
-        if create:
-            with suppress(FileExistsError):
-                os.mkdir(name, dir_fd=folder)
-                os.fsync(folder)
-        return os.open(name, _FOLDER_FLAGS, dir_fd=folder)
-    except OSError as error:
-        if isinstance(error, FileNotFoundError) and not create:
-            raise
-        if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            reason = f"{path} is not written: {place} is a symbolic link or not a folder"
-            raise WriteRefused(reason, hint="Name a note that is in the memory root itself.") from error
-        raise cannot_write(path, error) from error
 
 
 def check_writable(path: NotePath, status: os.stat_result) -> None:

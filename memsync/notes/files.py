@@ -13,7 +13,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -120,10 +120,11 @@ class FileScan:
         else:
             self.failures.append(Failure(_printable(path), "name is not valid UTF-8: rename the file"))
 
-    def cannot_stat(self, path: str, error: OSError) -> None:
-        """Add a failure for a file that cannot be read, unless it was just deleted."""
-        if error.errno != errno.ENOENT:
-            self.failures.append(Failure(_printable(path), f"cannot be read: {error.strerror}"))
+    def cannot_read(self, path: str, error: OSError) -> None:
+        """Add a failure for a file, or a folder with a slash at its end, unless it was just deleted."""
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+            folder = "folder " if path[-1] == "/" else ""
+            self.failures.append(Failure(_printable(path), f"{folder}cannot be read: {error.strerror}"))
             self.unreadable_folders.append(path)
 
     def is_unknown(self, path: NotePath) -> bool:
@@ -182,9 +183,7 @@ class NoteFiles:
             except OSError as error:
                 if not folder:
                     raise _root_error(self.root, error) from error
-                if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-                    scan.failures.append(Failure(_printable(folder), f"folder cannot be read: {error.strerror}"))
-                    scan.unreadable_folders.append(folder)
+                scan.cannot_read(folder, error)
                 continue
             pending += self._scan_folder(folder, entries, own_rules, scan)
         return scan
@@ -214,7 +213,7 @@ class NoteFiles:
                 try:
                     info = entry.stat(follow_symlinks=False)
                 except OSError as error:
-                    scan.cannot_stat(folder + name, error)
+                    scan.cannot_read(folder + name, error)
                     continue
                 if info.st_mode & _TYPE_MASK == stat.S_IFREG:
                     scan.add(folder + name, identity_of(info))
@@ -307,25 +306,17 @@ class NoteFiles:
     def open(self, path: NotePath) -> int:
         """Return a read-only descriptor for a regular file under the root; the caller closes it.
 
-        Opens each folder on the path without following links, so that neither `..` nor a link swapped in meanwhile
-        leads outside. Raises FileNotFoundError or NoteError.
+        Follows no links, see `open_folder`. Raises FileNotFoundError or NoteError.
         """
-        parts = path.split("/")
-        if any(part in ("", ".", "..") or "\0" in part for part in parts):
+        *folders, name = path.split("/")
+        if not is_below_root(path):
             raise NoteError(
                 f"{path!r} is not a path in the memory root", hint="Write the path as search results print it."
             )
         self._require_no_link()
         try:
-            folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise _root_error(self.root, error) from error
-        try:
-            for part in parts[:-1]:
-                inner = os.open(part, _FOLDER_FLAGS, dir_fd=folder)
-                os.close(folder)
-                folder = inner
-            descriptor = os.open(parts[-1], _FILE_FLAGS, dir_fd=folder)
+            with open_folder(self.root, folders) as folder:
+                descriptor = os.open(name, _FILE_FLAGS, dir_fd=folder)
         except FileNotFoundError:
             raise
         except UnicodeEncodeError as error:  # a lone surrogate, which no file name can have
@@ -334,12 +325,40 @@ class NoteFiles:
             is_link = error.errno in (errno.ELOOP, errno.ENOTDIR)
             reason = "is a symbolic link or lies under one" if is_link else f"cannot be read: {error.strerror}"
             raise NoteError(f"{path} {reason}") from error
-        finally:
-            os.close(folder)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise NoteError(f"{path} is not a regular file")
         return descriptor
+
+
+def is_below_root(path: str) -> bool:
+    """Tell whether a root-relative path has only names of files and folders, and so cannot lead out of the root."""
+    return not any(part in ("", ".", "..") or "\0" in part for part in path.split("/"))
+
+
+@contextmanager
+def open_folder(root: Path, folders: Sequence[str], *, create: bool = False) -> Iterator[int]:
+    """Open the root and one folder in the other; yield the descriptor of the last. With `create`, make missing ones.
+
+    Follows no links, so that a link swapped in meanwhile does not lead outside. Raises RootError, and OSError with the
+    name of the folder that cannot be opened.
+    """
+    try:
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _root_error(root, error) from error
+    try:
+        for name in folders:
+            if create:
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=folder)
+                    os.fsync(folder)
+            inner = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        yield folder
+    finally:
+        os.close(folder)
 
 
 def blob_names(content: bytes) -> bytes:
