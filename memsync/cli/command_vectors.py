@@ -25,8 +25,8 @@ def vectors() -> None:
 
     \b
     memsync vectors status
-    memsync vectors export vectors.bin       # on one machine
-    memsync vectors import vectors.bin       # on the other
+    memsync vectors export vectors.npz       # on one machine
+    memsync vectors import vectors.npz       # on the other
     """
 
 
@@ -86,9 +86,8 @@ def import_(context: click.Context, file: BinaryIO) -> Answer:
     max_bytes = vector_cache_bytes(load(context))
     if not max_bytes:
         raise UsageError("the vector cache is switched off", hint="Set index.vector_cache_mb to a number above 0.")
-    size = os.fstat(file.fileno()).st_size  # 0 for a pipe: it is not known
     with progress_on_stderr() as progress:
-        spaces = import_vectors(vector_cache_path(), max_bytes, file, size, progress)
+        spaces = import_vectors(vector_cache_path(), max_bytes, file, progress)
     described = [{"name": part.space, "vectors": part.vectors, "added": part.added} for part in spaces]
     lines = [
         f"{part.space}: {count(part.added, 'vector')} added, {part.vectors - part.added:,} already there"

@@ -1,57 +1,42 @@
 """Export the vector cache to a file and import it on another machine.
 
-    memsync vectors 1                                             (a line: the name and version of the format)
-    {"spaces": [{"name": "...", "description": {...}}, ...]}      (a line of JSON: the spaces, in order)
-    for each space: blocks of (number of records: 4 bytes, little-endian; records); the last block has 0 records
-    SHA-256 of everything before it (32 bytes)
-
-A record is the SHA-256 of a passage (32 bytes) and its vector (float16, little-endian). The file contains no text and
-no paths. It is read in blocks, and imported only if all of it is valid.
+The file is an .npz as numpy.savez writes it, a zip that is not compressed. Its member spaces.json is the JSON list of
+the spaces. The array of each is called after its place in the list: 0.npy, 1.npy and so on. An element has the fields
+`hash` (the SHA-256 of a passage, 32 bytes) and `vector` (float16, little-endian). The file contains no text and no
+paths. It is read in blocks, and imported only if all of it is valid.
 """
 
 from __future__ import annotations
 
-import hashlib
-import struct
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 import apsw
 import msgspec
 
-from memsync.embed.cache.cache_database import HASH_BYTES, CachedSpace, VectorDatabase, value_bytes
+from memsync.embed.cache.cache_database import HASH_BYTES, CachedSpace, VectorDatabase
 from memsync.errors import IndexDamaged, UsageError
 from memsync.index.sqlite.transactions import translate_sqlite_errors
 from memsync.index.vectors import are_unit, to_matrix
 from memsync.model.query import EmbeddingSpace
 from memsync.ports import Progress
 
-MAGIC = b"memsync vectors 1\n"
-MAX_HEADER_BYTES = 100_000
-MAX_SPACES = 100
+if TYPE_CHECKING:
+    import numpy as np
+
+SPACES = "spaces.json"
+MAX_SPACES_BYTES = 100_000
+MAX_ARRAY_HEADER_BYTES = 1_000
 MAX_DIMENSION = 65_536
 BLOCK_BYTES = 1_000_000
 MIN_COSINE = 0.99
 """The minimum similarity of two vectors of the same text. Processors round differently, but differ less than this."""
 BUSY_MS = 10_000
-_COUNT = struct.Struct("<I")
-
-
-class _NamedSpace(msgspec.Struct):
-    """A space in the header of a file."""
-
-    name: str
-    description: EmbeddingSpace
-
-
-class _Header(msgspec.Struct):
-    """The second line of a file."""
-
-    spaces: list[_NamedSpace]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,183 +70,160 @@ def export_vectors(path: Path, names: Sequence[str], stream: BinaryIO, progress:
 
     Raises UsageError for an unknown space or an empty cache, IndexFailure, and the stream's OSError.
     """
-    if not path.exists():
-        raise _empty()
+    from numpy.lib import format as npy
+
+    if not any(cached.vectors for cached in cached_spaces(path)[0]):
+        raise UsageError("the vector cache is empty", hint="memsync sync fills it.")
     with _opened(path) as database, database.reading():
         spaces = chosen(database.spaces(), names)
-        total = sum(cached.vectors for cached in spaces)
-        if not total:
-            raise _empty()
-        target = _Summed(stream)
-        header = _Header([_NamedSpace(cached.space.name, cached.space) for cached in spaces])
-        target.write(MAGIC + msgspec.json.encode(header) + b"\n")
+        total, written = sum(cached.vectors for cached in spaces), 0
         done: list[Exchanged] = []
-        for cached in spaces:
-            written, count = sum(exported.vectors for exported in done), 0
-            vectors = database.all_of(cached.space)
-            while records := list(islice(vectors, _block_records(cached.space))):
-                target.write(_COUNT.pack(len(records)) + b"".join(digest + value for digest, value in records))
-                count += len(records)
-                progress("writing vectors", written + count, total)
-            target.write(_COUNT.pack(0))
-            done.append(Exchanged(cached.space.name, count, 0))
-        stream.write(target.digest())
+        with zipfile.ZipFile(stream, "w") as archive:
+            with archive.open(SPACES, "w") as member:
+                member.write(msgspec.json.encode([cached.space for cached in spaces]))
+            for number, cached in enumerate(spaces):
+                count = sum(1 for _ in database.all_of(cached.space))  # without the broken ones
+                descr = npy.dtype_to_descr(_element(cached.space))
+                with archive.open(f"{number}.npy", "w", force_zip64=True) as member:
+                    npy.write_array_header_1_0(member, {"descr": descr, "fortran_order": False, "shape": (count,)})
+                    for digest, value in database.all_of(cached.space):
+                        member.write(digest + value)
+                written += cached.vectors
+                progress("writing vectors", written, total)
+                done.append(Exchanged(cached.space.name, count, 0))
         return done
 
 
-def import_vectors(path: Path, max_bytes: int, stream: BinaryIO, size: int, progress: Progress) -> list[Exchanged]:
+def import_vectors(path: Path, max_bytes: int, stream: BinaryIO, progress: Progress) -> list[Exchanged]:
     """Add the vectors of a file to the cache at `path` in one transaction: all of them or none.
 
-    `size` is the file's size in bytes, 0 if unknown; `max_bytes` is the size limit of the cache. Raises UsageError for
-    a file that is incomplete or invalid, IndexFailure, and FilesystemError.
+    `max_bytes` is the size limit of the cache. Raises UsageError for a file that is incomplete or invalid,
+    IndexFailure, and FilesystemError.
     """
-    source = _Summed(stream)
-    spaces = _spaces(source)
-    with _opened(path) as database:
-        with database.writing():
-            own_spaces = {cached.space.name: cached.space for cached in database.spaces()}
-            if any(own_spaces.get(space.name, space) != space for space in spaces):
-                raise _refused("it describes its spaces differently from the cache")
-            done = [_read_space(database, space, source, max_bytes, size, progress) for space in spaces]
-            digest = source.digest()
-            if source.exactly(len(digest)) != digest or source.some(1):
-                raise _refused("its SHA-256 does not fit its content: it was damaged or changed on the way")
-            _check(done)
-        with suppress(apsw.Error):  # a later sync trims it
-            database.trim(max_bytes)
-    return [Exchanged(space.name, read.vectors, read.added) for space, read in zip(spaces, done, strict=True)]
+    with TemporaryFile() as copy:
+        with _valid_file():
+            source = stream if stream.seekable() else _copied(stream, copy, max_bytes)
+            archive = zipfile.ZipFile(cast("IO[bytes]", _Bounded(source)))
+            spaces = _spaces(archive, max_bytes)
+        with _opened(path) as database:
+            with database.writing():
+                own_spaces = {cached.space.name: cached.space for cached in database.spaces()}
+                if any(own_spaces.get(space.name, space) != space for space in spaces):
+                    raise _refused("it describes its spaces differently from the cache")
+                done = []
+                for number, space in enumerate(spaces):
+                    vectors = added = 0
+                    for values, share in _blocks(archive, archive.getinfo(f"{number}.npy"), space):
+                        vectors += len(values)
+                        added += _added(database, space, values)
+                        progress("reading vectors", number * 100 + share, len(spaces) * 100)
+                    done.append(Exchanged(space.name, vectors, added))
+            with suppress(apsw.Error):  # a later sync trims it
+                database.trim(max_bytes)
+    return done
 
 
 # ------------------------------------------------------------------------------------------- reading
 
 
-@dataclass(slots=True)
-class _Read:
-    """Counts of one space of a file: its vectors, the new ones, the invalid ones, and those unlike the cache's."""
-
-    vectors: int = 0
-    added: int = 0
-    not_vectors: int = 0
-    differing: int = 0
-
-
-def _read_space(
-    database: VectorDatabase, space: EmbeddingSpace, source: _Summed, max_bytes: int, size: int, progress: Progress
-) -> _Read:
-    read = _Read()
-    record_bytes = HASH_BYTES + value_bytes(space.dimension)
-    while count := _COUNT.unpack(source.exactly(_COUNT.size))[0]:
-        if count > _block_records(space):
-            raise _refused(f"it has a block of the wrong size ({count:,})")
-        if source.bytes_read + count * record_bytes > max_bytes:
-            raise _refused(
-                f"it is larger than the {max_bytes // 1_000_000:,} MB that the cache may use",
-                "Set index.vector_cache_mb to a larger number.",
-            )
-        content = source.exactly(count * record_bytes)
-        records = [content[start : start + record_bytes] for start in range(0, len(content), record_bytes)]
-        _add_block(database, space, {record[:HASH_BYTES]: record[HASH_BYTES:] for record in records}, read)
-        read.vectors += count
-        progress("reading vectors", source.bytes_read, max(size, source.bytes_read))
-    return read
-
-
-def _check(done: Sequence[_Read]) -> None:
-    """Raise UsageError if any vector is invalid or differs from the cache's vector for the same text."""
-    if invalid := sum(read.not_vectors for read in done):
-        raise _refused(f"{invalid:,} of its vectors are not finite or not of unit length")
-    if differing := sum(read.differing for read in done):
-        raise _refused(f"{differing:,} of its vectors differ from those that the cache has for the same texts")
-
-
-def _add_block(database: VectorDatabase, space: EmbeddingSpace, values: dict[bytes, bytes], read: _Read) -> None:
-    """Add one block to the cache and count its faults; `_check` refuses the whole file if there are any."""
-    import numpy as np
-
-    read.not_vectors += are_unit(list(values.values())).count(False)
-    cached = database.find(space, list(values))[0]
-    with np.errstate(over="ignore", invalid="ignore"):
-        cosines = to_matrix(list(cached.values())) * to_matrix([values[digest] for digest in cached])
-        is_alike = cosines.sum(axis=1) > MIN_COSINE  # false if a vector is not finite
-    read.differing += len(cached) - int(np.count_nonzero(is_alike))
-    read.added += database.add(space, values)
-
-
-def _spaces(source: _Summed) -> list[EmbeddingSpace]:
-    magic = source.some(len(MAGIC))
-    if magic != MAGIC:
-        if magic.startswith(MAGIC[:-2]):
-            raise _refused("it was written by another version of memsync", "Upgrade memsync, or export it again.")
-        raise _refused("it is not a file of vectors", "Name a file that memsync vectors export wrote.")
-    line = source.line(MAX_HEADER_BYTES)
-    try:
-        named = msgspec.json.decode(line, type=_Header).spaces
-    except (ValueError, RecursionError):
-        raise _refused("its spaces cannot be read") from None
-    if not 0 < len(named) <= MAX_SPACES or len({entry.name for entry in named}) != len(named):
-        raise _refused("its spaces cannot be read")
-    for entry in named:
-        space = entry.description
-        if not 0 < space.dimension <= MAX_DIMENSION:
-            raise _refused(f"it has vectors of {space.dimension} dimensions")
-        if space.name != entry.name:
-            raise _refused(f"the space {entry.name!r} is described as {space.name!r}")
-    return [entry.description for entry in named]
-
-
-class _Summed:
-    """A stream that computes the SHA-256 of everything read or written."""
+class _Bounded:
+    """A file that gives no more than a block at once, because zipfile reads a table of contents of any size whole."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._sum = hashlib.sha256()
-        self.bytes_read = 0
 
-    def write(self, content: bytes) -> None:
-        self._sum.update(content)
-        self._stream.write(content)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
-    def exactly(self, count: int) -> bytes:
-        """Read `count` bytes. Raises UsageError if the file ends before."""
-        content = self.some(count)
-        if len(content) != count:
-            raise _refused("it is cut off")
-        return content
-
-    def some(self, count: int) -> bytes:
-        """Read `count` bytes, or fewer at the end of the file."""
-        parts, missing = [], count
-        while missing and (part := self._stream.read(missing)):
-            parts.append(part)
-            missing -= len(part)
-        return self._noted(b"".join(parts))
-
-    def line(self, max_bytes: int) -> bytes:
-        """Read a line of at most `max_bytes`. Raises UsageError if it is longer or has no end."""
-        line = self._noted(self._stream.readline(max_bytes))
-        if not line.endswith(b"\n"):
-            raise _refused("its spaces cannot be read" if len(line) == max_bytes else "it is cut off")
-        return line
-
-    def digest(self) -> bytes:
-        return self._sum.digest()
-
-    def _noted(self, content: bytes) -> bytes:
-        self._sum.update(content)
-        self.bytes_read += len(content)
-        return content
+    def read(self, count: int = BLOCK_BYTES) -> bytes:
+        if count > BLOCK_BYTES:
+            raise ValueError("its table of contents is too large")
+        return self._stream.read(count)
 
 
-def _block_records(space: EmbeddingSpace) -> int:
-    return max(1, BLOCK_BYTES // (HASH_BYTES + value_bytes(space.dimension)))
+def _copied(stream: BinaryIO, copy: IO[bytes], max_bytes: int) -> BinaryIO:
+    """Copy what comes from a pipe, because the table of contents of a zip is at its end."""
+    while block := stream.read(BLOCK_BYTES):
+        _check_size(copy.tell() + len(block), max_bytes)
+        copy.write(block)
+    return cast("BinaryIO", copy)
 
 
-def _refused(reason: str, hint: str = "Export it again on the other machine.") -> UsageError:
+def _spaces(archive: zipfile.ZipFile, max_bytes: int) -> list[EmbeddingSpace]:
+    """Check the members of a file without reading the arrays; return its spaces."""
+    members = archive.infolist()
+    _check_size(sum(member.file_size for member in members), max_bytes)
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        raise ValueError("it is compressed")
+    if archive.getinfo(SPACES).file_size > MAX_SPACES_BYTES:
+        raise ValueError(f"its {SPACES} is too large")
+    spaces = msgspec.json.decode(archive.read(SPACES), type=list[EmbeddingSpace])
+    if [member.filename for member in members] != [SPACES, *(f"{number}.npy" for number in range(len(spaces)))]:
+        raise ValueError("its members do not fit its spaces")
+    if not spaces or len({space.name for space in spaces}) != len(spaces):
+        raise ValueError("it has no space, or one twice")
+    if not all(0 < space.dimension <= MAX_DIMENSION for space in spaces):
+        raise ValueError("a space has a wrong number of dimensions")
+    return spaces
+
+
+def _blocks(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, space: EmbeddingSpace
+) -> Iterator[tuple[dict[bytes, bytes], int]]:
+    """Yield the vectors of a space by hash, with the percentage that has been read. zipfile checks the CRC-32."""
+    from numpy.lib import format as npy
+
+    element = _element(space)
+    size = element.itemsize
+    with _valid_file(), archive.open(member) as file:
+        npy.read_magic(file)
+        shape, _, dtype = npy.read_array_header_1_0(file, max_header_size=MAX_ARRAY_HEADER_BYTES)
+        if dtype != element or len(shape) != 1 or shape[0] * size != member.file_size - file.tell():
+            raise ValueError(f"{member.filename} is not an array of the vectors of its space")
+        while content := file.read(max(1, BLOCK_BYTES // size) * size):
+            starts = range(0, len(content), size)
+            values = {content[at : at + HASH_BYTES]: content[at + HASH_BYTES : at + size] for at in starts}
+            yield values, 100 * file.tell() // member.file_size
+
+
+def _added(database: VectorDatabase, space: EmbeddingSpace, values: dict[bytes, bytes]) -> int:
+    """Add one block to the cache; return how many vectors were new. Raises UsageError if any of them is wrong."""
+    import numpy as np
+
+    if not all(are_unit(list(values.values()))):
+        raise _refused("some of its vectors are not finite or not of unit length")
+    cached = database.find(space, list(values))[0]
+    cosines = to_matrix(list(cached.values())) * to_matrix([values[digest] for digest in cached])
+    if np.any(cosines.sum(axis=1) < MIN_COSINE):
+        raise _refused("some of its vectors differ from those that the cache has for the same texts")
+    return database.add(space, values)
+
+
+def _element(space: EmbeddingSpace) -> np.dtype[np.void]:
+    import numpy as np
+
+    return np.dtype([("hash", "u1", (HASH_BYTES,)), ("vector", "<f2", (space.dimension,))])
+
+
+def _check_size(size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        reason = f"it is larger than the {max_bytes // 1_000_000:,} MB that the cache may use"
+        raise _refused(reason, "Set index.vector_cache_mb to a larger number.")
+
+
+@contextmanager
+def _valid_file() -> Iterator[None]:
+    """Turn the errors of zipfile, numpy and msgspec about an invalid file into UsageError."""
+    try:
+        yield
+    except (zipfile.BadZipFile, EOFError, KeyError, OSError, OverflowError, RuntimeError, ValueError) as error:
+        raise _refused(f"it is damaged, or another version of memsync wrote it ({error})") from error
+
+
+def _refused(
+    reason: str, hint: str = "Export it again on the other machine, with this version of memsync."
+) -> UsageError:
     return UsageError(f"the file was not imported: {reason}", hint=hint)
-
-
-def _empty() -> UsageError:
-    return UsageError("the vector cache is empty", hint="memsync sync fills it.")
 
 
 @contextmanager
