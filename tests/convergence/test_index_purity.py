@@ -150,10 +150,6 @@ SECTIONS = "".join(
 )
 ENTRIES = "".join(f"- {8 + n // 6:02d}:{n % 6}0 The heron did thing number {n} at the pond today.\n" for n in range(40))
 CHANGED_SETTINGS = [
-    "[chunks]\nmax_tokens = 64\nsmall_tokens = 40\n",
-    "[chunks]\nmax_tokens = 254\nrun_tokens = 100\n",
-    "[chunks]\nsmall_tokens = 10\n",
-    "[chunks]\nwindow_entries = 3\nwindow_stride = 1\n",
     '[kinds]\n"work/" = "thread"\n',
     '[kinds]\n"work/" = "daily"\n"/threads/" = "note"\n',
     '[tiers]\n"work/" = "personal"\n',

@@ -104,7 +104,7 @@ def nothing_is_synced(patch: pytest.MonkeyPatch) -> None:
 
 
 def folder_is_not_synced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(database_files, "_sync_folder", lambda folder: None)
+    patch.setattr(database_files, "sync_folder", lambda folder: None)
 
 
 def log_is_not_emptied_before_it_goes(patch: pytest.MonkeyPatch) -> None:
