@@ -172,8 +172,8 @@ def test_it_is_in_the_generated_reference(shout: Any) -> None:
     """With its parameters, and with a schema of its result."""
     page = reference.page([shout])
     assert "## shout\n\nShout a word, a number of times.\n" in page
-    assert "| **`word`** | text |  | What to shout. |" in page
-    assert "| `times` | whole number from 1 to 3 | `1` | How often. |" in page
+    assert "- **`word`**: What to shout." in page
+    assert "- `times` (whole number from 1 to 3, default: `1`): How often." in page
     schema = reference.schemas([shout])
     assert schema["properties"] == {"shout": {"type": "array", "items": {"$ref": "#/$defs/Preference"}}}
     assert schema["$defs"]["Preference"]["required"] == ["key", "value", "line"]
