@@ -49,7 +49,7 @@ def command_of(
             text = words if isinstance(words, str) else " ".join(words)
             memories, named = covered(context, operation, {operation.several: text}, roots, is_all=all_roots)
             if not isinstance(words, str):
-                given["query"] = tuple(filter(str.strip, named.values()))
+                given["query"] = (named["query"],) if named["query"].strip() else ()
         arguments = {**arguments_of(context, operation, given, is_here=memories is None), **offered.fixed}
         is_here = offered.runs_here or operation.is_local or _is_long(arguments)
         try:

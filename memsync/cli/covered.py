@@ -48,32 +48,32 @@ def covered(
         raise UsageError("--roots and --all-roots cannot be used together", hint="Use one of them.")
     if not all(map(is_root_name, names)):
         raise UsageError("--roots needs names of registered memories", hint="Example: --roots work,home")
-    asks = operation.several == "query"
-    is_here = is_in_root(context) if asks else has_root(context)  # the default root is one memory of several
+    # A query outside of every folder with a root is for all memories, the default root among them.
+    is_here = _is_in_root(context) if operation.several == "query" else _has_root(context)
     text = arguments.get(operation.several, "")
     if is_here and not (names or is_all or may_name_roots(operation.name, text)):
         return None, arguments
     if KEPT.get():  # a daemon serves one memory
         raise NotServed
-    from memsync.memories import cover
+    from memsync.memories import several
     from memsync.memories.opener import Opener
-    from memsync.memories.several import Memories
     from memsync.settings.roots import registered_roots
 
-    chosen, given = cover.covered(operation, arguments, [*names, *[cover.ALL_ROOTS] * is_all])
+    chosen, given = several.covered(operation, arguments, [*names, *[several.ALL_ROOTS] * is_all])
     if not chosen and (is_here or not registered_roots()):  # only text looked like a name
         return None, arguments
-    own = Opener(lambda: load(context)) if operation.name == "context" and has_root(context) else None
-    return Memories(chosen or registered_roots(), own=own), given
+    needs_own = operation.name == "context" and _has_root(context)
+    own = Opener(lambda: load(context)) if needs_own else None
+    return several.Memories(chosen or registered_roots(), own=own), given
 
 
-def is_in_root(context: click.Context) -> bool:
+def _is_in_root(context: click.Context) -> bool:
     """Tell whether an option, a setting or a config file names a memory root."""
-    return has_root(context) and not load(context).is_default_root
+    return _has_root(context) and not load(context).is_default_root
 
 
-def has_root(context: click.Context) -> bool:
-    """Tell whether there is a current memory: that of `is_in_root`, or the default one."""
+def _has_root(context: click.Context) -> bool:
+    """Tell whether there is a current memory: that of `_is_in_root`, or the default one."""
     try:
         load(context)
     except NoMemoryRoot:

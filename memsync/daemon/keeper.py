@@ -22,7 +22,7 @@ from memsync.sync.indexer import TextReport
 log = logging.getLogger("memsync.daemon")
 
 SETTLE_SECONDS, LONGEST_SETTLE_SECONDS = 0.03, 1.0
-"""The daemon reads a file when it has not changed for so long, at the latest after so long if it keeps changing."""
+"""The daemon reads a file that has not changed for the first time, or that has kept changing for the second."""
 POLL_SECONDS = 2.0
 """Time between full comparisons of files where changes are not reported (network file systems)."""
 TICK_SECONDS = 5.0

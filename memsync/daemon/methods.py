@@ -62,7 +62,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to a daemon; `notify` sends its client a notification, `is_over` returns whether nobody waits."""
+    """A request to a daemon; `notify` sends its client a notification, `is_over` tells that the client has gone."""
 
     host: Host
     method: str

@@ -78,7 +78,7 @@ class Connection:
         self._transport.abort()
 
     def is_gone(self) -> bool:
-        """Return whether nobody reads the answers; any thread may ask. Only Linux can tell before an answer is sent."""
+        """Return whether the client has hung up; any thread may ask. Only Linux can tell before an answer is sent."""
         if self._writer.is_closing() or sys.platform != "linux":
             return self._writer.is_closing()
         poll = select.poll()

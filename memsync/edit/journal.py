@@ -142,7 +142,7 @@ def missing(appends: Iterable[Appended], content: str) -> list[Appended]:
 
 
 def edited(appends: Sequence[Appended], lost: Sequence[Appended], content: str) -> set[str]:
-    """Return the ids of lost appends that somebody may have edited.
+    """Return the ids of lost appends that a person may have edited.
 
     The note then has a line that no other append wrote, with the entry's time stamp or, if the entry has none, like the
     entry's first line. Of several lost entries of one minute, all count as edited: which one it was is not known.

@@ -229,7 +229,7 @@ def _written_aside(
 
 
 def clear_leftovers(folder: int, seconds: float) -> None:
-    """Delete hidden files that killed writers left at least so long ago. The caller holds the writers' lock.
+    """Delete hidden files that killed writers left at least `seconds` ago. The caller holds the writers' lock.
 
     A writer on another machine has another lock. It fails if its file is deleted, and its note stays as it was.
     """

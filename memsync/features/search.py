@@ -117,7 +117,17 @@ def search(
     pairs = tuple((name, value) for name, values in options.items() for value in values)
     chosen = Mode(mode) if mode else None
     return memory.answer(
-        SearchRequest(query, limit, chosen, tokens, min_score, rerank, Fresh(fresh), generation, pairs)
+        SearchRequest(
+            query,
+            limit=limit,
+            mode=chosen,
+            tokens=tokens,
+            min_score=min_score,
+            rerank=rerank,
+            fresh=Fresh(fresh),
+            generation=generation,
+            filters=pairs,
+        )
     )
 
 

@@ -136,7 +136,7 @@ class SqlReader(ABC):
         """Return the local-only notes that the index does not have, by path; none if only this user can read it."""
         return []
 
-    def _local_only(self, space: EmbeddingSpace | None) -> int:  # noqa: ARG002 - for a backend that has such passages
+    def _local_only(self, space: EmbeddingSpace | None) -> int:  # noqa: ARG002 (because SQLite has such passages)
         """Return how many passages may have no vector in `space`, because they must stay on this machine."""
         return 0
 

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import MemsyncError, UsageError
-from memsync.memories.cover import covered
 from memsync.memories.opener import Opener, Openers
-from memsync.memories.several import Memories
+from memsync.memories.several import Memories, covered
 from memsync.operation import Operation
 from memsync.settings.roots import chosen_roots, is_root_name, registered_roots
 

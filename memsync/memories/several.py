@@ -32,7 +32,7 @@ from memsync.operation import Lazy, Operation
 from memsync.search.query_syntax import parse_request, without_roots
 from memsync.settings.load import default_of
 from memsync.settings.registering import fault_of
-from memsync.settings.roots import RegisteredRoot, chosen_roots, is_root_name, unknown_root
+from memsync.settings.roots import RegisteredRoot, chosen_roots, is_root_name, registered_roots, unknown_root
 from memsync.wiring import make_token_counter
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ PATIENCE_SECONDS = 10.0
 EMBED_SECONDS = 2.0
 """How long all wait for a vector that they share, before each embeds the question itself; at most a quarter of their
 patience."""
+ALL_ROOTS = "*"
 _OWN_COMMAND = re.compile(r"(?<=\brun )memsync (?=[a-z -]+$)|(?<=\brun: )memsync (?=[a-z -]+$)", re.IGNORECASE)
 """A command at the end of an advice, which works inside of the memory root that gives it."""
 _OTHER_PATH = re.compile(r"(?<=^Did you mean )|(?<=^It was archived as )")
@@ -330,3 +331,31 @@ def unreachable(roots: Sequence[RegisteredRoot], patience: float = PATIENCE_SECO
             name, fault = finished.get(timeout=max(0.0, limit - time.monotonic()))
             faults[name] = fault
     return faults
+
+
+# ------------------------------------------------------------------------------------- what a request covers
+
+
+def covered(
+    operation: Operation[Any, Any], arguments: Mapping[str, Any], names: Iterable[str] = ()
+) -> tuple[dict[str, RegisteredRoot], dict[str, Any]]:
+    """Return the registered memories that a request names, and its arguments without their names.
+
+    There are none if it names none: neither in `names`, nor by `root:` in a query, nor at the beginning of a citation
+    `NAME:PATH…`, which keeps its name. ALL_ROOTS in `names` stands for all if nothing else is named. A note of the
+    current memory may begin like a citation, too: it has to be written `./NAME:PATH`. If it came first, a clone could
+    answer for another memory. Raises UsageError for an unknown name, ConfigError if none is registered.
+    """
+    given = dict(arguments)
+    text = str(given.get(operation.several, ""))
+    if operation.several == "query":
+        in_query, rest = without_roots(text)
+        if named := (*names, *in_query):
+            given["query"] = rest
+            return chosen_roots(tuple(name for name in named if name != ALL_ROOTS)), given
+    elif operation.several:
+        name, _, place = text.partition(":")
+        roots = registered_roots() if place and is_root_name(name) else {}
+        if name in roots:
+            return {name: roots[name]}, given
+    return {}, given

@@ -29,9 +29,8 @@ from memsync.features.search import get, search
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.mcp_server.memories import ServedMemories
 from memsync.memories import opener, several
-from memsync.memories.cover import covered
 from memsync.memories.opener import Opener
-from memsync.memories.several import Memories
+from memsync.memories.several import Memories, covered
 from memsync.memory import Memory, MemoryApi
 from memsync.model.query import EmbeddedQuestion, SearchRequest
 from memsync.settings.load import Settings, load_settings, settings_of_root
