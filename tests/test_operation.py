@@ -14,7 +14,6 @@ from mcp.client import Client
 from msgspec import Meta
 
 from memsync.cli.main import main
-from memsync.errors import UsageError
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server
 from memsync.memory import Memory, MemoryApi
@@ -74,47 +73,12 @@ def test_it_is_called_from_python_here_and_through_the_daemon(shout: Any, own: M
     assert told == [("shouting", 2, 2)]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"times": 4}, "times must be a whole number from 1 to 3"),
-        ({"times": 0}, "times must be a whole number from 1 to 3"),
-        ({"how": "shrill"}, "how must be loud or soft"),
-        ({"times": "2"}, "times must be a whole number from 1 to 3"),
-        ({"word": 7}, "word must be text"),
-    ],
-)
-def test_a_bound_is_the_same_everywhere(
-    shout: Any, own: MemoryApi, served: Served, arguments: dict[str, Any], said: str
-) -> None:
-    """In Python, on the socket and for a model, one message says what a value must be."""
-    arguments = {"word": "heron", **arguments}
-    with pytest.raises(UsageError, match=said):
-        shout(own, **arguments)
-    with served.peer() as peer:
-        assert peer.ask("shout", **arguments)["error"]["message"] == said
-
-    async def call() -> Any:
-        async with Client(make_server(ServedMemories(Fixed(own)), read_only=False)) as client:
-            return await client.call_tool("memory_shout", arguments)
-
-    if "times" in arguments:
-        assert said in anyio.run(call).content[0].text
-
-
 def test_the_socket_takes_and_gives_json(shout: Any, served: Served) -> None:
-    """By the names of the parameters; what is missing, unknown or of another type is refused."""
+    """By the names of the parameters."""
     with served.peer() as peer:
         assert peer.ask("shout", word="heron")["result"]["answer"] == [
             {"key": "notes", "value": "HERON", "line": 1, "user": ""}
         ]
-        for params, said in (
-            ({}, "shout needs word"),
-            ({"word": 1}, "word must be text"),
-            ({"word": "heron", "loud": True}, "shout has no parameter loud"),
-        ):
-            error = peer.ask("shout", **params)["error"]
-            assert (error["code"], error["message"]) == (-32602, said)
 
 
 @pytest.fixture

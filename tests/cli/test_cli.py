@@ -73,31 +73,6 @@ def test_no_match_exits_with_one_and_tells_freshness(run: Run, write: Write) -> 
     assert document["freshness"]["stale"] is False
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["search"], 2, "the query is empty"),
-        (["search", "kind:diary"], 2, "kind:diary is not known"),
-        (["search", "x", "--after", "someday"], 2, "'someday' is not a date"),
-        (["search", "x", "--mode", "magic"], 2, "magic"),
-        (["search", "--", "-x"], 2, "only says what to leave out"),
-        (["get", "../secret"], 5, "not a path in the memory root"),
-        (["get", "absent.md"], 5, "does not exist"),
-        (["get", "a.md:99"], 5, "has 1 line,"),
-        (["nosuchcommand"], 2, "No such command"),
-    ],
-)
-def test_errors_have_a_sentence_and_their_own_exit_code(
-    run: Run, write: Write, arguments: list[str], code: int, message: str
-) -> None:
-    """Stdout stays empty, stderr says what is wrong, and the code is documented."""
-    write("a.md", "text\n")
-    done = run(*arguments)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize("arguments", [[], ["note"], ["thread"]])
 def test_a_command_without_its_subcommand_prints_its_help_in_lines(arguments: list[str]) -> None:
     """The first thing that a newcomer types is answered with the help, on stderr because nothing was done."""

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import pytest
 
 import memsync.cli
-from memsync.cli.arguments import unknown_option
 from memsync.cli.entry import answer_plainly
 from memsync.cli.line import split_global_options
 from memsync.cli.main import main
@@ -58,37 +57,6 @@ def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
 
 
 # ------------------------------------------------------------------------------------------ options
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("search", "--josn", "pricing"), "search has no option --josn\n  Did you mean --json?"),
-        (("search", "pricing", "--limt=3"), "Did you mean --limit?"),
-        (("search", "pricing", "-sqlite"), "To use it as text: memsync search '\"-sqlite\"'"),
-        (("search", "pricing", "-x"), "search has no option -x"),
-        (("log", "--jsno", "text"), "Did you mean --json?"),
-        (("thread", "list", "--sesion", "s1"), "thread list has no option --sesion\n  Did you mean --session?"),
-        (("search", "x", "--rot", "y"), "Did you mean --root?"),
-        (("search", "x", "--since", "3d"), "Did you mean --after?"),
-        (("search", "x", "--folder", "y"), "Did you mean --in?"),
-        (("search", "x", "--label", "y"), "Did you mean --tag?"),
-        (("log", "--untl", "x"), "See: memsync log --help"),
-        (("sync", "--wait"), "--wait needs a value"),
-        (("search", "x", "--root"), "--root needs a value"),
-        (("serach", "x"), "No such command 'serach'\n  Did you mean search?"),
-        (("thread", "lst"), "No such command 'lst'"),
-        (("--rot", "x", "search"), "Did you mean '--root'?"),
-        (("init", "x"), "init takes neither --root nor --config"),
-    ],
-)
-def test_an_option_that_there_is_not_is_refused_with_the_nearest(
-    run: Run, arguments: tuple[str, ...], said: str
-) -> None:
-    """Nothing is searched, written or printed then."""
-    done = run(*arguments)
-    assert (done.code, done.out) == (2, "")
-    assert said in done.err
 
 
 def test_after_the_first_word_of_free_text_nothing_is_an_option(run: Run, root: Path) -> None:
@@ -222,12 +190,6 @@ def test_settings_are_warned_about_once(run: Run, write: Write, arguments: tuple
 def test_an_error_on_one_line_is_sentences_with_one_stop_each(message: str, hint: str, said: str) -> None:
     """A command at the end stays as it is to be copied."""
     assert MemsyncError(message, hint=hint).sentences() == said
-
-
-def test_two_hints_are_two_lines() -> None:
-    """A command and the advice after it do not run together."""
-    hint = unknown_option("log", "--qqqq", ("--day",), takes_words=True).hint
-    assert hint == "See: memsync log --help\nTo use it as text: memsync log -- --qqqq"
 
 
 # -------------------------------------------------------------------------------------------- paths

@@ -27,29 +27,6 @@ def client(served: Served, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int
     return lambda *arguments: answer_plainly(arguments)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--josn", "x"),
-        ("x", "--josn"),
-        ("-x",),
-        ("x", "-sqlite"),
-        ("x", "--limit"),
-        ("--limit=0", "x"),
-        ("x", "kind:novel"),
-    ],
-)
-def test_what_is_wrong_is_said_as_a_command_in_its_own_process_says_it(
-    memory: Memory, settings: object, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
-) -> None:
-    """The same sentence and hint, and the same exit code."""
-    there = run_command(memory, {"arguments": ["search", *arguments]})
-    here = run(["--root", str(memory.settings.root), "search", *arguments])
-    assert (there["out"], there["err"], there["code"]) == (*capsys.readouterr(), here)
-    assert there["code"] == 2
-    assert "--help" in there["err"] or "\n  " in there["err"]
-
-
 def test_an_answer_has_its_exit_code(memory: Memory, write: Write) -> None:
     """Nothing found is 1."""
     write("a.md", "heron\n")

@@ -98,36 +98,6 @@ def test_progress_of_a_remote_sync_reaches_the_callback(remote: RemoteMemory, wr
     assert remote.search("heron").hits
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda memory: memory.search(""),
-        lambda memory: memory.search("x", mode="psychic"),
-        lambda memory: memory.search("x", limit=0),
-        lambda memory: memory.search("x", fresh="stale"),
-        lambda memory: memory.search("kind:novel"),
-        lambda memory: memory.get("nowhere.md"),
-        lambda memory: memory.get("bird.md"),
-        lambda memory: memory.get("birds.md:99"),
-        lambda memory: memory.get("../secret.md"),
-        lambda memory: memory.get("birds.md#heroin"),
-    ],
-)
-def test_remote_error_is_the_same_class_with_the_same_hint_and_exit_code(
-    ask: Callable[[Any], object], served: Served, remote: RemoteMemory
-) -> None:
-    """Whoever catches NoteError in process catches it over the socket."""
-    with pytest.raises(errors.MemsyncError) as here:
-        ask(served.memory)
-    with pytest.raises(errors.MemsyncError) as there:
-        ask(remote)
-    assert type(there.value) is type(here.value)
-    assert there.value.exit_code == here.value.exit_code
-    if type(here.value) is errors.NoteError:
-        assert (there.value.message, there.value.hint) == (here.value.message, here.value.hint)
-    assert remote.search("heron").hits
-
-
 EVERY_ERROR = [
     kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.MemsyncError)
 ]

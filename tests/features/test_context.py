@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsync.errors import NoteError, UsageError
+from memsync.errors import NoteError
 from memsync.features.context.assemble import Passage, Source, assemble
 from memsync.features.context.compose import _Gathered
 from memsync.memory import Memory, MemoryApi
@@ -110,16 +110,6 @@ def test_context_is_of_the_files_as_they_are(full: MemoryApi, write: Write) -> N
     assert "Zebras are spotted." in full.context(day=DAY).text
     write("prompts/new.md", "---\npriority: 0\n---\nSay it twice.\n")
     assert full.context(day=DAY).text.index("Say it twice.") < full.context(day=DAY).text.index("Say hello.")
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"thread": "nope"}, {"day": "whenever"}, {"query": "kind:nothing"}], ids=["thread", "day", "filter"]
-)
-def test_context_of_what_is_not_there_is_refused(own: MemoryApi, wrong: dict[str, str]) -> None:
-    """With what to do about it."""
-    with pytest.raises((NoteError, UsageError)) as raised:
-        own.context(**wrong)  # type: ignore[arg-type]  # because that is tested
-    assert raised.value.hint
 
 
 def test_the_newest_messages_come_first_and_without_holes(own: MemoryApi, write: Write) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -52,28 +51,6 @@ def test_thread_of_a_title_that_is_taken_is_refused_and_names_the_file(own: Memo
         own.new_thread("The store")
     assert own.new_thread("The store!").path == "threads/the-store-2.md"
     assert len(list((root / "threads").iterdir())) == 2
-
-
-@pytest.mark.parametrize(
-    ("role", "wrong"),
-    [
-        ("robot", {}),
-        ("user @ now", {}),
-        ("agent:", {}),
-        ("user", {"time": "noon"}),
-        ("user", {"attributes": {"in": "many"}}),
-        ("user", {"attributes": {"cost": "-1"}}),
-        ("user", {"attributes": {"": "loose"}}),
-        ("user", {"text": " "}),
-    ],
-)
-def test_message_that_means_nothing_is_refused(own: MemoryApi, root: Path, role: str, wrong: dict[str, Any]) -> None:
-    """And the thread stays as it is."""
-    path = own.new_thread("The store").path
-    before = (root / path).read_text()
-    with pytest.raises(UsageError):
-        own.append_message("the-store", role, **{"text": "text", **wrong})
-    assert (root / path).read_text() == before
 
 
 @pytest.mark.parametrize("name", ["MEMORY.md", "notes/plan.md", "notes/plan"])
@@ -140,14 +117,6 @@ def test_message_or_entry_that_is_too_long_is_refused(own: MemoryApi) -> None:
             write_item("x" * 100_001)
 
 
-def test_thread_that_is_not_there_is_named(own: MemoryApi) -> None:
-    """With what to do about it."""
-    for ask in (lambda: own.thread("nope"), lambda: own.append_message("nope", "user", "x")):
-        with pytest.raises(NoteError, match="no thread 'nope'") as raised:
-            ask()
-        assert "memsync thread new" in raised.value.hint
-
-
 def test_archived_thread_is_passed_over_until_it_is_resumed(own: MemoryApi, write: Write, root: Path) -> None:
     """Only the fields concerned change."""
     write("threads/store.md", "---\n# mine\nstatus:   active\nuser: ada\n---\n\n## user\n\nWhich zebra?\n")
@@ -159,8 +128,6 @@ def test_archived_thread_is_passed_over_until_it_is_resumed(own: MemoryApi, writ
     assert [one.archived for one in own.threads(status="archived").threads] == [True]
     own.set_thread_status("store", "active")
     assert [hit.path for hit in own.search("zebra", mode="keyword").hits] == ["threads/store.md"]
-    with pytest.raises(UsageError, match="status must be active, paused"):
-        own.set_thread_status("store", "done")
 
 
 THREADS = {
@@ -225,10 +192,6 @@ def test_costs_are_the_sums_of_what_messages_say(threads: MemoryApi, by: str, co
 def test_costs_since_a_moment(threads: MemoryApi) -> None:
     """What has no time is of no moment."""
     assert threads.costs(since="2026-11-21").total == Usage(2, 1007, 53, 0.5)
-    with pytest.raises(UsageError, match="not a date"):
-        threads.costs(since="whenever")
-    with pytest.raises(UsageError, match="by must be session, model"):
-        threads.costs(by="colour")
 
 
 def test_runs_routes_and_handoffs_are_messages(threads: MemoryApi) -> None:

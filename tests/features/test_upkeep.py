@@ -397,26 +397,6 @@ def test_archive_that_no_search_reads_is_told(own: MemoryApi, write: Write) -> N
     assert ".gitignore" in warning
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda own: own.prune(days=-5),
-        lambda own: own.stats(days=99_999_999),
-        lambda own: own.stale(days=-1),
-        lambda own: own.context(budget=-5),
-        lambda own: own.context(day="0001-01-01"),
-        lambda own: own.neighbours("a.md", 0),
-    ],
-)
-def test_arguments_that_mean_nothing_are_refused(
-    own: MemoryApi, write: Write, ask: Callable[[MemoryApi], object]
-) -> None:
-    """With what would."""
-    write("a.md", "x\n")
-    with pytest.raises(UsageError):
-        ask(own)
-
-
 def test_what_was_appended_and_retired_is_not_missed(own: MemoryApi) -> None:
     """`recover` looks for it in the archive."""
     for word in ("a zebra", "another"):
@@ -492,8 +472,6 @@ def test_duplicates_are_equal_and_near_passages_of_several_notes(own: MemoryApi,
     near = own.duplicates(similarity=0.9).repetitions
     assert {place.path for one in near for place in one.places} == {"a.md", "b.md", "c.md"}
     assert all(LONG[:20] in one.text for one in near)
-    with pytest.raises(UsageError, match="similarity"):
-        own.duplicates(similarity=0.1)
 
 
 def test_duplicates_quote_their_text_below_their_places(cli: Cli, write: Write) -> None:

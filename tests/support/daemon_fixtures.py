@@ -95,6 +95,10 @@ class Peer:
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
         """Return the reply to one request."""
+        return self.ask_with(method, params)
+
+    def ask_with(self, method: str, params: object) -> dict[str, Any]:
+        """Return the reply to one request whose parameters may be anything."""
         self.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) + "\n")
         return self.line()
 
