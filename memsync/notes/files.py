@@ -20,7 +20,7 @@ from pathlib import Path
 from memsync.errors import NoteError, NoteTooLarge, RootError
 from memsync.model.note import FileStamp
 from memsync.model.status import Failure
-from memsync.model.text import quoted
+from memsync.model.text import quoted, whole_characters
 from memsync.model.vocabulary import NotePath
 from memsync.notes.ignore import IgnoreFile, IgnoreRules, check_cost, ignores, is_hidden, is_note_name
 from memsync.settings.paths import folder_identity
@@ -115,7 +115,7 @@ class FileScan:
 
     def add(self, path: str, identity: Identity) -> None:
         """Add a file, or a failure if its name is not valid UTF-8 and so cannot be stored or shown."""
-        if path.isascii() or _is_text(path):
+        if whole_characters(path) == path:
             self.files[NotePath(path)] = identity
         else:
             self.failures.append(Failure(_printable(path), "name is not valid UTF-8: rename the file"))
@@ -209,20 +209,19 @@ class NoteFiles:
         folders = []
         for entry in entries:
             name = entry.name
-            if is_note_name(name) and (not check_files or not ignores(rules, folder + name, is_folder=False)):
-                try:
+            try:
+                if is_note_name(name) and (not check_files or not ignores(rules, folder + name, is_folder=False)):
                     info = entry.stat(follow_symlinks=False)
-                except OSError as error:
-                    scan.cannot_read(folder + name, error)
-                    continue
-                if info.st_mode & _TYPE_MASK == stat.S_IFREG:
-                    scan.add(folder + name, identity_of(info))
-                    continue
-            if name[0] != "." and _is_folder(entry):
-                path = folder + name
-                if not rules or not ignores(rules, path, is_folder=True):
-                    scan.folder_inodes.append(entry.inode())
-                    folders.append((path + "/", rules))
+                    if info.st_mode & _TYPE_MASK == stat.S_IFREG:
+                        scan.add(folder + name, identity_of(info))
+                        continue
+                is_folder = name[0] != "." and entry.is_dir(follow_symlinks=False)
+            except OSError as error:
+                scan.cannot_read(folder + name, error)
+                continue
+            if is_folder and not ignores(rules, folder + name, is_folder=True):
+                scan.folder_inodes.append(entry.inode())
+                folders.append((f"{folder}{name}/", rules))
         return folders
 
     def holds(self, path: NotePath) -> bool:
@@ -367,19 +366,10 @@ def blob_names(content: bytes) -> bytes:
     return hashlib.sha1(blob, usedforsecurity=False).digest() + hashlib.sha256(blob).digest()
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir(follow_symlinks=False)
-    except OSError:  # already gone, on a file system whose listings do not tell folders from files
-        return False
-
-
 def identity_of(info: os.stat_result) -> Identity:
     """Return a file's identity from its `stat`; an mtime that does not fit into a database becomes LATEST_NS."""
     mtime_ns = info.st_mtime_ns
-    if not -LATEST_NS <= mtime_ns <= LATEST_NS:
-        mtime_ns = LATEST_NS
-    return (info.st_size, mtime_ns, info.st_ctime_ns, info.st_ino)
+    return (info.st_size, mtime_ns if abs(mtime_ns) <= LATEST_NS else LATEST_NS, info.st_ctime_ns, info.st_ino)
 
 
 def _read_all(descriptor: int, size: int) -> bytes:
@@ -397,13 +387,5 @@ def _root_error(root: Path, error: OSError) -> RootError:
     return RootError(f"memory root {root} cannot be read: {error.strerror}", hint="Check its permissions.")
 
 
-def _is_text(path: str) -> bool:
-    try:
-        path.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _printable(path: str) -> str:
-    return path if _is_text(path) else quoted(ascii(path)[1:-1], 100)
+    return path if whole_characters(path) == path else quoted(ascii(path)[1:-1], 100)

@@ -137,14 +137,15 @@ class Git:
     @contextmanager
     def _started(self, *arguments: str, **options: Any) -> Iterator[Any]:
         """Start git with limited memory and yield its process. Raises GitUnusable if that or its use fails."""
+        program = shutil.which("git", path=search_path())
+        if program is None:
+            raise GitUnusable("git is not installed")
         try:
             with subprocess.Popen(  # noqa: S603 (because no shell reads the arguments, and the user chooses which git runs)
-                [_program(), *arguments], stdout=subprocess.PIPE, **options
+                [program, *arguments], stdout=subprocess.PIPE, **options
             ) as process:
                 _limit_memory(process.pid)
                 yield process
-        except FileNotFoundError as error:
-            raise GitUnusable("git is not installed") from error
         except subprocess.TimeoutExpired as error:
             raise self._too_slow() from error
         except OSError as error:
@@ -179,13 +180,6 @@ class Git:
             environment |= {"HOME": self.folder, "XDG_CONFIG_HOME": self.folder}
             environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
         return environment
-
-
-def _program() -> str:
-    program = shutil.which("git", path=search_path())
-    if program is None:
-        raise FileNotFoundError("git")
-    return program
 
 
 def _limit_memory(process_id: int) -> None:
