@@ -155,7 +155,7 @@ def _is_one_item(lines: Sequence[str], time: str, attributes: Mapping[str, str])
         and (item.start_line, end.start_line) == (1, len(lines) + 1)
         and item.time == time
         and item.attributes == attributes
-        and tree.attributes.keys() <= {1}
+        and tree.cuts.keys() <= {1}
         and not any(entry.time or entry.attributes for entry in _entries(item.children))
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
@@ -44,6 +44,7 @@ class Heading:
     text: str
     start_line: int
     end_line: int
+    attributes: Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -54,7 +55,6 @@ class BlockTree:
     tokens: list[Token]
     env: dict[str, Any]
     cuts: dict[int, int] = field(default_factory=dict)
-    attributes: dict[int, dict[str, str]] = field(default_factory=dict)
 
 
 CODE_INDENT = 4
@@ -178,7 +178,7 @@ def parse_blocks(lines: Sequence[str], first_line: int = 1) -> BlockTree | None:
 
 
 class _Reader:
-    """Builds the blocks in one pass over the flat token list, and records attributes in the tree."""
+    """Builds the blocks in one pass over the flat token list, and records in the tree where attributes begin."""
 
     def __init__(self, lines: Sequence[str], tree: BlockTree) -> None:
         self._lines = lines
@@ -222,10 +222,9 @@ class _Reader:
         token = self._tokens[index]
         first, last = self._span(token)
         text = self._tokens[index + 1].content
-        last_text_line = first if token.markup.startswith("#") else max(first, last - 1)
-        self._cut(last_text_line)
+        attributes = self._cut(first if token.markup.startswith("#") else max(first, last - 1))
         kept, _ = cut_attributes(text)
-        return Heading(int(token.tag[1]), text[:kept], first, last)
+        return Heading(int(token.tag[1]), text[:kept], first, last, attributes)
 
     def _items(self, start: int, end: int) -> list[Block]:
         return [self._item(index, close) for index, close in self._siblings(start, end) if self._tokens[index].map]
@@ -234,9 +233,7 @@ class _Reader:
         first, last = self._span(self._tokens[index])
         children = self._children(index + 1, end - 1)
         paragraph = self._tokens[index + 1]
-        attributes: dict[str, str] = {}
-        if paragraph.type == "paragraph_open" and paragraph.map:
-            attributes = self._cut(paragraph.map[1])
+        attributes = self._cut(paragraph.map[1]) if paragraph.type == "paragraph_open" and paragraph.map else {}
         text = self._lines[first - 1]
         marker = ITEM_MARKER.match(text)
         time = leading_time(text[marker.end() :]) if marker else ""
@@ -255,30 +252,26 @@ class _Reader:
     def _block(self, index: int, end: int) -> Block:
         token = self._tokens[index]
         first, last = self._span(token)
+        children: list[Block] = []
         if token.type == "table_open":
             rows = (row for row in self._tokens[index:end] if row.type == "tr_open" and row.map)
             children = [Block(*self._span(row)) for row in rows]
         elif token.nesting == 1 and token.type not in ("paragraph_open", "heading_open"):
             children = self._children(index + 1, end - 1)
-        else:
-            children = []
         return Block(first, last, children=_partition(children, first, last))
 
-    def _cut(self, line: int) -> dict[str, str]:
-        """Record and return the attributes at the end of `line`."""
+    def _cut(self, line: int) -> Mapping[str, str]:
+        """Return the attributes at the end of `line`, and record where they begin."""
         column, attributes = cut_attributes(self._lines[line - 1])
         if attributes:
             self._tree.cuts[line] = column
-            self._tree.attributes[line] = dict(attributes)
-        return dict(attributes)
+        return attributes
 
 
 def _partition(children: Sequence[Block], first: int, last: int) -> tuple[Block, ...]:
     """Stretch children over all their parent's lines, so that each marker, delimiter and definition is in a child."""
     if not children:
         return ()
-    if len(children) == 1:
-        return (_stretched(children[0], first, last),)
     starts = [first] + [max(child.start_line, first) for child in children[1:]]
     ends = [max(start, following - 1) for start, following in pairwise(starts)] + [last]
     return tuple(_stretched(*each) for each in zip(children, starts, ends, strict=True))

@@ -168,10 +168,7 @@ def _parse_body(lines: Sequence[str], first_line: int, kind: Kind, date: str) ->
             text = _heading_text(markdown, part.text, tree)
             if part.level == 1 and not body.first_title:
                 body.first_title = text
-            attributes = tree.attributes.get(part.end_line) or tree.attributes.get(
-                max(part.start_line, part.end_line - 1), {}
-            )
-            body.begin(outline.enter(part, text, attributes))
+            body.begin(outline.enter(part, text))
             block = Block(part.start_line, part.end_line)
         else:
             if not body.sections:
@@ -190,7 +187,7 @@ class _Outline:
         self._open: list[tuple[int, str]] = []
         self._message = ("", "")
 
-    def enter(self, heading: Heading, text: str, attributes: Mapping[str, str]) -> Section:
+    def enter(self, heading: Heading, text: str) -> Section:
         """Return the section that `heading` begins; the caller sets its end later."""
         self._open = [(level, name) for level, name in self._open if level < heading.level]
         self._open.append((heading.level, text[:MAX_HEADING_CHARS]))
@@ -204,7 +201,7 @@ class _Outline:
             end_line=heading.end_line,
             role=role,
             time=f"{self._date}T{clock}" if clock else time or self._date,
-            attributes=attributes,
+            attributes=heading.attributes,
             level=heading.level,
         )
 
