@@ -18,8 +18,8 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import groupby, islice
 from operator import itemgetter
 
 from memsync.model.note import Block, Chunk, Entry, Note, Section
@@ -99,17 +99,6 @@ class _Unit:
     is_after_gap: bool = False
 
 
-@dataclass(slots=True)
-class _Section:
-    """The chunks of one section so far: `ordinal` is that of its first chunk, `entries` is the number of entries."""
-
-    number: int
-    section: Section
-    ordinal: int
-    chunks: list[Chunk] = field(default_factory=list)
-    entries: int = 0
-
-
 def chunk_note(note: Note, count_tokens: CountTokens, limits: ChunkLimits) -> list[Chunk]:
     """Cut a note into chunks, in file order except lines of front matter.
 
@@ -120,6 +109,8 @@ def chunk_note(note: Note, count_tokens: CountTokens, limits: ChunkLimits) -> li
 
 
 class _Chunker:
+    """The chunks of a note so far, the section that is being cut, and how many entries it has."""
+
     def __init__(self, note: Note, count_tokens: CountTokens, limits: ChunkLimits) -> None:
         self._note = note
         self._count_tokens = count_tokens
@@ -128,39 +119,38 @@ class _Chunker:
         self._tags: dict[int, list[str]] = {}
         for tag in note.tags:
             self._tags.setdefault(tag.line, []).append(tag.name)
+        self._chunks: list[Chunk] = []
+        self._section, self._number, self._entries = Section((), 1, note.head_lines), 0, 0
 
     def run(self) -> list[Chunk]:
         sections = list(zip(self._note.sections, self._note.blocks, strict=True))
-        head = Section((), 1, self._note.head_lines)
+        head = self._section
         if self._note.head_is_text and self._note.head_lines:
             sections.insert(0, (head, (Block(1, head.end_line),)))
         else:  # last, so that the body's chunks have the same numbers with and without front matter
             sections.append((head, tuple(Block(line, line) for line in _field_lines(self._note))))
         blocks = [block for _, own in sections for block in own]
         counts = iter(self._count_blocks(blocks))
-        chunks: list[Chunk] = []
         for number, (section, own) in enumerate(sections):
-            units = [unit for block in own for unit in self._units(block, next(counts))]
-            units = self._without_blobs(section, units)
-            parts = _Section(number, section, len(chunks))
+            self._number, self._section, self._entries = number, section, 0
+            units = self._without_blobs([unit for block in own for unit in self._units(block, next(counts))])
             if section is head and not self._note.head_is_text:
                 for unit in units:
-                    self._add(parts, [unit], [self._entry(parts, [unit])], Form.FIELD)
+                    self._add([unit], [self._entry([unit])], Form.FIELD)
             else:
-                self._cut(parts, units)
-            chunks += parts.chunks
-        return chunks
+                self._cut(units)
+        return self._chunks
 
-    def _without_blobs(self, section: Section, units: list[_Unit]) -> list[_Unit]:
+    def _without_blobs(self, units: list[_Unit]) -> list[_Unit]:
         """Return the units of a section without those that hold only encoded data; nothing is joined over a gap."""
-        own = slice(section.start_line - 1, section.end_line)
+        own = slice(self._section.start_line - 1, self._section.end_line)
         if self._readable[own] == self._note.lines[own]:
             return units
         kept: list[_Unit] = []
         is_after_gap = False
         for unit in units:
             lines = self._readable[unit.start - 1 : unit.end]
-            is_heading = bool(section.heading_path) and unit is units[0]
+            is_heading = bool(self._section.heading_path) and unit is units[0]
             if is_heading or any(any(map(str.isalnum, line)) and not _FENCE.match(line) for line in lines):
                 kept.append(replace(unit, is_after_gap=is_after_gap))
                 is_after_gap = False
@@ -217,64 +207,64 @@ class _Chunker:
 
     # ------------------------------------------------------------------------------------------- chunks
 
-    def _cut(self, parts: _Section, units: Sequence[_Unit]) -> None:
-        """Add the chunks of a section: text in packs, lists by item."""
-        heading, rest = units[: bool(parts.section.heading_path)], units[bool(parts.section.heading_path) :]
+    def _cut(self, units: Sequence[_Unit]) -> None:
+        """Add the chunks of the section: text in packs, lists by item."""
+        begin = bool(self._section.heading_path)
+        heading, rest = units[:begin], units[begin:]
         groups = list(_groups(rest, self._limits, always=self._note.is_remembered))
         follows = groups[0][0] if heading and groups and not groups[0][1] else ()
         if follows and (joined := _with_heading(heading[0], follows[0], self._limits)):
             groups[0] = [joined, *follows[1:]], False
         elif heading:
             form = Form.TEXT if heading[0].end_column else Form.HEADING
-            self._add(parts, heading, [self._entry(parts, heading)], form)
+            self._add(heading, [self._entry(heading)], form)
         for group, is_list in groups:
             if not is_list:
                 for pack in _packed(group, self._limits):
-                    self._add_text(parts, pack)
+                    self._add_text(pack)
             elif self._note.is_remembered:
-                self._add_log(parts, group)
+                self._add_log(group)
             else:
-                self._add_reference_list(parts, group)
+                self._add_reference_list(group)
 
-    def _add_text(self, parts: _Section, pack: Sequence[_Unit]) -> None:
+    def _add_text(self, pack: Sequence[_Unit]) -> None:
         """Add a chunk of running text: as a group if people look for its parts, lines of front matter or tasks."""
         items, is_head = pack, pack[-1].end <= self._note.head_lines
         if is_head and not pack[-1].end_column:
             items = [_Unit(line, line, 1) for line in range(pack[0].start, pack[-1].end + 1)]
         texts = [self._text(item.start, item.end) for item in items]
         if 1 < len(items) <= MAX_ITEMS and (is_head or any(map(tasks_in, texts))):
-            self._add(parts, items, [self._entry(parts, [item]) for item in items], Form.GROUP, texts)
+            self._add(items, [self._entry([item]) for item in items], Form.GROUP, texts)
         else:
-            self._add(parts, pack, [self._entry(parts, pack)])
+            self._add(pack, [self._entry(pack)])
 
-    def _add_log(self, parts: _Section, items: Sequence[_Unit]) -> None:
+    def _add_log(self, items: Sequence[_Unit]) -> None:
         """Add a chunk for each item of a log; if several people speak in it, add windows too.
 
         A message has one speaker: its items with bold beginnings are points of an answer.
         """
         texts = [self._text(item.start, item.end) for item in items]
-        speakers = ["" if parts.section.role else speaker_of(text) for text in texts]
+        speakers = ["" if self._section.role else speaker_of(text) for text in texts]
         windows = list(_windows(items, texts, self._limits)) if len({*speakers} - {""}) > 1 else []
         held = Counter(number for first, last in windows for number in range(first, last + 1))
         entries = [
-            self._entry(parts, [item], speaker, held[number])
+            self._entry([item], speaker, held[number])
             for number, (item, speaker) in enumerate(zip(items, speakers, strict=True))
         ]
         for item, entry in zip(items, entries, strict=True):
-            self._add(parts, [item], [entry])
+            self._add([item], [entry])
         for first, last in windows:
-            self._add(parts, items[first : last + 1], entries[first : last + 1], Form.WINDOW)
+            self._add(items[first : last + 1], entries[first : last + 1], Form.WINDOW)
 
-    def _add_reference_list(self, parts: _Section, items: Sequence[_Unit]) -> None:
+    def _add_reference_list(self, items: Sequence[_Unit]) -> None:
         """Add a chunk for each group of a long list."""
         texts = [self._text(item.start, item.end) for item in items]
-        entries = [self._entry(parts, [item]) for item in items]
+        entries = [self._entry([item]) for item in items]
         for first, last in _item_groups(items, texts, self._limits):
-            self._add(parts, items[first : last + 1], entries[first : last + 1], Form.GROUP, texts[first : last + 1])
+            self._add(items[first : last + 1], entries[first : last + 1], Form.GROUP, texts[first : last + 1])
 
     def _add(
         self,
-        parts: _Section,
         units: Sequence[_Unit],
         entries: Sequence[Entry],
         form: Form = Form.TEXT,
@@ -286,11 +276,11 @@ class _Chunker:
         passage = words if last.end_column else passage_text(words)
         if is_log:
             passage = said(passage).strip() or passage
-        section = parts.section
-        parts.chunks.append(
+        section = self._section
+        self._chunks.append(
             Chunk(
-                ordinal=parts.ordinal + len(parts.chunks),
-                section=parts.number,
+                ordinal=len(self._chunks),
+                section=self._number,
                 start_line=first.start,
                 end_line=last.end,
                 text=passage,
@@ -307,12 +297,12 @@ class _Chunker:
             )
         )
 
-    def _entry(self, parts: _Section, units: Sequence[_Unit], speaker: str = "", window_count: int = 0) -> Entry:
-        section = parts.section
+    def _entry(self, units: Sequence[_Unit], speaker: str = "", window_count: int = 0) -> Entry:
+        section = self._section
         first, last = units[0].start, units[-1].end
         heading = (section.start_line,) if section.heading_path else ()
         lines = dict.fromkeys((0, *heading, *range(first, last + 1)))
-        tags = dict.fromkeys(name for line in lines for name in self._tags.get(line, ()))
+        tags = tuple(dict.fromkeys(name for line in lines for name in self._tags.get(line, ())))
         attributes = dict(section.attributes)
         for unit in units:
             attributes.update(unit.attributes or {})
@@ -321,26 +311,17 @@ class _Chunker:
         traits = Trait.ITEM if units[0].is_item else Trait(0)
         if self._note.is_remembered or section.role:  # a search needs traits only here, and they are slow to find
             traits |= traits_of(self._words(units))
-        parts.entries += 1
-        return Entry(
-            first,
-            last,
-            parts.entries - 1,
-            window_count,
-            sum(unit.tokens for unit in units),
-            int(traits),
-            time,
-            attributes,
-            tuple(tags),
-            tuple(later),
-            speaker or self._speaker(section),
-        )
+        number, tokens = self._entries, sum(unit.tokens for unit in units)
+        self._entries += 1
+        by = speaker or self._speaker()
+        return Entry(first, last, number, window_count, tokens, int(traits), time, attributes, tags, tuple(later), by)
 
-    def _speaker(self, section: Section) -> str:
+    def _speaker(self) -> str:
         """Return the speaker of a message: the name of the thread's user or of the agent, otherwise the role."""
-        if section.role == "user":
+        role = self._section.role
+        if role == "user":
             return str(self._note.front_matter.get("user") or "user").strip().lower()
-        return section.role.removeprefix("agent:").lower()
+        return role.removeprefix("agent:").lower()
 
     def _words(self, units: Sequence[_Unit]) -> str:
         """Return the text of neighbouring units, or of a single piece of a line."""
@@ -411,26 +392,18 @@ def _with_heading(heading: _Unit, first: _Unit, limits: ChunkLimits) -> _Unit | 
 
 def _groups(units: Sequence[_Unit], limits: ChunkLimits, *, always: bool) -> Iterator[tuple[Sequence[_Unit], bool]]:
     """Yield runs of units, each with whether it is a list of separate entries: a long list, or with `always` any."""
-    small = [unit.is_item and unit.tokens <= limits.small_tokens for unit in units]
-    start = 0
-    for position, end in _runs(small):
-        is_long = sum(unit.tokens for unit in units[position:end]) > limits.run_tokens
-        if small[position] and (always or is_long):
-            if start < position:
-                yield units[start:position], False
-            yield units[position:end], True
-            start = end
-    if start < len(units):
-        yield units[start:], False
-
-
-def _runs(flags: Sequence[bool]) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of each run of equal flags."""
-    start = 0
-    for position in range(1, len(flags) + 1):
-        if position == len(flags) or flags[position] != flags[start]:
-            yield start, position
-            start = position
+    text: list[_Unit] = []
+    for is_small, run in groupby(units, lambda unit: unit.is_item and unit.tokens <= limits.small_tokens):
+        items = list(run)
+        if is_small and (always or sum(unit.tokens for unit in items) > limits.run_tokens):
+            if text:
+                yield text, False
+            yield items, True
+            text = []
+        else:
+            text += items
+    if text:
+        yield text, False
 
 
 def _windows(units: Sequence[_Unit], texts: Sequence[str], limits: ChunkLimits) -> Iterator[tuple[int, int]]:
