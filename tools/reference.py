@@ -1,12 +1,14 @@
-"""Write docs/operations.md and docs/results.schema.json from the declarations of the operations.
+"""Write docs/operations.md, docs/results.schema.json and memsync/cli/table.py from the declarations.
 
-Run it after a change of an operation: `make reference`. A test compares the files with the declarations.
+Run it after a change of an operation or a command: `make reference`. A test compares the files with the declarations.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import NoneType
@@ -15,10 +17,13 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from memsync import features
+from memsync import cli, features
+from memsync.cli.build import commands_in
 from memsync.operation import OPERATIONS, Operation, Parameter
 
 DOCS = Path(__file__).parent.parent / "docs"
+TABLE = Path(cli.__file__).with_name("table.py")
+SECTIONS = ("Set up", "Search", "Notes", "Conversations", "Upkeep", "Index", "Daemon")
 _HEAD = """# Operations
 
 Everything a memory can do. `make reference` writes this page from the declarations in `memsync/features/`. Each
@@ -27,6 +32,20 @@ daemon ([protocol.md](protocol.md)). Some are commands and MCP tools ([mcp.md](m
 [results.schema.json](results.schema.json) describes the results in JSON ([json.md](json.md)). A parameter in bold is
 required, and a parameter without a type is text.
 """
+
+
+_TABLE = '''"""The commands. `make reference` writes this table, so that no command is loaded before it is called."""
+
+# fmt: off
+COMMANDS = {{
+    {}
+}}
+"""Section -> the first words of its commands -> the modules that have them."""
+SERVED = {}
+"""The first words of short commands, which a daemon runs -> the parameter with which several memories can be asked."""
+WRITING = {}
+"""Those of SERVED that write."""
+'''
 
 
 def page(operations: Iterable[Operation[Any, Any]]) -> str:
@@ -109,12 +128,47 @@ def _classes(kinds: Iterable[Any]) -> list[type]:
     return list(classes)
 
 
+def table(operations: Iterable[Operation[Any, Any]]) -> str:
+    """Return the table of the commands, which `memsync` reads before it loads any of them."""
+    by_hand = [f"cli.{path.stem}" for path in TABLE.parent.glob("command_*.py")]
+    features_used = {operation.function.__module__.removeprefix("memsync.") for operation in operations}
+    sections: dict[str, dict[str, list[str]]] = {section: {} for section in SECTIONS}
+    paths: set[str] = set()
+    for name in (*sorted(by_hand), *sorted(features_used)):
+        module = importlib.import_module(f"memsync.{name}")
+        for path in sorted(commands_in(module).keys() - paths):
+            modules = sections[module.SECTION].setdefault(path.partition(" ")[0], [])
+            modules += [name] if name not in modules else []
+            paths.add(path)
+    offering: dict[str, list[Operation[Any, Any]]] = {}
+    for operation in operations:
+        for command in operation.commands:
+            offering.setdefault(command.path.partition(" ")[0], []).append(operation)
+    served = {word: offering[word][0].several for word in sorted(offering) if all(map(_is_served, offering[word]))}
+    writing = [word for word in served if any(operation.writes for operation in offering[word])]
+    listed = [f"{json.dumps(section)}: {json.dumps(words, sort_keys=True)}," for section, words in sections.items()]
+    return _TABLE.format("\n    ".join(map(_wrapped, listed)), _wrapped(json.dumps(served)), json.dumps(writing))
+
+
+def _wrapped(literal: str) -> str:
+    return textwrap.fill(literal, 110, subsequent_indent=" " * 8)
+
+
+def _is_served(operation: Operation[Any, Any]) -> bool:
+    """Tell whether a daemon may run the commands of an operation: they are short, and need nothing of this process."""
+    return not (operation.is_slow or operation.is_local or any(command.runs_here for command in operation.commands))
+
+
 def files() -> Mapping[Path, str]:
     """Return the generated files of the documentation, with their content."""
     features.load()
     operations = sorted(OPERATIONS.values(), key=lambda operation: operation.name)
     schema = json.dumps(schemas(operations), indent=1, ensure_ascii=False)
-    return {DOCS / "operations.md": page(operations), DOCS / "results.schema.json": f"{schema}\n"}
+    return {
+        DOCS / "operations.md": page(operations),
+        DOCS / "results.schema.json": f"{schema}\n",
+        TABLE: table(operations),
+    }
 
 
 if __name__ == "__main__":

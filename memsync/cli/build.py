@@ -7,12 +7,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import Any, get_origin
 
 import click
 from click.shell_completion import CompletionItem
 
-from memsync import features
 from memsync.cli.arguments import FREE_TEXT
 from memsync.cli.common import here, json_option, long_output, opened, opened_here, progress_on_stderr, say_waiting
 from memsync.cli.covered import covered, roots_options
@@ -22,7 +22,7 @@ from memsync.cli.render import document, exit_code, remarks, render
 from memsync.errors import MemsyncError, NoSuchNote, UsageError
 from memsync.model.text import count
 from memsync.notes.rules import THREADS_FOLDER
-from memsync.operation import OPERATIONS, Command, Operation, Parameter, Runs
+from memsync.operation import Command, Operation, Parameter, Runs
 from memsync.settings.load import load_settings
 
 _LAST_LINE_END = re.compile(r"(?:\r\n|\n|\r)\Z")
@@ -76,13 +76,24 @@ def command_of(
     )(with_parameters(operation, command, without=tuple(offered.fixed)))
 
 
-def offered(first_word: str = "") -> dict[str, tuple[Operation[Any, Any], Command]]:
-    """Return each command that is made of an operation, by its path (one word or two), with its operation.
+def commands_in(module: ModuleType, first_word: str = "") -> dict[str, click.Command]:
+    """Return a module's commands by their path (one word or two): those of its operations, and those written by hand.
 
-    Features without a command that begins with `first_word` may be missing.
+    With a word, only those whose path begins with it.
     """
-    features.load(first_word)
-    return {command.path: (operation, command) for operation in OPERATIONS.values() for command in operation.commands}
+    members = [member for member in vars(module).values() if isinstance(member, (Operation, click.Command))]
+    inner = {command for group in members if isinstance(group, click.Group) for command in group.commands.values()}
+    by_hand = {
+        str(member.name): member for member in members if isinstance(member, click.Command) and member not in inner
+    }
+    offered = {
+        command.path: (operation, command)
+        for operation in members
+        if isinstance(operation, Operation) and operation.function.__module__ == module.__name__
+        for command in operation.commands
+    }
+    paths = [path for path in (*offered, *by_hand) if first_word in ("", path.partition(" ")[0])]
+    return {path: by_hand[path] if path in by_hand else command_of(*offered[path]) for path in paths}
 
 
 def run_on(memory: Runs, operation: Operation[Any, Any], arguments: dict[str, Any]) -> Any:

@@ -13,6 +13,8 @@ from memsync.features.recovery import MAX_DAYS, overwritten
 from memsync.model.text import count
 from memsync.model.written import Overwritten
 
+SECTION = "Notes"
+
 
 @click.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
@@ -81,7 +83,7 @@ def _overwritten(entries: tuple[Overwritten, ...]) -> Answer:
     return Answer({"overwritten": entries}, lines, code=NO_EXIT_CODE)
 
 
-@click.command("get")
+@click.command("pref get")
 @click.argument("key")
 @option(preferences.values["user"])
 @answering

@@ -21,6 +21,8 @@ from memsync.model.text import printable
 if TYPE_CHECKING:
     from memsync.settings.load import Settings
 
+SECTION = "Daemon"
+
 STEP_SECONDS = 0.5
 """How often `start` asks for the first vectors."""
 FIRST_VECTORS_SECONDS = 5.0

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     _Run = tuple[Settings, dict[str, Any], list[Asked]]
     """Settings, the ones among them that were changed, and the answers under them."""
 
+SECTION = "Upkeep"
+
 GENERATED = 200
 MAX_BYTES = 64_000_000
 WAIT_SECONDS = 600.0

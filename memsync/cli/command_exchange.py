@@ -10,6 +10,8 @@ from memsync.errors import FilesystemError
 from memsync.model.json import to_json
 from memsync.model.text import count, json_line, printable
 
+SECTION = "Conversations"
+
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))

@@ -18,6 +18,8 @@ from memsync.operation import Command
 if TYPE_CHECKING:
     from memsync.model.status import HeldByIndex
 
+SECTION = "Upkeep"
+
 _NOT_DELETED = "Nothing was deleted; --apply deletes it. The notes themselves stay in any case."
 _NOT_OWN = "Nothing was deleted; --apply --take-over deletes it, if its writer is gone for good. The notes stay."
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from memsync.index.postgres.database import Database
     from memsync.settings.load import Settings
 
+SECTION = "Index"
+
 
 @click.group()
 def index() -> None:

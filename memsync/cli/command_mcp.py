@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from memsync.mcp_server.memories import ServedMemories
     from memsync.settings.load import Settings
 
+SECTION = "Set up"
+
 PORT = 8737
 
 

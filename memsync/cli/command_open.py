@@ -19,6 +19,8 @@ from memsync.model.answer import SearchResult
 from memsync.model.vocabulary import NotePath
 from memsync.system.user_folders import state_folder, write_own_file
 
+SECTION = "Search"
+
 EDITORS = {
     "vscode": "vscode://file{path}:{line}",
     "cursor": "cursor://file{path}:{line}",

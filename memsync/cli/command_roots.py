@@ -20,6 +20,8 @@ from memsync.settings.roots import (
     set_default,
 )
 
+SECTION = "Set up"
+
 
 @click.group()
 def roots() -> None:

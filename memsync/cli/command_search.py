@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from memsync.memories.several import Memories
     from memsync.memory import MemoryApi
 
+SECTION = "Search"
+
 NOT_KNOWN_YET_EXIT_CODE = 13
 _SPOKEN_DATE = r"(?:\d+|an?|one) \w+ ago|last \w+"
 (_OFFERED,) = operation.commands

@@ -14,6 +14,8 @@ from memsync.cli.output import NO_EXIT_CODE, Answer, say_as_it_is
 from memsync.errors import ConfigError, MemsyncError, UsageError
 from memsync.model.text import count, json_line
 
+SECTION = "Set up"
+
 
 @click.command()
 @click.argument("directory", default=".", metavar="[DIR]")

@@ -18,6 +18,8 @@ from memsync.memory import RemoteMemory
 if TYPE_CHECKING:
     from memsync.settings.load import Settings
 
+SECTION = "Index"
+
 _OFFERED = status_operation.commands[0]
 
 

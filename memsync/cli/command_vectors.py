@@ -16,6 +16,8 @@ from memsync.cli.output import Answer
 from memsync.errors import FilesystemError, UsageError
 from memsync.model.text import count
 
+SECTION = "Index"
+
 STANDARD = "-"
 
 

@@ -51,7 +51,7 @@ def covered(
     # A query outside of every folder with a root is for all memories, the default root among them.
     is_here = _is_in_root(context) if operation.several == "query" else _has_root(context)
     text = arguments.get(operation.several, "")
-    if is_here and not (names or is_all or may_name_roots(operation.name, text)):
+    if is_here and not (names or is_all or may_name_roots(operation.several, text)):
         return None, arguments
     if KEPT.get():  # a daemon serves one memory
         raise NotServed

@@ -10,15 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from memsync.cli.line import (
-    COVERING,
-    INTERRUPTED,
-    INTERRUPTED_EXIT_CODE,
-    READING,
-    WRITING,
-    may_name_roots,
-    split_global_options,
-)
+from memsync.cli.line import INTERRUPTED, INTERRUPTED_EXIT_CODE, may_name_roots, split_global_options
+from memsync.cli.table import SERVED, WRITING
 
 
 def run() -> NoReturn:
@@ -86,7 +79,7 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
         settings = load_settings(config=options.get("--config"), root=options.get("--root"))
         if settings.warnings or not settings["daemon.use"]:
             return None
-        if settings.is_default_root and rest[0] in COVERING:
+        if settings.is_default_root and SERVED[rest[0]]:
             return None
         with connect_to_daemon(settings) as daemon:
             command = _command(rest, options.get("--color", "auto"), settings["cli.open_with"])
@@ -94,7 +87,7 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
             printed = daemon.call("command", command)
     except (MemsyncError, OSError) as error:
         is_refused = isinstance(error, (UsageError, DaemonUnavailable)) and not isinstance(error, AnswerLost)
-        if not has_asked or is_refused or rest[0] in READING:
+        if not has_asked or is_refused or rest[0] not in WRITING:
             return None
         from memsync.cli.output import report
         from memsync.client.connection import MAYBE_WRITTEN
@@ -130,12 +123,12 @@ def _command(arguments: Sequence[str], colour: str, open_with: str) -> dict[str,
 
 def _may_be_served(arguments: Sequence[str], rest: list[str]) -> bool:
     """Return whether the daemon may run a command; `rest` are its arguments without global options."""
-    if not rest or rest[0] not in READING | WRITING or "_MEMSYNC_COMPLETE" in os.environ:
+    if not rest or rest[0] not in SERVED or "_MEMSYNC_COMPLETE" in os.environ:
         return False
     if rest[0] in WRITING and list(arguments[-len(rest) :]) != rest:  # click tells options from the words of a text
         return False
     # A daemon serves one memory.
-    return not any(_is_for_click(argument) or may_name_roots(rest[0], argument) for argument in rest)
+    return not any(_is_for_click(argument) or may_name_roots(SERVED[rest[0]], argument) for argument in rest)
 
 
 def _is_for_click(argument: str) -> bool:

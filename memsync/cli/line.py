@@ -8,13 +8,6 @@ INTERRUPTED_EXIT_CODE = 130
 INTERRUPTED = "Interrupted. Nothing was damaged; run the command again to finish."
 GLOBAL_OPTIONS = {"--config": "config_path", "--root": "root", "--color": "color"}
 """The options that may come before or after the command, and click's names for their values."""
-READING = {
-    "search", "get", "context", "sessions", "costs", "agents", "routes", "handoff", "stale", "collections", "stats",
-}  # fmt: skip
-COVERING = ("search", "get", "context")
-"""Outside of every memory root, these are about all registered memories."""
-WRITING = {"log", "remember", "note", "pref", "pattern", "thread"}
-"""The short commands are READING and WRITING. The daemon runs them, so that this process need not load click."""
 
 
 def split_global_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -36,13 +29,16 @@ def split_global_options(arguments: Sequence[str]) -> tuple[dict[str, str], list
     return options, rest
 
 
-def may_name_roots(command: str, argument: str) -> bool:
-    """Return whether an argument may name registered memories: an option, `root:NAME`, or `NAME:PATH` for `get`."""
-    if command in ("search", "context"):
+def may_name_roots(several: str, argument: str) -> bool:
+    """Return whether an argument may name registered memories, for an operation that can ask several with `several`.
+
+    It may be an option, `root:NAME` in a query, or `NAME:PATH`.
+    """
+    if several == "query":
         return "root:" in argument or argument.startswith(("--roots", "--all-roots"))
     name, _, rest = argument.partition(":")
     has_lines = all(map(str.isdigit, rest.replace("-", ":", 1).split(":", 1)))  # a day has two hyphens
-    return command == "get" and bool(rest) and not has_lines and name.replace("-", "").replace("_", "").isalnum()
+    return bool(several and rest) and not has_lines and name.replace("-", "").replace("_", "").isalnum()
 
 
 def looks_like_option(argument: str) -> bool:

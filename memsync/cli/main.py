@@ -13,39 +13,14 @@ import click
 from memsync import __version__
 from memsync.cli.arguments import Arranged
 from memsync.cli.common import Invocation
-from memsync.cli.line import (
-    GLOBAL_OPTIONS,
-    INTERRUPTED,
-    INTERRUPTED_EXIT_CODE,
-    READING,
-    WRITING,
-    split_global_options,
-)
+from memsync.cli.line import GLOBAL_OPTIONS, INTERRUPTED, INTERRUPTED_EXIT_CODE, split_global_options
 from memsync.cli.output import COLOUR, KEPT, Kept, NotServed, after_failed_output, remark, report, say
+from memsync.cli.table import COMMANDS, SERVED
 from memsync.errors import MemsyncError, UsageError
 
 if TYPE_CHECKING:
     from memsync.memory import Memory
 
-HAND_WRITTEN = {
-    **{name: name for name in ("search", "open", "forget", "eval", "status", "vectors", "index", "roots", "mcp")},
-    **dict.fromkeys(("start", "stop", "restart", "watch", "logs", "service"), "daemon"),
-    **dict.fromkeys(("init", "config", "trust", "doctor", "completion"), "setup"),
-    **dict.fromkeys(("import", "export"), "exchange"),
-    **dict.fromkeys(("recover", "pref get"), "composed"),
-}
-"""The commands that do not follow from one operation, each with the module `command_…` that has it."""
-SECTIONS = {
-    "Begin": ("init", "import"),
-    "Search": ("search", "get", "open", "context"),
-    "Write": ("log", "remember", "note", "pref", "pattern", "recover"),
-    "Conversations": ("thread", "sessions", "costs", "agents", "routes", "handoff", "export"),
-    "Upkeep": ("prune", "forget", "duplicates", "stale", "collections", "stats", "eval"),
-    "Index": ("sync", "rebuild", "verify", "status", "vectors", "index", "doctor"),
-    "Daemon": ("start", "stop", "restart", "watch", "logs", "service"),
-    "Agents and settings": ("mcp", "roots", "config", "trust", "completion"),
-}
-SECTION_NAMES = frozenset(name for names in SECTIONS.values() for name in names)
 GROUPS = {
     "note": "Make and list notes.",
     "thread": "Write and show conversations, each in a note of threads/.",
@@ -55,39 +30,31 @@ GROUPS = {
 
 
 class Commands(click.Group):
-    """All commands: those of HAND_WRITTEN, each imported at its first use, and one for each offered operation."""
+    """All commands, each made at its first use: those written by hand, and one for each that an operation offers."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (because click fixes the name)
-        """Return all names, in the order of the sections."""
-        from memsync.cli.build import offered
-
-        listed = (name for names in SECTIONS.values() for name in names)
-        return list(dict.fromkeys([*listed, *(path.partition(" ")[0] for path in (*HAND_WRITTEN, *offered()))]))
+        """Return the first word of each, in the order of the sections."""
+        return [word for words in COMMANDS.values() for word in words]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (because click fixes the name)
         """Return one command, or a group of those that begin with its name."""
-        if cmd_name in HAND_WRITTEN:
-            return hand_written_command(cmd_name)
-        from memsync.cli.build import command_of, offered
+        from memsync.cli.build import commands_in
 
-        paths = offered(cmd_name)
-        if cmd_name in paths:
-            return command_of(*paths[cmd_name])
-        members = {path: command_of(*paths[path]) for path in paths if path.startswith(f"{cmd_name} ")}
-        members |= {path: hand_written_command(path) for path in HAND_WRITTEN if path.startswith(f"{cmd_name} ")}
-        commands = {path.partition(" ")[2]: command for path, command in members.items()}
-        return click.Group(cmd_name, commands, help=GROUPS.get(cmd_name)) if commands else None
+        modules = next((words[cmd_name] for words in COMMANDS.values() if cmd_name in words), ())
+        commands: dict[str, click.Command] = {}
+        for module in modules:
+            commands |= commands_in(importlib.import_module(f"memsync.{module}"), cmd_name)
+        if not commands or cmd_name in commands:
+            return commands.get(cmd_name)
+        members = {path.partition(" ")[2]: command for path, command in commands.items()}
+        return click.Group(cmd_name, members, help=GROUPS[cmd_name])
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print the commands by section."""
-        names = self.list_commands(ctx)
-        sections = {**SECTIONS, "Others": [name for name in names if name not in SECTION_NAMES]}
-        for title, members in sections.items():
-            commands = [(name, self.get_command(ctx, name)) for name in members]
-            rows = [(name, command.get_short_help_str(200)) for name, command in commands if command is not None]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+        for title, words in COMMANDS.items():
+            commands = [(word, self.get_command(ctx, word)) for word in words]
+            with formatter.section(title):
+                formatter.write_dl([(word, command.get_short_help_str(200)) for word, command in commands if command])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -98,11 +65,11 @@ class Commands(click.Group):
                 say(ctx.get_help())
                 ctx.exit()
             args = [*args[1:], "--help"]
-        is_known = args[0] in SECTION_NAMES or args[0].startswith("-") or ctx.resilient_parsing
-        if not is_known and args[0] not in self.list_commands(ctx):
+        names = self.list_commands(ctx)
+        if args[0] not in names and not args[0].startswith("-") and not ctx.resilient_parsing:
             import difflib
 
-            close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
+            close = difflib.get_close_matches(args[0], names, n=1)
             raise UsageError(
                 f"No such command {args[0]!r}", hint=f"Did you mean {close[0]}?" if close else "See: memsync --help"
             )
@@ -114,14 +81,6 @@ class Commands(click.Group):
         if in_order.in_text:
             remark(f"{in_order.in_text[0]} is part of the text: options must come before it")
         return name, command, in_order.arguments
-
-
-def hand_written_command(name: str) -> click.Command:
-    """Import and return one of the commands of HAND_WRITTEN; Python's own names have a `_` appended."""
-    members = vars(importlib.import_module(f"memsync.cli.command_{HAND_WRITTEN[name]}"))
-    attribute = name.replace(" ", "_")
-    command: click.Command = members.get(attribute) or members[f"{attribute}_"]
-    return command
 
 
 def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
@@ -213,7 +172,7 @@ def run_command(memory: Memory, params: Mapping[str, Any]) -> dict[str, Any]:
     out, err = StringIO(), StringIO()
     folder, open_with = str(params.get("folder", "")), str(params.get("open_with", ""))
     options, arguments = split_global_options(params["arguments"])
-    if options or not arguments or arguments[0] not in READING | WRITING:
+    if options or not arguments or arguments[0] not in SERVED:
         return {}
     mark = KEPT.set(Kept(out, err, *terminal))
     try:

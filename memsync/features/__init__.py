@@ -29,30 +29,12 @@ __all__ = [
     "search", "threads", "usage",
 ]  # fmt: skip
 
-COMMANDS = {
-    "search": ("search", "get"),
-    "log": ("log", "remember", "note"),
-    "listing": ("note", "collections"),
-    "preferences": ("pref",),
-    "patterns": ("pattern",),
-    "threads": ("thread", "sessions", "costs", "agents", "routes", "handoff"),
-    "context.compose": ("context",),
-    "duplicates": ("duplicates",),
-    "usage": ("stale", "stats"),
-    "pruning": ("prune",),
-    "forgetting": (),
-    "indexing": ("sync", "rebuild", "verify", "status"),
-    "recovery": (),
-}
-"""Module -> the first words of its commands: a command loads only its own module. Empty if cli/ writes its commands."""
 
-
-def load(first_word: str = "") -> None:
-    """Load the features with a command that begins with this word; all of them if there is none."""
+def load() -> None:
+    """Load all of them."""
     import importlib
 
-    modules = [module for module, words in COMMANDS.items() if first_word in words]
-    for module in modules or COMMANDS:
+    for module in (*__all__, "context.compose"):
         importlib.import_module(f"{__name__}.{module}")
 
 

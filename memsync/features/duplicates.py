@@ -16,6 +16,8 @@ from memsync.ports import Progress, no_progress
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
+SECTION = "Upkeep"
+
 MIN_TOKENS = 8
 """Shorter passages ("Yes.", "Open questions") recur in many notes without being duplicates."""
 MAX_PAIRS = 10_000

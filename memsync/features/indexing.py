@@ -15,6 +15,8 @@ from memsync.ports import Progress, no_progress
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
+SECTION = "Index"
+
 WAIT_SECONDS = 600.0
 VERIFY_WAIT_SECONDS = 5.0
 """`verify` does not wait for a long sync: it soon fails and names the process that is syncing."""

@@ -17,6 +17,8 @@ from memsync.operation import Cli, Command, operation
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
+SECTION = "Notes"
+
 
 @operation(
     Command("note list", help="Print every note under FOLDER, or all of them, with its kind, tier and last activity.")

@@ -21,6 +21,8 @@ from memsync.operation import Cli, Command, Tool, one_of, operation
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
+SECTION = "Notes"
+
 REMEMBERED = "Remembered"
 
 Text = Annotated[

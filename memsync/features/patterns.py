@@ -23,6 +23,8 @@ from memsync.operation import Cli, Command, operation
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
+SECTION = "Notes"
+
 MEMORY = NotePath(NOTE_OF_TIER[Tier.PERSONAL])
 HEADING = "Patterns"
 

@@ -23,6 +23,8 @@ from memsync.operation import Cli, Command, operation
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
+SECTION = "Notes"
+
 _HEAD = "# Preferences\n"
 # Key and value may not begin or end with a space, so that the regex never backtracks over long runs of spaces.
 _LINE = re.compile(r"(\s{0,3}[-*+]\s+)([^\s:#`](?:[^:]*[^\s:])?)(\s*:\s*)((?:\S.*)?\S|)\s*")

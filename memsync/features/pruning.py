@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from memsync.edit.archive import Moved
     from memsync.workspace import Workspace
 
+SECTION = "Upkeep"
+
 MAX_DAYS = 36_500
 MAX_SHARE = 0.1
 """Share of the notes that may be archived at once without `force`."""

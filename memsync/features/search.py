@@ -15,6 +15,8 @@ from memsync.search.excerpt import read_excerpt
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
+SECTION = "Search"
+
 Values = tuple[str, ...]
 Limit = Annotated[
     int | None,

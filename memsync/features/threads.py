@@ -45,6 +45,8 @@ from memsync.operation import Cli, Command, Tool, one_of, operation
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
+SECTION = "Conversations"
+
 MAX_MESSAGE_CHARS = 500_000
 MAX_MESSAGES = 2**53
 COSTS_BY = ("session", "model", "agent", "day")

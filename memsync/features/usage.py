@@ -18,6 +18,8 @@ from memsync.operation import Cli, Command, operation
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
+SECTION = "Upkeep"
+
 MAX_DAYS = 36_500
 MAX_NOTES = 2**53
 

@@ -566,7 +566,7 @@ def test_plain_search_is_read_from_behind_the_command(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("memsync.settings.load.load_settings", load_settings)
     assert answer_plainly([*before, "search", "heron", "--limit", "1"]) is None
-    assert answer_plainly([*before, "status"]) is None
+    assert answer_plainly([*before, "verify"]) is None
     assert answer_plainly([*before, "search", "--help"]) is None
     given = dict(zip(before[::2], before[1::2], strict=True))
     assert read == [{"config": given.get("--config"), "root": given.get("--root")}]

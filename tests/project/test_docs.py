@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
@@ -13,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from memsync import errors
-from memsync.cli.build import offered
-from memsync.cli.main import HAND_WRITTEN
+from memsync.cli.build import commands_in
+from memsync.cli.table import COMMANDS
 from memsync.model.filters import FILTERS
 from memsync.operation import OPERATIONS
 from tests.conftest import PROJECT
@@ -79,6 +80,12 @@ def test_generated_reference_is_that_of_the_declarations() -> None:
     assert [path.name for path, content in reference.files().items() if path.read_text() != content] == []
 
 
+def _commands() -> set[str]:
+    """Return the path of every command that is not in a group written by hand."""
+    modules = {module for words in COMMANDS.values() for modules in words.values() for module in modules}
+    return {path for module in modules for path in commands_in(importlib.import_module(f"memsync.{module}"))}
+
+
 def test_documented_commands_and_options_exist() -> None:
     """Each option named in README and search.md is one that `--help` knows."""
     text = "\n".join(page.read_text() for page in PAGES)
@@ -86,7 +93,7 @@ def test_documented_commands_and_options_exist() -> None:
         subprocess.run(
             [sys.executable, "-m", "memsync", *name.split(), "--help"], capture_output=True, text=True, check=True
         ).stdout
-        for name in {*HAND_WRITTEN, *offered(), *SUBCOMMANDS}
+        for name in {*_commands(), *SUBCOMMANDS}
     )
     named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]+)", text))
     top = {"root", "config", "help", "version", "color"}

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from memsync.notes.parse import NoteReader
     from memsync.workspace import Workspace
 
+SECTION = "Search"
+
 MIN_HITS = 50
 MAX_HITS = 500
 TOKENS_PER_HIT = 20

@@ -1,0 +1,31 @@
+"""The commands. `make reference` writes this table, so that no command is loaded before it is called."""
+
+# fmt: off
+COMMANDS = {
+    "Set up": {"completion": ["cli.command_setup"], "config": ["cli.command_setup"], "doctor":
+        ["cli.command_setup"], "init": ["cli.command_setup"], "mcp": ["cli.command_mcp"], "roots":
+        ["cli.command_roots"], "trust": ["cli.command_setup"]},
+    "Search": {"context": ["features.context.compose"], "get": ["features.search"], "open": ["cli.command_open"],
+        "search": ["cli.command_search"]},
+    "Notes": {"collections": ["features.listing"], "log": ["features.log"], "note": ["features.listing",
+        "features.log"], "pattern": ["features.patterns"], "pref": ["cli.command_composed",
+        "features.preferences"], "recover": ["cli.command_composed"], "remember": ["features.log"]},
+    "Conversations": {"agents": ["features.threads"], "costs": ["features.threads"], "export":
+        ["cli.command_exchange"], "handoff": ["features.threads"], "import": ["cli.command_exchange"],
+        "routes": ["features.threads"], "sessions": ["features.threads"], "thread": ["features.threads"]},
+    "Upkeep": {"duplicates": ["features.duplicates"], "eval": ["cli.command_eval"], "forget":
+        ["cli.command_forget"], "prune": ["features.pruning"], "stale": ["features.usage"], "stats":
+        ["features.usage"]},
+    "Index": {"index": ["cli.command_index"], "rebuild": ["features.indexing"], "status": ["cli.command_status"],
+        "sync": ["features.indexing"], "vectors": ["cli.command_vectors"], "verify": ["features.indexing"]},
+    "Daemon": {"logs": ["cli.command_daemon"], "restart": ["cli.command_daemon"], "service":
+        ["cli.command_daemon"], "start": ["cli.command_daemon"], "stop": ["cli.command_daemon"], "watch":
+        ["cli.command_daemon"]},
+}
+"""Section -> the first words of its commands -> the modules that have them."""
+SERVED = {"agents": "", "collections": "", "context": "query", "costs": "", "get": "location", "handoff": "", "log":
+        "", "note": "", "pattern": "", "pref": "", "remember": "", "routes": "", "search": "query",
+        "sessions": "", "stale": "", "stats": "", "status": "", "thread": ""}
+"""The first words of short commands, which a daemon runs -> the parameter with which several memories can be asked."""
+WRITING = ["log", "note", "pattern", "pref", "remember", "thread"]
+"""Those of SERVED that write."""
