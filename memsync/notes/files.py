@@ -368,8 +368,8 @@ def blob_names(content: bytes) -> bytes:
 
 def identity_of(info: os.stat_result) -> Identity:
     """Return a file's identity from its `stat`; an mtime that does not fit into a database becomes LATEST_NS."""
-    mtime_ns = info.st_mtime_ns
-    return (info.st_size, mtime_ns if abs(mtime_ns) <= LATEST_NS else LATEST_NS, info.st_ctime_ns, info.st_ino)
+    mtime_ns = info.st_mtime_ns if abs(info.st_mtime_ns) <= LATEST_NS else LATEST_NS
+    return (info.st_size, mtime_ns, info.st_ctime_ns, info.st_ino)
 
 
 def _read_all(descriptor: int, size: int) -> bytes:
