@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,15 +24,15 @@ from memsync.notes.rules import PathRules
 from memsync.ports import Reranker
 from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
 from memsync.wiring import make_vector_cache
+from tests.support import sampling
 from tests.support.backends import opener
 from tests.support.daemon_process import Cli
 
-hypothesis.settings.register_profile("fresh", deadline=None, max_examples=150, derandomize=False, print_blob=True)
+FRESH = hypothesis.settings(deadline=None, max_examples=150, derandomize=False, print_blob=True)
+hypothesis.settings.register_profile("fresh", FRESH)
+hypothesis.settings.register_profile("sample", FRESH, max_examples=30)
 # For runs that only ask whether anything fails (`make mutants`): what fails is not made smaller, nor kept.
-hypothesis.settings.register_profile(
-    "quick", hypothesis.settings.get_profile("fresh"), phases=(Phase.explicit, Phase.generate), database=None
-)
-hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fresh"))
+hypothesis.settings.register_profile("quick", FRESH, phases=(Phase.explicit, Phase.generate), database=None)
 
 COUNTER = WordPieceCounter()
 LIMITS = ChunkLimits(max_tokens=254, small_tokens=120, run_tokens=400, window_entries=5, window_stride=2)
@@ -47,11 +46,21 @@ Write = Callable[[str, str | bytes], Path]
 MakeMemory = Callable[..., Memory]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `make test` ask for a sample."""
+    parser.addoption("--sample", action="store_true", help="run a few drawn cases of each long enumeration")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw one seed for the property tests of this run, unless one is given: xdist passes it on to its workers."""
-    if config.option.hypothesis_seed is None:
-        config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
+    """Decide the seed before any test is collected."""
+    sampling.configure(config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell each worker of xdist the seed, which otherwise would draw its own."""
+    node.workerinput["seed"] = node.config.option.hypothesis_seed
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -59,7 +68,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and not hasattr(session.config, "workerinput"):
         seed = session.config.option.hypothesis_seed
-        reporter.write_line(f"property tests have the seed {seed}; repeat with: pytest --hypothesis-seed={seed}")
+        sample = "--sample " * session.config.option.sample
+        reporter.write_line(f"this run has the seed {seed}; repeat it with: pytest {sample}--hypothesis-seed={seed}")
 
 
 class FakeEmbedder:

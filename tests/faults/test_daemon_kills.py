@@ -13,8 +13,9 @@ from memsync.memory import Memory
 from tests.faults.soak_daemon import run
 from tests.support.daemon_process import Cli, until
 from tests.support.index_checks import assert_sound
+from tests.support.sampling import fewer
 
-KILLS, ROUNDS = 4, 3
+KILLS, ROUNDS = fewer(4, 2), 3
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="needs Linux: descriptors and threads are counted in /proc"

@@ -16,6 +16,7 @@ from tests.conftest import Write
 from tests.support.database_scenario import Clean, run_clean, run_with_fault
 from tests.support.faulty_database import Disk, Fault, faulty_calls, faulty_disk
 from tests.support.index_checks import check_sound, database, dump
+from tests.support.sampling import sampled
 
 EVERY_CALL = 37
 EVERY_SYSTEM_CALL = 131
@@ -24,7 +25,7 @@ EVERY_SYSTEM_CALL = 131
 def run_share(disk: Disk, clean: Clean, folder: Path, every: int, *, is_full: bool, lasts: bool) -> None:
     """Fail one call in so many, a run each; each sort of fault takes others."""
     struck = refused = runs = 0
-    for at in range(1 + (2 * is_full + lasts) * every // 4, clean.calls + 1, every):
+    for at in sampled(range(1 + (2 * is_full + lasts) * every // 4, clean.calls + 1, every), 8):
         met = run_with_fault(disk, Fault(at, is_full, lasts), folder, clean, reopens=runs % 2 == 0)
         struck, refused, runs = struck + met.struck, refused + met.refused, runs + 1
     assert struck >= runs - 1 > 5  # the calls of the last close come after healing where nothing is reopened

@@ -31,6 +31,7 @@ from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_s
 from tests.conftest import Write
 from tests.features.test_conversations import CHATGPT, CLAUDE
 from tests.support.daemon_process import Cli
+from tests.support.sampling import fewer
 
 TALK: Any = CLAUDE[0]
 TREE: Any = CHATGPT[0]
@@ -323,7 +324,7 @@ def test_file_that_ends_too_early_gives_what_is_whole(memory: Memory, root: Path
 
 
 @given(data=st.data())
-@hypothesis_settings(max_examples=60)
+@hypothesis_settings(max_examples=fewer(60, 12))
 def test_elements_are_those_of_the_array_wherever_blocks_end(data: st.DataObject) -> None:
     """Strings with brackets, quotes and backslashes included."""
     inner = st.recursive(
@@ -386,7 +387,7 @@ def mutated(value: Any, chance: random.Random, rate: float) -> Any:
     return value
 
 
-@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=fewer(150, 30))
 @given(seed=st.integers(0, 2**32), rate=st.sampled_from([0.01, 0.03, 0.1, 0.3]), kind=st.integers(0, 2))
 def test_no_mutated_file_ends_in_anything_but_a_report(
     memory: Memory, root: Path, seed: int, rate: float, kind: int

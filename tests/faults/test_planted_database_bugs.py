@@ -19,6 +19,7 @@ from memsync.sync.indexer import Indexer
 from tests.support.database_scenario import Clean, run_clean, run_with_fault
 from tests.support.faulty_database import Fault, FaultyDisk, faulty_disk
 from tests.support.power_loss import record_life, survive
+from tests.support.sampling import sampled
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 STRIDE = 37
@@ -132,7 +133,7 @@ FAULTS_FIND: list[Plant] = [
 ]
 
 
-@pytest.mark.parametrize("plant", FAULTS_FIND)
+@pytest.mark.parametrize("plant", sampled(FAULTS_FIND, 2))
 def test_faults_find_a_planted_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
     """Without a fault all is well; one fault point of a short run at least shows it."""
     with faulty_disk() as disk:
@@ -157,7 +158,7 @@ NEAR_THE_RENAME: dict[Plant, tuple[int, int]] = {
 }
 
 
-@pytest.mark.parametrize("plant", LOSSES_FIND)
+@pytest.mark.parametrize("plant", sampled(LOSSES_FIND, 1))
 def test_power_losses_find_a_planted_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
     """One loss of a short run at least shows it."""
     plant(monkeypatch)

@@ -17,6 +17,7 @@ from memsync.errors import FilesystemError, NoteError, UsageError
 from memsync.memory import Memory
 from tests.conftest import PROJECT, Write
 from tests.support.daemon_process import Cli
+from tests.support.sampling import fewer
 
 NO_THREAD = "not a message of a thread: Object missing required field `thread`"
 PAGE = (PROJECT / "docs" / "conversations.md").read_text()
@@ -57,7 +58,7 @@ def contents(root: Path) -> dict[str, tuple[bytes, int]]:
     return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in root.rglob("*.md")}
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=fewer(40, 8), deadline=None)
 @given(head=HEAD, turns=st.lists(TURN, min_size=1, max_size=5), number=st.integers(0, 10**9))
 def test_what_is_imported_is_exported_as_it_was(
     memory: Memory, root: Path, head: dict[str, Any], turns: list[dict[str, Any]], number: int

@@ -22,6 +22,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.ports import for_agent
 from memsync.settings.load import Settings, with_changes
 from tests.conftest import MakeMemory, Write
+from tests.support.sampling import fewer
 
 SHARED = """---
 title: Shared
@@ -483,7 +484,7 @@ def _lists(draw: st.DrawFn) -> bytes:
     return draw(_ENDS).join([*lines, ""]).encode()
 
 
-@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=fewer(60, 10))
 @given(contents=st.tuples(_threads(), _threads(), _lists(), _lists()))
 def test_apply_and_undo_give_the_same_bytes(contents: tuple[bytes, ...], memory: Memory, root: Path) -> None:
     """Of any notes: after applying, no part of the user is left, and after an undo every byte is back."""

@@ -20,6 +20,7 @@ from memsync.memory import Memory, MemoryApi
 from memsync.settings.load import load_settings
 from tests.conftest import COUNTER, FakeEmbedder, Write
 from tests.support.daemon_process import Cli
+from tests.support.sampling import fewer
 
 DAY = "2026-11-20"
 LOG = f"daily/{DAY}.md"
@@ -201,7 +202,7 @@ def _memory(folder: str) -> Iterator[Memory]:
 
 
 @given(ACTIONS)
-@hypothesis_settings(max_examples=100)
+@hypothesis_settings(max_examples=fewer(100, 15))
 def test_whatever_happens_to_a_log_recover_neither_loses_nor_doubles_an_entry(
     actions: list[tuple[str, str | int]],
 ) -> None:

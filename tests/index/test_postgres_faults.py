@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
@@ -20,10 +19,9 @@ from tests.support.cut_connections import BEFORE, UNHEARD, Cutter, cut_connectio
 from tests.support.index_checks import dump
 from tests.support.postgres_memory import PASSWORD, assert_converges, assert_helpful, memories, new_dump
 from tests.support.postgres_server import execute, own_database
+from tests.support.sampling import each, fewer
 from tests.sync.test_syncer import git
 
-EVERY = int(os.environ.get("CUT_EVERY", "0"))
-"""Cut before every so many statements; 0: before each one of a sync, before some of the others."""
 THREAD = "## user @ 2026-11-21 10:02\n\nWhere is the heron?\n\n## assistant @ 2026-11-21 10:03\n\nIn the alder.\n"
 
 
@@ -62,7 +60,7 @@ class Scene:
         """
         failed = 0
         for mode, only in ((BEFORE, b""), (UNHEARD, b"COMMIT")):
-            for at in count(1, 1 if only else EVERY or every):
+            for at in each(1, 1) if only else each(every, 12):
                 self.notes.turn(1 - self.notes.state)
                 self.cutter.begin(at, mode, only)
                 error = self._error_of(work)
@@ -113,12 +111,12 @@ def scene(
 
 def test_sync_cut_at_every_statement(scene: Scene) -> None:
     """The index is that of the notes, or the error says what to do and the next sync converges."""
-    assert scene.cut_everywhere(scene.memory.sync, scene.assert_equal) > 100
+    assert scene.cut_everywhere(scene.memory.sync, scene.assert_equal) > fewer(100, 5)
 
 
 def test_search_cut_at_every_statement(scene: Scene) -> None:
     """The answer is right, or the error says what to do; a search also indexes what has changed."""
-    assert scene.cut_everywhere(scene.search, every=2) > 30
+    assert scene.cut_everywhere(scene.search, every=2) > fewer(30, 5)
 
 
 def test_rebuild_cut_at_every_statement(scene: Scene) -> None:
@@ -134,7 +132,7 @@ def test_verify_cut_at_every_statement(scene: Scene) -> None:
     def verify() -> None:
         assert scene.memory.verify() is None
 
-    assert scene.cut_everywhere(verify, every=4) > 20
+    assert scene.cut_everywhere(verify, every=4) > fewer(20, 5)
 
 
 def test_history_that_only_this_machine_has_survives_a_commit_in_doubt(scene: Scene, root: Path) -> None:

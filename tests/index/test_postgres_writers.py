@@ -26,6 +26,7 @@ from tests.conftest import FakeEmbedder, Write
 from tests.support.daemon_process import until
 from tests.support.postgres_memory import Open, assert_converges, memories, new_dump, refused
 from tests.support.postgres_server import execute, own_database
+from tests.support.sampling import fewer
 from tests.support.sync_process import release, waiting
 
 LOCK = "SELECT FROM memsync.memory WHERE name = 'fault' FOR UPDATE"
@@ -52,7 +53,7 @@ def test_killed_at_any_moment_of_a_sync(
     """Kill -9 at random moments, of a first sync and of later ones: the next sync converges."""
     memory = open_memory(dsn)
     seconds = 0.0
-    for turn in range(5):
+    for turn in range(fewer(5, 2)):
         for number in range(60):
             write(f"n{number:02}.md", f"# Note {number}\n\nThe heron of turn {turn} nests in {number}.\n")
         (root / f"n{turn:02}.md").unlink()

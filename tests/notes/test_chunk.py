@@ -9,6 +9,7 @@ from memsync.model.vocabulary import Form, NotePath
 from memsync.notes.chunk import ChunkLimits, chunk_note, passage_text
 from memsync.notes.parse import parse_note
 from tests.conftest import COUNTER, LIMITS, RULES
+from tests.support.sampling import sampled
 
 SMALL = ChunkLimits(max_tokens=32, small_tokens=16, run_tokens=40, window_entries=3, window_stride=2)
 
@@ -112,7 +113,7 @@ def test_oversize_line_is_cut_into_pieces_with_columns() -> None:
     assert all(chunk.words.endswith((" ", "ten", ".")) for chunk in pieces)
 
 
-@pytest.mark.parametrize("letter", ["a", "word ", "漢", "😀", "[", "e\u0301", "http://x.org/"])
+@pytest.mark.parametrize("letter", sampled(["a", "word ", "漢", "😀", "[", "e\u0301", "http://x.org/"], 1))
 def test_line_of_a_megabyte_is_covered_by_pieces_that_fit(letter: str) -> None:
     """No tokenizer that calls a long word one token can hide text from the model."""
     line = (letter * (1_000_000 // len(letter.encode()))).rstrip()

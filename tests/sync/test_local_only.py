@@ -26,6 +26,7 @@ from memsync.settings.load import Settings, load_settings, with_changes
 from tests.conftest import FakeEmbedder, MakeMemory, Parse, Write
 from tests.support.backends import ONLY_SQLITE
 from tests.support.index_checks import database, open_database
+from tests.support.sampling import fewer
 
 pytestmark = ONLY_SQLITE
 SECRET = "zanzibar"
@@ -301,7 +302,7 @@ def test_change_to_a_remote_model_embeds_public_notes_only(
     assert_intact(back)
 
 
-@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=fewer(25, 5))
 @given(data=st.data())
 def test_any_history_of_marks_and_moves_gives_the_vectors_of_public_texts(
     data: st.DataObject, open_remote: Callable[..., Memory], root: Path, write: Write

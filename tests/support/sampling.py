@@ -1,0 +1,47 @@
+"""How much of an enumeration runs: all of it, or with `pytest --sample`, as `make test` calls it, a few drawn cases.
+
+The draw follows the seed of the run, which pytest prints; --hypothesis-seed=N repeats it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import TypeVar
+
+import hypothesis
+import pytest
+
+T = TypeVar("T")
+_seed = ""
+
+
+def configure(config: pytest.Config) -> None:
+    """Give the run a seed, which is that of the controller in a worker of xdist, and heed --sample."""
+    global _seed
+    given = getattr(config, "workerinput", {}).get("seed", config.option.hypothesis_seed)
+    config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32)) if given is None else given
+    if config.option.sample:
+        _seed = config.option.hypothesis_seed
+    hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sample" if _seed else "fresh"))
+
+
+def fewer(number: int, sample: int) -> int:
+    """Return how many of something to try: `number`, or in a sample `sample`."""
+    return sample if _seed else number
+
+
+def sampled(cases: Iterable[T], sample: int) -> list[T]:
+    """Return all cases, or in a sample so many drawn ones, in their order."""
+    listed = list(cases)
+    if not _seed or len(listed) <= sample:
+        return listed
+    drawn = random.Random(f"{_seed} {len(listed)}").sample(range(len(listed)), sample)
+    return [listed[place] for place in sorted(drawn)]
+
+
+def each(step: int, sample: int) -> Iterator[int]:
+    """Count from 1 in such steps; in a sample from a drawn number in the larger steps of `sample`."""
+    return count(random.Random(_seed).randint(1, sample), sample) if _seed else count(1, step)
