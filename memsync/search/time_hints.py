@@ -1,4 +1,4 @@
-"""Find the times that a question names: "last week", "in March 2024", "before the move in 2024", "letzte Woche".
+"""Find the times that a question names: "last week", "in March 2024", "before July 10", "letzte Woche".
 
 They are hints: entries of these dates get a small bonus, and no entry is left out, as a filter (`after:`) would do. A
 question that asks for nothing else ("what happened yesterday") is answered with the entries dated then, if there are
@@ -23,8 +23,6 @@ MAX_CHARS = 1_000
 """How many characters of a question are searched for times."""
 MIN_WORDS = 3
 """Minimum words of a question without its times; if fewer are left, the times stay in its text."""
-MAX_CHARS_BEFORE = 80
-"""How many characters before a time are searched for words such as "before" and "after"."""
 
 
 def _numbered(first: int, *lists: str) -> dict[str, int]:
@@ -91,13 +89,8 @@ _IN = (
     r"|im|seit|vor|nach|bis|anfang|mitte|ende|ab|zwischen|von)"
 )
 _ARTICLE = r"(?: (?:the|early|late|mid|dem|der|den|end of|anfang|mitte|ende|zum|zur))*"
-_APART = re.compile(rf"(?:{_COUNT} )?\b{_UNIT} (?:(?P<before>before|vor)|after|nach){_ARTICLE} ?$", re.IGNORECASE)
 _UP_TO = re.compile(rf"\b(?:before|until|till|by|prior to|bis|vor){_ARTICLE} ?$", re.IGNORECASE)
 _FROM = re.compile(rf"\b(?:after|since|seit|nach|ab){_ARTICLE} ?$", re.IGNORECASE)
-# In German only a noun with an article is an event: "nach Berlin im März" does not mean "after Berlin".
-_EVENT = r"(?: [^\W\d_]+){1,4}?(?: in| im| of)? ?$"
-_UP_TO_EVENT = re.compile(rf"\b(?:before|until|till|(?:bis zu|vor) d(?:em|er|en)){_EVENT}", re.IGNORECASE)
-_FROM_EVENT = re.compile(rf"\b(?:after|since|(?:seit|nach) d(?:em|er|en)){_EVENT}", re.IGNORECASE)
 _FIRST_OF_TWO = re.compile(r"\b(?:between|from|zwischen|von|vom) ?$", re.IGNORECASE)
 _SECOND_OF_TWO = re.compile(r" ?(?:to|and|until|till|bis|bis zum|und|-|–) ?(?:the )?", re.IGNORECASE)
 _AT = "on|in|at|by|of|from|during|am|im|vom|in den"
@@ -124,28 +117,22 @@ _ASKS_WHEN = re.compile(
 class _Time(NamedTuple):
     """A time in a question: the position of its words, its first and last day.
 
-    `is_exact`: it is a day, not a week, month or year. `is_named`: it is a date and not relative to now; a date without
-    a year (`has_year` is False) means the latest such date. `may_be_number`: it may be a number instead of a year.
+    `has_year`: it is a date with its year. `lacks_year`: it is a date without one, and means the latest such date. All
+    other times are relative to now, or a number that may be a year.
     """
 
     start: int
     end: int
     first: date
     last: date
-    is_exact: bool = False
-    is_named: bool = False
     has_year: bool = False
-    may_be_number: bool = False
-
-    @property
-    def lacks_year(self) -> bool:
-        return self.is_named and not self.has_year
+    lacks_year: bool = False
 
     def in_year(self, year: int) -> _Time:
         """Return the same day or month of another year."""
         day = min(self.first.day, monthrange(year, self.first.month)[1])
         first = self.first.replace(year=year, day=day)
-        return self._replace(first=first, last=first if self.is_exact else _month_end(first))
+        return self._replace(first=first, last=first if self.first == self.last else _month_end(first))
 
 
 def asks_when(text: str) -> bool:
@@ -160,10 +147,8 @@ def time_hints(text: str, today: date) -> tuple[TimeHint, ...]:
     """
     text = " ".join(text[:MAX_CHARS].split())
     letters = text.translate(_LETTERS)
-    if not _HINTS_AT_TIME.search(letters):
-        return ()
     times = list(_joined(letters, sorted(_times(letters, today))))
-    if any(time.has_year and not time.may_be_number for time in times):
+    if any(time.has_year for time in times):
         times = [time for time in times if time.has_year]
     return tuple(_hint(text, time) for time in times)
 
@@ -255,27 +240,19 @@ def _both(text: str, left: _Time, right: _Time) -> _Time | None:
     if not (_FIRST_OF_TWO.search(text[: left.start]) and _SECOND_OF_TWO.fullmatch(between)):
         return None
     first = left.first
-    if left.lacks_year and right.is_named:
+    if left.lacks_year:
         first = left.in_year(right.first.year).first
         first = first if first <= right.first else left.in_year(right.first.year - 1).first
     return right._replace(start=left.start, first=min(first, right.first))
 
 
 def _widened(text: str, time: _Time) -> _Time:
-    """Return a time as changed by the words before it: `before …`, `since …`, `two weeks before …`."""
-    start = max(0, time.start - MAX_CHARS_BEFORE)
-    before = text[start : time.start]
-    if time.is_named and (match := _APART.search(before)):
-        _, distance = _distances(match)
-        wider = time._replace(start=start + match.start())
-        if match["before"]:
-            return wider._replace(first=time.first - distance)
-        return wider._replace(last=time.last + distance)
-    after_event = time.is_named and not time.is_exact
-    if match := _UP_TO.search(before) or (_UP_TO_EVENT.search(before) if after_event else None):
-        return time._replace(start=start + match.start(), first=date.min)
-    if match := _FROM.search(before) or (_FROM_EVENT.search(before) if after_event else None):
-        return time._replace(start=start + match.start(), last=date.max)
+    """Return a time as changed by the words before it: `before …`, `since …`."""
+    before = text[: time.start]
+    if match := _UP_TO.search(before):
+        return time._replace(start=match.start(), first=date.min)
+    if match := _FROM.search(before):
+        return time._replace(start=match.start(), last=date.max)
     return time
 
 
@@ -290,7 +267,7 @@ def _of_day(match: re.Match[str], today: date) -> _Time:
         raise ValueError
     else:
         moment = _latest_day(month, day, today)
-    return _Time(match.start(), match.end(), moment, moment, True, True, match["year"] is not None)
+    return _Time(match.start(), match.end(), moment, moment, bool(match["year"]), not match["year"])
 
 
 def _latest_day(month: int, day: int, today: date) -> date:
@@ -309,20 +286,19 @@ def _of_month(match: re.Match[str], today: date) -> _Time:
     month = _month(match)
     first = date(int(match["year"] or today.year - (month > today.month)), month, 1)
     start = match.start() if match["year"] else match.start("month")
-    return _Time(start, match.end(), first, _month_end(first), False, True, match["year"] is not None)
+    return _Time(start, match.end(), first, _month_end(first), bool(match["year"]), not match["year"])
 
 
 def _of_year(match: re.Match[str], today: date) -> _Time:
     year = int(match["year"])
     if year > today.year + 1 or _NUMBER_OF.search(match.string[: match.start()]):
         raise ValueError
-    may_be_number = not _follows_preposition(match)
-    return _Time(match.start(), match.end(), date(year, 1, 1), date(year, 12, 31), False, True, True, may_be_number)
+    return _Time(match.start(), match.end(), date(year, 1, 1), date(year, 12, 31), _follows_preposition(match))
 
 
 def _distant_day(match: re.Match[str], today: date) -> _Time:
     day = today + timedelta(days=_DISTANCES[" ".join(match.group().lower().split())])
-    return _Time(match.start(), match.end(), day, day, is_exact=True)
+    return _Time(match.start(), match.end(), day, day)
 
 
 def _ago(match: re.Match[str], today: date) -> _Time:
@@ -372,7 +348,7 @@ def _of_weekday(match: re.Match[str], today: date) -> _Time:
         distance = distance or 7
     day = today + timedelta(days=distance if match["this"] or match["next"] else distance - 7)
     start = match.start() if match["last"] or match["this"] or match["next"] else match.start("weekday")
-    return _Time(start, match.end(), day, day, is_exact=True)
+    return _Time(start, match.end(), day, day)
 
 
 def _month(match: re.Match[str]) -> int:
@@ -400,17 +376,10 @@ def _distances(match: re.Match[str]) -> tuple[timedelta, timedelta]:
 
 _Read = Callable[[re.Match[str], date], _Time]
 
-_NAMES = _any((*_MONTH_NUMBERS, *_WEEKDAY_NUMBERS, *_DISTANCES))
-_HINTS_AT_TIME = re.compile(
-    rf"\d{{4}}|\b(?:{_NAMES}|ago|last|past|this|next|previous|vor|(?:letzt|vorig|vergangen|dies|nächst|kommend)e[mnrs]?)\b",
-    re.IGNORECASE,
-)
-"""Every time contains one of these words. Most questions have none, so the slower rules do not run on them."""
-
 
 @cache
 def _rules() -> list[tuple[re.Pattern[str], _Read]]:
-    """Return the rules, compiled at the first question that may name a time."""
+    """Return the rules, compiled at the first question: writing a note needs none of them."""
     return [(re.compile(rf"(?<![\w/.:#-]){pattern}", re.IGNORECASE), read) for pattern, read in _PATTERNS]
 
 
