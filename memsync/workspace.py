@@ -86,7 +86,7 @@ class Workspace:
         )
         self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
         searcher = Searcher(self.files, index, self.reader, counter.count, Ranking.of(settings.__getitem__))
-        self.reranking = Reranking(make_reranker, self._pool, clock)
+        self.reranking = Reranking(make_reranker, clock)
         self.fresh_search = FreshSearch(
             index, self.syncer, searcher, self.models, self.reranking,
             deadline=settings["search.deadline_ms"] / 1000, clock=clock, pool=self._pool, usage=self.usage,

@@ -164,7 +164,7 @@ class StoredMemory(MemoryApi):
         self._index = index
         self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
         self._models = EmbeddingModels(make_embedder, self._refused)
-        self._reranking = Reranking(make_reranker, self._pool, time)
+        self._reranking = Reranking(make_reranker, time)
         self.files = cast("NoteFiles", StoredNotes(index))
         rules = PathRules(DEFAULT_KINDS, DEFAULT_TIERS)
         self.reader = NoteReader(counter.count, rules, ChunkLimits())

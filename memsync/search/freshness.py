@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
@@ -21,6 +20,7 @@ from memsync.errors import (
     MemsyncError,
     UnknownModel,
     UsageError,
+    sentences,
 )
 from memsync.model.answer import Freshness, SearchResult
 from memsync.model.query import EmbeddedQuestion, EmbeddingSpace, Query
@@ -29,7 +29,8 @@ from memsync.model.text import count, not_shared, still_indexing
 from memsync.model.vocabulary import Fresh, Mode, NotePath, WatcherState
 from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.ports import Clock, Index, IndexReader, Live, active_space
-from memsync.search.reranking import Relevance, Reranking, warning_of
+from memsync.search.patience import Patience
+from memsync.search.reranking import Relevance, Reranking
 from memsync.search.retrievals import UsageCounter
 from memsync.search.searcher import IndexChanged, Near, Searcher
 from memsync.search.time_hints import of_its_times, without_times
@@ -39,6 +40,8 @@ from memsync.sync.syncer import Syncer
 
 if TYPE_CHECKING:
     from memsync.ports import Vector
+
+T = TypeVar("T")
 
 LEAVE_TO_BACKGROUND = 64
 """A search leaves more changed files than this to the daemon's background sync."""
@@ -51,11 +54,13 @@ MAX_COMPARISONS = 3
 GENERATION_POLL_SECONDS = 0.01
 MODEL_PATIENCE_SECONDS = 2.0
 """How long a search in a daemon waits for the question's vector. Without a daemon it waits for as long as it takes."""
+RERANK_PATIENCE_SECONDS = 10.0
+"""The same for the reranking model, which may have to be loaded; `deadline_ms` may raise it."""
 UNIT_TOLERANCE = 1e-3
 """How much the length of a question's vector may differ from 1: it was computed in float32."""
 NOTHING_TO_RERANK = "reranking has no effect without a question: hits are ordered by date"
 SEARCHED_BY_WORDS = "searched by words alone"
-NO_ANSWER = f"the embedding model does not answer; {SEARCHED_BY_WORDS}"
+TOO_SLOW = "It may still be loading: try again later. If it is always too slow, set a smaller rerank_model."
 
 
 class FreshSearch:
@@ -84,9 +89,9 @@ class FreshSearch:
         self._reranking = reranking
         self._deadline = deadline
         self._clock = clock
-        self._pool = pool
+        self._embedding_model = Patience("embedding model", pool)
+        self._reranking_model = Patience("reranking model", pool, TOO_SLOW)
         self._usage = usage
-        self._unanswered: Future[Any] | None = None
         self._pending_text = 0
         self.live: Live | None = None
 
@@ -113,14 +118,7 @@ class FreshSearch:
 
     def embed(self, query: Query) -> EmbeddedQuestion:
         """Embed the text of a query in the space that searches use. Raises EmbedderError."""
-        if self.silence():
-            raise EmbedderError(NO_ANSWER)
-        answer = self._pool.submit(self._embedded, query)
-        try:
-            embedded = answer.result(MODEL_PATIENCE_SECONDS if self.live else None)
-        except FutureTimeout:
-            self._unanswered = answer
-            raise EmbedderError(NO_ANSWER) from None
+        embedded = self._ask_model(partial(self._embedded, query))()
         if embedded is None:
             raise EmbedderError("no vectors yet", hint=f"First {self._syncer.advice}.")
         vector, space = embedded
@@ -162,12 +160,12 @@ class FreshSearch:
         started = time.perf_counter()
         warnings, fresh = [*query.warnings], query.request.fresh
         by_meaning = query.mode is not Mode.KEYWORD and bool(query.words)  # the texts nearest to `?!` are arbitrary
-        await_near = self._ask_model(query, warnings) if by_meaning else None
+        await_near = self._ask_near(query, warnings) if by_meaning else None
         report = self._freshen(fresh, query.words)
         if by_meaning and self.live is None:
             with suppress(EmbedderError):  # the model then fails at the question, too, and `await_near` reports that
                 if self._syncer.embed_leftovers():  # the question was asked before there was a model to embed it
-                    await_near = self._ask_model(query, warnings)
+                    await_near = self._ask_near(query, warnings)
         warnings += self._await_generation(query.request.generation)
         timings = {"scan": (time.perf_counter() - started) * 1000}
         search = partial(self._search, query, await_near, warnings)
@@ -219,7 +217,7 @@ class FreshSearch:
         except UnknownModel:  # it is the reranking model, so a search by words would fail as well
             raise
         except EmbedderError as error:
-            warnings.append(warning_of(error, SEARCHED_BY_WORDS))
+            warnings.append(_warning_of(error, SEARCHED_BY_WORDS))
             return self._searcher.search(query, None, relevance, as_of=as_of)
 
     def _relevance(self, query: Query, warnings: list[str]) -> Relevance | None:
@@ -228,9 +226,19 @@ class FreshSearch:
         if not query.text:
             warnings.append(NOTHING_TO_RERANK)
             return None
-        patience = max(self._deadline, MODEL_PATIENCE_SECONDS) if self.live else None
-        question = without_times(query.text, query.times)
-        return lambda texts: self._reranking.relevance(question, texts, patience, warnings)
+        question, seconds = without_times(query.text, query.times), max(self._deadline, RERANK_PATIENCE_SECONDS)
+
+        def relevance(texts: Sequence[str]) -> Sequence[float] | None:
+            read = partial(self._reranking.relevance, question, texts)
+            try:
+                return self._reranking_model.ask(read, seconds)() if self.live else read()
+            except UnknownModel:
+                raise
+            except EmbedderError as error:
+                warnings.append(_warning_of(error, "hits are not reranked"))
+                return None
+
+        return relevance
 
     # -------------------------------------------------------------------------------------- freshness
 
@@ -310,30 +318,25 @@ class FreshSearch:
 
     def silence(self) -> str:
         """Return a complaint while the model has not answered an earlier question; otherwise empty."""
-        is_silent = self._unanswered is not None and not self._unanswered.done()
-        return "model: it does not answer a question" if is_silent else ""
+        return "model: it does not answer a question" if self._embedding_model.is_silent() else ""
 
     # -------------------------------------------------------------------------------------- the question
 
-    def _ask_model(self, query: Query, warnings: list[str]) -> Callable[[], Near | None] | None:
+    def _ask_model(self, question: Callable[[], T]) -> Callable[[], T]:
+        return self._embedding_model.ask(question, MODEL_PATIENCE_SECONDS if self.live else None)
+
+    def _ask_near(self, query: Query, warnings: list[str]) -> Callable[[], Near | None]:
         """Start to embed the question and to search by meaning, in parallel with the comparison of files.
 
-        Returns a function that waits for the result, or None if the model still has not answered an earlier question.
+        Returns a function that waits for the result, None with a warning if there is none.
         """
-        if self.silence():
-            warnings.append(NO_ANSWER)
-            return None
-        answer = self._pool.submit(self._near, query)
+        wait = self._ask_model(partial(self._near, query))
 
         def await_near() -> Near | None:
             try:
-                near = answer.result(MODEL_PATIENCE_SECONDS if self.live else None)
-            except FutureTimeout:
-                self._unanswered = answer
-                warnings.append(NO_ANSWER)
-                return None
+                near = wait()
             except EmbedderError as error:
-                warnings.append(warning_of(error, SEARCHED_BY_WORDS))
+                warnings.append(_warning_of(error, SEARCHED_BY_WORDS))
                 return None
             if near is None:
                 advice = "the first are being computed" if self.live else self._syncer.advice
@@ -360,6 +363,11 @@ class FreshSearch:
             return None
         self._models.note_use()
         return self._models.of_space(space).embed_query(without_times(query.text, query.times)), space
+
+
+def _warning_of(error: EmbedderError, consequence: str) -> str:
+    """Return the warning for an answer without a model that failed, for example `…; searched by words alone`."""
+    return sentences(f"{error.message.rstrip('.')}; {consequence}", error.hint)
 
 
 def checked_vector(embedded: EmbeddedQuestion, space: EmbeddingSpace) -> Vector:

@@ -78,7 +78,7 @@ SETTINGS = (
     Setting(
         "search.deadline_ms",
         2_000,
-        "Milliseconds that a search may spend on indexing changed files, and in a daemon on reranking (2 s at least).",
+        "Milliseconds that a search may spend on indexing changed files, and in a daemon on reranking (10 s at least).",
         (0, 600_000),
     ),
     Setting("search.rerank_model", RERANK_MODEL, "Cross-encoder for --rerank: a model name that fastembed knows."),

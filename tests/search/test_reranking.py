@@ -13,7 +13,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -25,7 +24,6 @@ from memsync.embed import cross_encoder
 from memsync.errors import ConfigError, EmbedderError, UnknownModel
 from memsync.memory import Memory
 from memsync.model.answer import Hit, Rank, SearchResult
-from memsync.search import reranking
 from memsync.search.budget import CITATION_TOKENS
 from memsync.search.reranking import RERANKED, Reranking
 from memsync.settings.load import RERANK_MODEL, load_settings
@@ -480,22 +478,18 @@ def test_served_search_reranks_as_the_one_in_this_process(daemon: Cli) -> None:
     assert remote["hits"] != plain["hits"]
 
 
-def test_model_that_hangs_or_dies_in_a_daemon_holds_nobody_up(daemon: Cli) -> None:
-    """The answer comes in the first order and says so; questions are embedded as before; a dead model comes again."""
+def test_model_that_hangs_or_dies_in_a_daemon_harms_no_other_search(daemon: Cli) -> None:
+    """Questions are embedded as before; the search that waits for it ends with it, and a dead model comes again."""
     plain = search(daemon)["hits"]
     until(lambda: search(daemon, "--rerank")["warnings"] == [], "the model is loaded")
     reranked = search(daemon, "--rerank")["hits"]
     assert reranked != plain
     (process,) = model_processes(RERANK_MODEL)
     os.kill(process, signal.SIGSTOP)
-    late = search(daemon, "--rerank")
-    assert (late["hits"], late["mode"]) == (plain, "hybrid")
-    assert "the reranking model has not answered within 2 s; hits are not reranked" in str(late["warnings"])
-    waiting = search(daemon, "--rerank")
-    assert waiting["hits"] == plain
-    assert "has yet to answer an earlier question" in str(waiting["warnings"])
-    assert search(daemon)["warnings"] == []
+    waiting = daemon.begin("search", "heron", "alder", "rope", "--rerank")
+    assert (search(daemon)["hits"], search(daemon)["warnings"]) == (plain, [])
     os.kill(process, signal.SIGKILL)
+    assert waiting.wait(PATIENCE_SECONDS) == 0
     until(lambda: search(daemon, "--rerank")["hits"] == reranked, "the model is there again")
     assert len(model_processes(RERANK_MODEL)) == 1
 
@@ -524,86 +518,30 @@ def test_unknown_model_is_an_error_of_a_served_search_too(
     assert cli("search", "heron").returncode == 0
 
 
-def test_one_search_waits_for_a_model_that_is_being_loaded(
-    served: Served, judge: Judge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The others, and those after it, are answered at once; the model is not asked again before it has answered."""
-    monkeypatch.setattr(reranking, "LOAD_PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr("memsync.search.freshness.MODEL_PATIENCE_SECONDS", 0.05)
+def test_one_search_waits_for_a_model_that_hangs(served: Served, judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says what to do. Those after it are answered at once; the model is not asked again before it has answered."""
+    monkeypatch.setattr("memsync.search.freshness.RERANK_PATIENCE_SECONDS", 0.05)
     monkeypatch.setattr(served.memory.fresh_search, "_deadline", 0.05)
     monkeypatch.setattr(served.memory.reranking, "_make", lambda: judge)
     plain = served.memory.search("heron").hits
     judge.goes_on.clear()
     with served.connect() as remote:
-        late = remote.search("heron", rerank=True)
-        waiting = remote.search("heron", rerank=True)
-        assert (late.hits, waiting.hits, len(judge.asked)) == (plain, plain, 1)
-        assert "has not answered within 0.05 s" in late.warnings[0]
-        assert "has yet to answer an earlier question" in waiting.warnings[0]
+        for _ in range(3):
+            late = remote.search("heron", rerank=True)
+            assert (late.hits, len(judge.asked)) == (plain, 1)
+            assert "the reranking model does not answer; hits are not reranked. It may still be" in late.warnings[0]
         judge.goes_on.set()
         until(lambda: bool(remote.search("heron", rerank=True).hits[0].ranks.keys() & {"rerank"}), "it answers")
 
 
-@pytest.fixture
-def model(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reranking]:
-    """Give the judge as a daemon asks it, with very little time to be loaded."""
-    monkeypatch.setattr(reranking, "LOAD_PATIENCE_SECONDS", 0.02)
-    with ThreadPoolExecutor(2) as pool:
-        yield Reranking(lambda: judge, pool, time)
-        judge.goes_on.set()
-
-
-def warning_of(model: Reranking, patience: float) -> str:
-    """Ask with patience; return the warning that came of it, empty for an answer."""
-    warnings: list[str] = []
-    answer = model.relevance("heron", ["heron"], patience, warnings)
-    assert (answer is None) == bool(warnings)
-    return "".join(warnings)
-
-
-@pytest.mark.parametrize("before", ["nothing", "a failure", "unloading"])
-def test_a_model_that_may_have_to_be_loaded_is_given_more_time(judge: Judge, model: Reranking, before: str) -> None:
-    """The warning tells which of the two it was; while a question is open, nobody waits."""
-    if before != "nothing":
-        assert warning_of(model, PATIENCE_SECONDS) == ""
-    if before == "a failure":
-        judge.fail = EmbedderError("it died")
-        assert "it died" in warning_of(model, PATIENCE_SECONDS)
-        judge.fail = None
-    if before == "unloading":
-        model.unload()
-    for said in (
-        "within 0.02 s; hits are not reranked. It may still be",
-        "within 0.01 s; hits are not reranked. If it",
-    ):
-        judge.goes_on.clear()
-        assert said in warning_of(model, 0.01)
-        assert "has yet to answer an earlier question" in warning_of(model, PATIENCE_SECONDS)
-        judge.goes_on.set()
-        until(lambda: warning_of(model, PATIENCE_SECONDS) == "", "it answers")
-
-
-def test_one_search_at_a_time_waits_for_a_model_to_be_loaded(
-    judge: Judge, model: Reranking, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A daemon has few threads for searches."""
-    monkeypatch.setattr(reranking, "LOAD_PATIENCE_SECONDS", PATIENCE_SECONDS)
-    judge.goes_on.clear()
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(warning_of, model, 0.01)
-        until(lambda: judge.asked != [], "the model is asked")
-        assert "has yet to answer an earlier question" in warning_of(model, PATIENCE_SECONDS)
-        judge.goes_on.set()
-        assert first.result(PATIENCE_SECONDS) == ""
-
-
-def test_closed_memory_leaves_no_model_open(judge: Judge, model: Reranking, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_memory_leaves_no_model_open(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is made while everything is being closed is closed as well."""
     closed: list[bool] = []
     monkeypatch.setattr(judge, "close", lambda: closed.append(True))
+    model = Reranking(lambda: judge, time)
     model.close()
     assert closed == []
-    assert warning_of(model, PATIENCE_SECONDS) == ""
+    assert model.relevance("heron", ["heron"]) == [0.5]
     assert closed == [True]
     model.close()
     assert closed == [True, True]
