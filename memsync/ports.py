@@ -344,16 +344,14 @@ class VectorCache(Protocol):
     def get(self, space: EmbeddingSpace, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
         """Return the cached vectors of these hashes, as little-endian float16 of unit length."""
 
-    def put(
-        self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector | bytes]], *, replace: bool = False
-    ) -> bool:
-        """Store vectors by hash, as computed or as `get` returns them; `replace` overwrites cached ones.
+    def put(self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector | bytes]]) -> bool:
+        """Store vectors by hash, as computed or as `get` returns them, in place of cached ones.
 
         Skips invalid vectors. Returns False when nothing could be stored.
         """
 
     def trim(self) -> None:
-        """Delete the least recently used vectors if the cache is too large."""
+        """Delete the oldest vectors if the cache is too large."""
 
     def take_warnings(self) -> list[str]:
         """Return the faults of the cache since the last call."""

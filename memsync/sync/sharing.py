@@ -27,7 +27,7 @@ class Sharing:
     """Exchanges vectors between one index and the cache; `cache` may be None.
 
     `pause` is called before each step; it may wait, or raise to end the work. With `is_anew` all vectors are computed
-    again: `take` does nothing, and `put` overwrites vectors in the cache.
+    again: `take` does nothing.
     """
 
     index: Index
@@ -60,7 +60,7 @@ class Sharing:
 
     def put(self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector]]) -> None:
         """Store computed vectors by content hash in the cache."""
-        if self.cache is not None and not self.cache.put(space, vectors, replace=self.is_anew):
+        if self.cache is not None and not self.cache.put(space, vectors):
             remember(self.index, SHARED_WITH, "", quiet=True)  # so that the next `fill` puts all vectors again
 
     def fill(self) -> None:
@@ -84,7 +84,7 @@ class Sharing:
                 vectors = reader.vectors(space, after, REQUEST_SIZE)
             if not vectors:
                 return True
-            if not self.cache.put(space, vectors, replace=self.is_anew):
+            if not self.cache.put(space, vectors):
                 return False
             after = vectors[-1][0]
 

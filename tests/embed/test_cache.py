@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from memsync.sync import sharing
 from memsync.system.user_folders import state_folder
 from memsync.wiring import vector_cache_path
 from tests.conftest import COUNTER, FakeEmbedder
-from tests.support.index_checks import check_sound, database, orphans, value
+from tests.support.index_checks import check_sound, database, orphans
 
 NOTES = 12
 LARGE = 1_000_000_000
@@ -190,7 +190,7 @@ class Spy:
         self.asked += 1
         return {digest: self.vectors[digest] for digest in hashes if digest in self.vectors}
 
-    def put(self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Any]], *, replace: bool = False) -> bool:
+    def put(self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Any]]) -> bool:
         self.at()
         for digest, vector in vectors:
             self.vectors[digest] = vector if isinstance(vector, bytes) else to_float16(vector, space.dimension)
@@ -314,7 +314,7 @@ def plant(path: Path, space: EmbeddingSpace, hashes: Sequence[bytes]) -> bytes:
     wrong = np.zeros(space.dimension, dtype=np.float32)
     wrong[3] = 1.0
     with closing(SqliteVectorCache(path, LARGE)) as planted:
-        assert planted.put(space, [(digest, wrong) for digest in hashes], replace=True)
+        assert planted.put(space, [(digest, wrong) for digest in hashes])
     return to_float16(wrong, space.dimension)
 
 
@@ -465,8 +465,8 @@ def test_vector_that_is_no_unit_vector_is_not_taken(
     digests = list(stored(first))
     with closing(VectorDatabase(cache_path, 100)) as direct, direct.writing():
         for digest, bad in zip(digests, (np.nan, np.inf, 0.0, 0.5), strict=False):
-            direct.add(embedder.space, {digest: np.full(16, bad, "<f2").tobytes()}, replace=True)
-        direct.add(embedder.space, {digests[4]: b"short"}, replace=True)
+            direct.add(embedder.space, {digest: np.full(16, bad, "<f2").tobytes()})
+        direct.add(embedder.space, {digests[4]: b"short"})
     assert counts(opened(copied(notes))) == (5, NOTES - 5, 0)
 
 
@@ -532,37 +532,24 @@ def test_files_of_the_cache_are_the_users_alone(notes: Path, opened: Open, cache
 # ------------------------------------------------------------------------------------------ its bound
 
 
-@contextmanager
-def on_day(day: int) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(cache_database, "_today", lambda: day)
-        yield
-
-
 def units(count: int, start: int = 0) -> list[tuple[bytes, Any]]:
     """Return so many vectors of 16 dimensions, each with a hash."""
     basis = np.eye(16, dtype=np.float32)
     return [(number.to_bytes(32, "big"), basis[number % 16]) for number in range(start, start + count)]
 
 
-def test_what_was_used_longest_ago_goes_first(cache_path: Path, embedder: FakeEmbedder) -> None:
-    """A vector that was asked for since stays, even if it is old; below the bound nothing goes."""
-    space = embedder.space
+def test_what_was_stored_first_goes_first(cache_path: Path, embedder: FakeEmbedder) -> None:
+    """Below the bound nothing goes."""
     old, new = units(6_000), units(6_000, 6_000)
     with closing(SqliteVectorCache(cache_path, LARGE)) as cache:
-        with on_day(1):
-            cache.put(space, old)
-        with on_day(2):
-            cache.put(space, new)
-        with on_day(3):
-            assert len(cache.get(space, [digest for digest, _ in old[:500]])) == 500
+        cache.put(embedder.space, old)
+        cache.put(embedder.space, new)
         cache.trim()
         assert len(rows(cache_path)) == 12_000
     bound = cache_path.stat().st_size * 3 // 4
     with closing(SqliteVectorCache(cache_path, bound)) as cache:
         cache.trim()
         left = rows(cache_path).keys()
-    assert {digest for digest, _ in old[:500]} <= left
     assert {digest for digest, _ in new} <= left
     assert len(left) < 8_000
     assert cache_path.stat().st_size <= bound
@@ -586,18 +573,3 @@ def pages(path: Path) -> int:
     """Return the size of a database in bytes, its log included."""
     with closing(apsw.Connection(str(path))) as connection:
         return int(str(connection.pragma("page_count"))) * int(str(connection.pragma("page_size")))
-
-
-def test_use_is_noted_once_a_day(cache: SqliteVectorCache, embedder: FakeEmbedder, cache_path: Path) -> None:
-    """Reading the same vectors again writes nothing."""
-    space, vectors = embedder.space, units(10)
-    hashes = [digest for digest, _ in vectors]
-    with on_day(1):
-        cache.put(space, vectors)
-    with closing(apsw.Connection(str(cache_path))) as other, on_day(2):
-        cache.get(space, hashes)
-        version = other.pragma("data_version")
-        cache.get(space, hashes)
-        assert other.pragma("data_version") == version
-        assert {day for (day,) in other.execute("SELECT used FROM vector")} == {2}
-    assert value(cache_path, "SELECT count(*) FROM vector") == 10

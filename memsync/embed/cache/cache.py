@@ -1,13 +1,12 @@
 """The vector cache as syncs and searches use it. A fault in the cache costs time, but no sync or search fails.
 
 A damaged database is moved aside and replaced by an empty one. A database that cannot be used now (a full disk) is
-left alone for a while. Each fault gives one warning; a lock of another process gives none.
+tried again at the next use. Each fault gives one warning; a lock of another process gives none.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import compress
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
     from memsync.ports import Vector
 
 BUSY_MS = 250
-REST_SECONDS = 10.0
-"""How long the cache is not used after a fault, and not written after another process held its lock (an import may
-hold it that long)."""
 KEPT_DAMAGED = 1
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.ConstraintError, apsw.MismatchError)
 """The errors of SQLite if a database is damaged or its tables are not the cache's."""
@@ -47,8 +43,6 @@ class SqliteVectorCache:
         self._max_bytes = max_bytes
         self._guard = threading.Lock()
         self._database: VectorDatabase | None = None
-        self._rest_until = 0.0
-        self._busy_until = 0.0
         self._warnings: list[str] = []
         self._last_fault = ""
 
@@ -58,39 +52,22 @@ class SqliteVectorCache:
 
     def get(self, space: EmbeddingSpace, hashes: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the cached float16 vectors of these content hashes."""
+        return self._with_database(lambda database: database.find(space, hashes), {}) if hashes else {}
 
-        def find(database: VectorDatabase) -> dict[bytes, bytes]:
-            vectors, old, broken = database.find(space, hashes)
-            if old or broken:
-                self._touch(database, old, broken)
-            return vectors
-
-        return self._with_database(find, {}) if hashes else {}
-
-    def _touch(self, database: VectorDatabase, old: Sequence[int], broken: Sequence[int]) -> None:
-        """Record which vectors were used; skip it if the database cannot be written, since reading has worked."""
-        try:
-            with database.writing():
-                database.touch(old, broken)
-        except (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.ReadOnlyError, apsw.IOError):
-            return
-
-    def put(
-        self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector | bytes]], *, replace: bool = False
-    ) -> bool:
+    def put(self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector | bytes]]) -> bool:
         """Store valid vectors by content hash, as float32 arrays or float16 bytes; False if it cannot write now."""
         values = _usable(space, vectors)
 
         def add(database: VectorDatabase) -> bool:
             with database.writing():
-                database.add(space, values, replace=replace)
+                database.add(space, values)
             return True
 
-        return self._with_database(add, False, writes=True) if values else True
+        return self._with_database(add, False) if values else True
 
     def trim(self) -> None:
-        """Delete the least recently used vectors if the cache has become too large."""
-        self._with_database(lambda database: database.trim(self._max_bytes), None, writes=True)
+        """Delete the oldest vectors if the cache has become too large."""
+        self._with_database(lambda database: database.trim(self._max_bytes), None)
 
     def take_warnings(self) -> list[str]:
         """Return the warnings since the last call."""
@@ -104,18 +81,13 @@ class SqliteVectorCache:
 
     # ----------------------------------------------------------------------------------------- faults
 
-    def _with_database(
-        self, work: Callable[[VectorDatabase], _Result], default: _Result, *, writes: bool = False
-    ) -> _Result:
+    def _with_database(self, work: Callable[[VectorDatabase], _Result], default: _Result) -> _Result:
         """Return the result of `work`, or `default` if the cache cannot be used now."""
         with self._guard:
-            now = time.monotonic()
-            if now < self._rest_until or (writes and now < self._busy_until):
-                return default
             try:
                 return work(self._opened())
-            except (apsw.BusyError, apsw.LockedError):  # another process writes, which is not a fault
-                self._busy_until = time.monotonic() + REST_SECONDS
+            except (apsw.BusyError, apsw.LockedError):
+                pass  # another process writes, which is not a fault
             except (*_DAMAGE, UnicodeDecodeError) as error:
                 self._begin_anew(str(error))
             except IndexTooNew:
@@ -148,12 +120,11 @@ class SqliteVectorCache:
             self._warnings.append(f"the vector cache {self.path} was damaged ({damage}); {fate}")
 
     def _fault(self, reason: str) -> None:
-        """Stop using the cache for REST_SECONDS, and warn unless the last fault had the same reason."""
+        """Close the database, and warn unless the last fault had the same reason."""
         if reason != self._last_fault:
             self._warnings.append(f"the vector cache {self.path} cannot be used: {reason}")
         self._last_fault = reason
         self._close()
-        self._rest_until = time.monotonic() + REST_SECONDS
 
     def _close(self) -> None:
         if self._database is not None:

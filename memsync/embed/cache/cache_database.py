@@ -6,13 +6,13 @@ each other: a vector that is not cached now is cached later or computed again.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 import apsw
@@ -54,19 +54,18 @@ CREATE TABLE vector (
     id INTEGER PRIMARY KEY,
     space INTEGER NOT NULL REFERENCES space (id),
     hash BLOB NOT NULL,             -- SHA-256 of the passage
-    used INTEGER NOT NULL,          -- the day of its last use, counted from 1970
+    used INTEGER NOT NULL,          -- the day on which it was stored, counted from 1970
     checksum INTEGER NOT NULL,      -- CRC-32 of hash and value
     value BLOB NOT NULL             -- float16, little-endian, unit length
 ) STRICT;
 CREATE UNIQUE INDEX vector_hash ON vector (space, hash);
 CREATE INDEX vector_used ON vector (used);
 """
-_FIND = "SELECT id, hash, used, checksum, value FROM vector WHERE space = ? AND hash = ?"
-_ADD = "INSERT INTO vector (space, hash, used, checksum, value) VALUES (?, ?, ?, ?, ?) ON CONFLICT (space, hash) "
-_ADD_NEW = f"{_ADD} DO NOTHING"
-_REPLACE = f"{_ADD} DO UPDATE SET used = excluded.used, checksum = excluded.checksum, value = excluded.value"
-_TOUCH = "UPDATE vector SET used = ? WHERE id IN (SELECT value FROM json_each(?))"
-_FORGET = "DELETE FROM vector WHERE id IN (SELECT value FROM json_each(?))"
+_FIND = "SELECT hash, checksum, value FROM vector WHERE space = ? AND hash = ?"
+_ADD = """
+INSERT INTO vector (space, hash, used, checksum, value) VALUES (?, ?, ?, ?, ?) ON CONFLICT (space, hash) DO UPDATE
+SET checksum = excluded.checksum, value = excluded.value WHERE (checksum, value) != (excluded.checksum, excluded.value)
+"""
 _FORGET_OLDEST = "DELETE FROM vector WHERE id IN (SELECT id FROM vector ORDER BY used, id LIMIT ?)"
 # (hash, checksum, vector) of every vector of a space, in the order in which they came.
 _ALL = "SELECT hash, checksum, value FROM vector WHERE space = ? ORDER BY id"
@@ -182,46 +181,18 @@ class VectorDatabase:
 
     # --------------------------------------------------------------------------------------- vectors
 
-    def find(self, space: EmbeddingSpace, hashes: Sequence[bytes]) -> tuple[dict[bytes, bytes], list[int], list[int]]:
-        """Return the vectors of these hashes, the ids of vectors not used today yet, and the ids of broken vectors."""
-        number = self._number(space)
-        if number is None:
-            return {}, [], []
-        size, today = value_bytes(space.dimension), _today()
-        values: dict[bytes, bytes] = {}
-        ids: dict[bytes, int] = {}
-        old, broken = [], []
-        for row_id, digest, used, check, value in self._db.executemany(_FIND, [(number, hash_) for hash_ in hashes]):
-            if not _is_sound(digest, check, value, size):
-                broken.append(row_id)
-                continue
-            values[digest], ids[digest] = value, row_id
-            if used != today:
-                old.append(row_id)
-        are_sound = are_unit(list(values.values()))
-        for digest, is_sound in zip(list(values), are_sound, strict=True):
-            if not is_sound:
-                del values[digest]
-                broken.append(ids[digest])
-        return values, old, broken
+    def find(self, space: EmbeddingSpace, hashes: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the vectors of these hashes, but not broken ones: they are computed again and replaced."""
+        number, size = self._number(space), value_bytes(space.dimension)
+        found = self._db.executemany(_FIND, [(number, digest) for digest in hashes])
+        values = {digest: value for digest, check, value in found if _is_sound(digest, check, value, size)}
+        return dict(compress(values.items(), are_unit(list(values.values()))))
 
-    def touch(self, used: Sequence[int], broken: Sequence[int]) -> None:
-        """Record that vectors were used today, and delete broken ones. Call this in a write transaction."""
-        if used:
-            self._db.execute(_TOUCH, (_today(), json.dumps(list(used))))
-        if broken:
-            self._db.execute(_FORGET, (json.dumps(list(broken)),))
-
-    def add(self, space: EmbeddingSpace, values: Mapping[bytes, bytes], *, replace: bool = False) -> int:
-        """Store float16 vectors by hash; return how many rows were written. Call this in a write transaction.
-
-        A vector that is already there stays, unless `replace`.
-        """
-        number, today = self._number_made(space), _today()
-        before = self._db.total_changes()
+    def add(self, space: EmbeddingSpace, values: Mapping[bytes, bytes]) -> None:
+        """Store float16 vectors by hash; they replace those that are there. Call this in a write transaction."""
+        number, today = self._number_made(space), int(time.time() // _DAY_SECONDS)
         rows = [(number, digest, today, checksum(digest, value), value) for digest, value in values.items()]
-        self._db.executemany(_REPLACE if replace else _ADD_NEW, rows)
-        return self._db.total_changes() - before
+        self._db.executemany(_ADD, rows)
 
     def all_of(self, space: EmbeddingSpace) -> Iterator[tuple[bytes, bytes]]:
         """Yield (hash, vector) of every intact vector of a space."""
@@ -238,7 +209,10 @@ class VectorDatabase:
         return pages * int(str(self._db.pragma("page_size")))
 
     def trim(self, max_bytes: int) -> None:
-        """Delete the least recently used vectors if the file uses more than `max_bytes`."""
+        """Delete the oldest vectors if the file uses more than `max_bytes`.
+
+        Their last use would not tell which ones an index still needs: it looks up only those that it lacks.
+        """
         if self.used_bytes() <= max_bytes:
             return
         with self.writing():
@@ -257,7 +231,3 @@ def _is_sound(digest: object, check: object, value: object, size: int) -> bool:
         and len(value) == size
         and check == checksum(digest, value)
     )
-
-
-def _today() -> int:
-    return int(time.time() // _DAY_SECONDS)

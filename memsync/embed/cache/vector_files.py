@@ -192,11 +192,13 @@ def _added(database: VectorDatabase, space: EmbeddingSpace, values: dict[bytes, 
 
     if not all(are_unit(list(values.values()))):
         raise _refused("some of its vectors are not finite or not of unit length")
-    cached = database.find(space, list(values))[0]
+    cached = database.find(space, list(values))
     cosines = to_matrix(list(cached.values())) * to_matrix([values[digest] for digest in cached])
     if np.any(cosines.sum(axis=1) < MIN_COSINE):
         raise _refused("some of its vectors differ from those that the cache has for the same texts")
-    return database.add(space, values)
+    new = {digest: value for digest, value in values.items() if digest not in cached}
+    database.add(space, new)
+    return len(new)
 
 
 def _element(space: EmbeddingSpace) -> np.dtype[np.void]:
