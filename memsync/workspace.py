@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -31,12 +31,29 @@ if TYPE_CHECKING:
     from memsync.edit.note_writer import NoteWriter
     from memsync.notes.files import NoteFiles
     from memsync.notes.parse import NoteReader
+    from memsync.search.freshness import FreshSearch
+    from memsync.search.retrievals import UsageCounter
 
 POOL_THREADS = 8
 """Two for each of four concurrent searches; the pool starts a thread when it first needs it."""
 INDEX_NOW_BYTES = 256_000
 """A write indexes its note at once up to this size; the daemon or the next search indexes a larger note."""
 INDEX_SECONDS = 2.0
+
+
+class Searched(Protocol):
+    """What searching and reading use of a Workspace; a memory of a database without its files has that, too."""
+
+    files: NoteFiles
+    reader: NoteReader
+    usage: UsageCounter
+    fresh_search: FreshSearch
+
+    def parse(self, request: SearchRequest) -> Query:
+        """Return the query that a request asks for."""
+
+    def answer(self, request: SearchRequest) -> SearchResult:
+        """Answer a search."""
 
 
 class Workspace:

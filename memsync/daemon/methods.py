@@ -129,11 +129,15 @@ def method_names() -> list[str]:
     return [*DAEMON_METHODS, *(name for name in OPERATIONS if is_method(name))]
 
 
-def takes_long(name: str, params: Mapping[str, Any]) -> bool:
-    """Return whether a method may take minutes; it then runs on its own thread and delays no other request."""
-    if name == "search":
-        return "generation" in params
-    return name == "wait" or (name not in DAEMON_METHODS and not OPERATIONS[name].is_quick)
+def pool_of(name: str, params: Mapping[str, Any]) -> str:
+    """Return the pool of threads that a method runs in: `long` if it may take minutes, `quick`, or `greeting`.
+
+    A greeting must not even wait for searches: a client that gets none soon gives up.
+    """
+    method = DAEMON_METHODS.get(name) or OPERATIONS[name]
+    if method.is_quick:
+        return "long" if "generation" in params else "quick"
+    return "greeting" if name in DAEMON_METHODS and not method.is_slow else "long"
 
 
 def freshness_of(engine: Engine) -> dict[str, Any] | None:
@@ -152,13 +156,18 @@ def _arguments(operation: Operation[Any, Any], params: Mapping[str, Any]) -> dic
         raise RequestError(error.message, hint=error.hint) from error
 
 
-def _method(function: Callable[Concatenate[Request, P], dict[str, Any]]) -> Operation[P, dict[str, Any]]:
-    declared: Operation[P, dict[str, Any]] = Operation(function)
-    DAEMON_METHODS[declared.name] = declared
-    return declared
+def _method(
+    *, is_slow: bool = False, is_quick: bool = False
+) -> Callable[[Callable[Concatenate[Request, P], dict[str, Any]]], Operation[P, dict[str, Any]]]:
+    def declare(function: Callable[Concatenate[Request, P], dict[str, Any]]) -> Operation[P, dict[str, Any]]:
+        declared: Operation[P, dict[str, Any]] = Operation(function, is_slow=is_slow, is_quick=is_quick)
+        DAEMON_METHODS[declared.name] = declared
+        return declared
+
+    return declare
 
 
-@_method
+@_method()
 def hello(
     request: Request,
     *,
@@ -182,7 +191,7 @@ def hello(
     }
 
 
-@_method
+@_method(is_slow=True)
 def wait(
     request: Request,
     *,
@@ -208,7 +217,7 @@ def wait(
         time.sleep(WAIT_POLL_SECONDS)
 
 
-@_method
+@_method(is_quick=True)
 def command(
     request: Request,
     *,
@@ -225,7 +234,7 @@ def command(
     return request.host.run_command(request.engine.memory, params)
 
 
-@_method
+@_method()
 def shutdown(request: Request) -> dict[str, Any]:
     """End the daemon."""
     request.host.stop()

@@ -17,7 +17,7 @@ from typing import Any
 
 from memsync.client import wire
 from memsync.daemon.daemon_lock import is_in_place
-from memsync.daemon.methods import Host, Request, RequestError, is_method, method_names, takes_long
+from memsync.daemon.methods import Host, Request, RequestError, is_method, method_names, pool_of
 from memsync.daemon.peer import READ_LIMIT, Connection
 from memsync.errors import DaemonError, DaemonRunning, MemsyncError
 from memsync.sync.gate import Stopped
@@ -27,8 +27,7 @@ log = logging.getLogger("memsync.daemon")
 MAX_CONNECTIONS = 256
 WORKERS = 4
 """How many searches run at once. More are not faster on few processors, and each keeps a connection to the index."""
-CHEAP_WORKERS = 2
-"""Threads for quick requests, which must not wait for searches: a client that gets no greeting soon gives up."""
+GREETERS = 2
 STOP_SECONDS = 0.5
 
 
@@ -39,9 +38,8 @@ class Server:
         self._path = path
         self._host = host
         self._peers: dict[Connection, asyncio.Task[None]] = {}
-        self._quick = ThreadPoolExecutor(WORKERS, thread_name_prefix="request")
-        self._cheap = ThreadPoolExecutor(CHEAP_WORKERS, thread_name_prefix="cheap")
-        self._long = ThreadPoolExecutor(MAX_CONNECTIONS, thread_name_prefix="long")
+        threads = {"quick": WORKERS, "greeting": GREETERS, "long": MAX_CONNECTIONS}
+        self._pools = {name: ThreadPoolExecutor(number, name) for name, number in threads.items()}
         self._loop = asyncio.get_running_loop()
         self._stopping = False
         self._last_request = time.monotonic()
@@ -93,7 +91,7 @@ class Server:
         for peer in self._peers:
             peer.close()
         await asyncio.sleep(0)
-        for pool in (self._quick, self._cheap, self._long):
+        for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
 
     # ---------------------------------------------------------------------------------------- requests
@@ -124,8 +122,7 @@ class Server:
                 self._loop.call_soon_threadsafe(peer.notify, {"method": name, "params": {"id": number, **values}})
 
         request = Request(self._host, method, params, notify, lambda: self._stopping or peer.is_gone())
-        long, quick = takes_long(method, params), method in ("search", "answer_request", "embed_question", "command")
-        pool = self._long if long else self._quick if quick else self._cheap
+        pool = self._pools[pool_of(method, params)]
         try:
             if self._stopping:
                 raise Stopped

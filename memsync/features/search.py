@@ -13,7 +13,7 @@ from memsync.operation import Cli, Command, Tool, one_of, operation
 from memsync.search.excerpt import read_excerpt
 
 if TYPE_CHECKING:
-    from memsync.workspace import Workspace
+    from memsync.workspace import Searched
 
 SECTION = "Search"
 
@@ -82,7 +82,7 @@ Where = Annotated[
     needs_no_files=True,
 )
 def search(
-    memory: Workspace,
+    memory: Searched,
     query: Annotated[str, Meta(description="What to look for (docs/search.md)."), Cli(metavar="WORDS", is_text=True)],
     *,
     limit: Limit = None,
@@ -135,7 +135,7 @@ def search(
 
 @operation(is_quick=True, needs_no_files=True)
 def answer_request(
-    memory: Workspace, request: Annotated[SearchRequest, Meta(description="The search: a SearchRequest.")]
+    memory: Searched, request: Annotated[SearchRequest, Meta(description="The search: a SearchRequest.")]
 ) -> SearchResult:
     """Answer a search that is already a request, as one search of several memories sends it to each of them."""
     return memory.answer(request)
@@ -143,7 +143,7 @@ def answer_request(
 
 @operation(is_quick=True, needs_no_files=True)
 def embed_question(
-    memory: Workspace,
+    memory: Searched,
     query: Annotated[str, Meta(description="What to look for; filters in it are left out.")],
 ) -> EmbeddedQuestion:
     """Embed a query as `search` does, so that other memories with the same model need not.
@@ -178,7 +178,7 @@ def embed_question(
     needs_no_files=True,
 )
 def get(
-    memory: Workspace,
+    memory: Searched,
     location: Annotated[
         str,
         Meta(

@@ -19,7 +19,7 @@ from memsync.edit.front_matter import head_of, set_field
 from memsync.edit.markdown import message, one_line
 from memsync.edit.note_paths import note_path, numbered
 from memsync.edit.titles import slug_of, tags_of
-from memsync.errors import MemsyncError, NoSuchNote, NoteError, NoThread, UsageError
+from memsync.errors import MemsyncError, NoteError, NoThread, UsageError
 from memsync.model.conversation import (
     Conversation,
     Costs,
@@ -41,9 +41,10 @@ from memsync.notes.message_format import original_of
 from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
 from memsync.operation import Cli, Command, Tool, one_of, operation
+from memsync.search.excerpt import read_note
 
 if TYPE_CHECKING:
-    from memsync.workspace import Workspace
+    from memsync.workspace import Searched, Workspace
 
 SECTION = "Conversations"
 
@@ -260,7 +261,7 @@ def thread(
 
 @operation(several="path", needs_no_files=True)
 def neighbours(
-    memory: Workspace,
+    memory: Searched,
     path: Annotated[str, Meta(description="The note.")],
     start_line: Annotated[int, Meta(ge=1, le=MAX_MESSAGES, description="The first of its lines, counted from 1.")],
     *,
@@ -270,10 +271,7 @@ def neighbours(
     count: Annotated[int, Meta(ge=0, le=MAX_MESSAGES, description="How many messages on each side.")] = 1,
 ) -> Neighbours:
     """Return the messages before and after lines of a thread; nothing for any other note. Raises NoSuchNote."""
-    place = note_path(path)
-    note = memory.editor.read(place) if memory.editor.holds(place) else None
-    if note is None:
-        raise NoSuchNote(f"{path} does not exist", hint="Name it as search results do.")
+    note = read_note(memory.files, memory.reader, note_path(path))
     before = [message for message in note.messages if message.end_line < start_line][-count:] if count else []
     after = [message for message in note.messages if message.start_line > max(start_line, end_line)][:count]
     return Neighbours(*(tuple(_message(note, message) for message in side) for side in (before, after)))

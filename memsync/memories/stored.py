@@ -12,10 +12,9 @@ import time
 import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -23,7 +22,7 @@ from memsync.errors import ODD_ERRORS, EmbedderError, IndexFailure, NoteError, U
 from memsync.memory import MemoryApi
 from memsync.model.answer import Excerpt, Hit, SearchResult
 from memsync.model.json import from_json, to_json
-from memsync.model.note import FileStamp, Note
+from memsync.model.note import FileStamp
 from memsync.model.query import EmbeddingSpace, Query, SearchRequest
 from memsync.model.status import Failure
 from memsync.model.vocabulary import Fresh, NotePath
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from memsync.notes.files import NoteFiles
     from memsync.ports import Embedder, Reranker, TokenCounter
     from memsync.sync.syncer import Syncer
-    from memsync.workspace import Workspace
+    from memsync.workspace import Searched
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -169,8 +168,7 @@ class StoredMemory(MemoryApi):
         rules = PathRules(DEFAULT_KINDS, DEFAULT_TIERS)
         self.reader = NoteReader(counter.count, rules, ChunkLimits())
         self.usage = UsageCounter(_ROOT, index, is_on=False, keeps_queries=False)
-        self.editor = self
-        self.fresh_search = StoredSearch(
+        self.fresh_search: FreshSearch = StoredSearch(
             index,
             cast("Syncer", NotCompared(index)),
             Searcher(self.files, index, self.reader, counter.count, Ranking.of(default_of)),
@@ -191,10 +189,9 @@ class StoredMemory(MemoryApi):
             )
         if operation.name in ("get", "neighbours"):
             self.require_text()
-        # This object has all that these operations use of a workspace.
-        work: Callable[..., R] = operation.function
+        work: Callable[Concatenate[Searched, ...], R] = operation.function
         try:
-            result = work(cast("Workspace", self), **operation.bind(args, kwargs))
+            result = work(self, **operation.bind(args, kwargs))
             checked: R = from_json(operation.result, to_json(result))  # the types of what the database gave
             for hit in checked.hits if isinstance(checked, SearchResult) else ():
                 _check_hit(hit)
@@ -242,16 +239,6 @@ class StoredMemory(MemoryApi):
         age = f"not compared with the files: the index is of {result.freshness.scanned_at or 'an unknown time'}"
         hits = tuple(replace(hit, verified=False) for hit in result.hits)
         return replace(result, hits=hits, warnings=(*result.warnings, age), verified=False)
-
-    def holds(self, path: NotePath) -> bool:
-        """Tell whether the database has the text of a note."""
-        return self.files.holds(path)
-
-    def read(self, path: NotePath) -> Note | None:
-        """Return a note, parsed; None if the database has no text of it."""
-        with suppress(FileNotFoundError):
-            return self.reader.read(path, self.files.read(path)[0])[0]
-        return None
 
     def _refused(self, space: EmbeddingSpace) -> Embedder:  # noqa: ARG002 (because EmbeddingModels fixes it)
         """Raise EmbedderError: only the user's own settings choose a model."""

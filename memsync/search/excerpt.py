@@ -97,6 +97,16 @@ def _one_of(paths: Sequence[NotePath]) -> str:
     return f"Name one: {', '.join(paths[:MAX_NAMED])}{more}"
 
 
+def read_note(files: NoteFiles, reader: NoteReader, path: NotePath) -> Note:
+    """Return a note from the file as it is now. Raises NoSuchNote, NoteError."""
+    try:
+        return reader.read(path, _content(files, path))[0]
+    except FileNotFoundError as error:
+        raise NoSuchNote(f"{path} does not exist", hint="Name it as search results do.") from error
+    except BinaryFileError as error:
+        raise NoteError(f"{path} is {error}") from error
+
+
 def _content(files: NoteFiles, path: NotePath) -> bytes:
     """Return the bytes of a note. Raises FileNotFoundError, and NoteError also for a file that is not a note."""
     content, _ = files.read(path)
