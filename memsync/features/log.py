@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from memsync.edit.daily_logs import daily_log_path
-from memsync.edit.front_matter import head_of
 from memsync.edit.markdown import cleaned, list_item, one_line
 from memsync.edit.note_paths import NOTE_OF_TIER, new_note_path, note_path
+from memsync.edit.set_fields import head_of
 from memsync.edit.titles import TITLE_OF_MEMORY, tags_of, title_of
 from memsync.errors import UsageError
 from memsync.model.vocabulary import Kind, Tier

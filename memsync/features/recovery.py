@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from memsync.edit.append import Done
-from memsync.edit.front_matter import head_of
 from memsync.edit.journal import Appended, edited, missing
 from memsync.edit.markdown import as_it_was
+from memsync.edit.set_fields import head_of
 from memsync.edit.titles import title_of
 from memsync.errors import UsageError
 from memsync.model.vocabulary import Kind, NotePath

@@ -15,9 +15,9 @@ from posixpath import basename, dirname
 
 from memsync.edit import note_file
 from memsync.edit.addition import Addition
-from memsync.edit.front_matter import head_of
 from memsync.edit.markdown import exact_message
 from memsync.edit.note_paths import cannot_write, folder_of, numbered, thread_path
+from memsync.edit.set_fields import head_of
 from memsync.edit.titles import slug_of
 from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable, shortened

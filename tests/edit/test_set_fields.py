@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsync.edit.front_matter import head_of, set_field
+from memsync.edit.set_fields import head_of, set_field
 from memsync.errors import WriteRefused
 from memsync.notes.decode import split_lines
 from memsync.notes.frontmatter import read_head
