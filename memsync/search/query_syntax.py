@@ -61,11 +61,9 @@ def parse_query(
     *,
     now: datetime,
     limit: int,
-    mode: Mode = Mode.HYBRID,
-    filters: Filters = Filters(),
     filter_pairs: Sequence[tuple[str, str]] = (),
 ) -> Query:
-    """Parse a query. Adds `filters` and `filter_pairs` (name, value), which come from options, to its own filters.
+    """Parse a query. Adds `filter_pairs` (name, value), which come from options, to its own filters.
 
     Raises UsageError when the value of a filter is invalid or the query is empty.
     """
@@ -76,6 +74,7 @@ def parse_query(
         typed = typed[:MAX_QUERY_CHARS]
         warnings.append(f"only the first {MAX_QUERY_CHARS:,} characters of the query were read")
     parts = _split(typed)
+    filters = Filters()
     for name, value in [*filter_pairs, *parts.filters]:
         filters = _add_filter(filters, name, value, now)
     # Look phrases up as words too, so that they count in the ranking and do not only filter.
@@ -99,7 +98,6 @@ def parse_query(
         exclusions=tuple(parts.exclusions),
         filters=filters,
         limit=limit,
-        mode=mode,
         warnings=tuple(warnings),
         times=times,
     )
@@ -108,9 +106,8 @@ def parse_query(
 def parse_request(request: SearchRequest, setting: Callable[[str], Any]) -> Query:
     """Parse a request; `setting` returns the default of its limit and its mode. Raises UsageError."""
     limit = request.limit or (BUDGET_HITS if request.tokens else setting("search.limit"))
-    mode = Mode(request.mode or setting("search.mode"))
-    query = parse_query(request.query, now=datetime.now(), limit=limit, mode=mode, filter_pairs=request.filters)
-    return replace(query, request=request)
+    query = parse_query(request.query, now=datetime.now(), limit=limit, filter_pairs=request.filters)
+    return replace(query, mode=Mode(request.mode or setting("search.mode")), request=request)
 
 
 def without_roots(typed: str) -> tuple[tuple[str, ...], str]:

@@ -123,10 +123,6 @@ ROLE = 0.2
 NEARBY_LINES = 5
 """Distance in lines within which the words of a conversation count for each other; nearer lines count more."""
 
-REASONS = ("opening", "names a time", "dated then", "speaker", "length", "asks", "role", "prior")
-"""The reasons for the amounts in Scored.added, in the same order."""
-_DATED_THEN, _ROLE = REASONS.index("dated then"), REASONS.index("role")
-
 # Plain ints: each & of an IntFlag makes an object, and a search does that a thousand times.
 _ITEM, _QUESTION, _NAMES_TIME = int(Trait.ITEM), int(Trait.QUESTION), int(Trait.NAMES_TIME)
 _WORD = re.compile(r"[^\W_]+")
@@ -186,8 +182,7 @@ class Scored:
 
     `is_fact`: it is an item of a log or of a list of facts. `cosine` is None if its own vector was not among the
     nearest. `keyword_rank` counts from 1, and is 0 if it was not found by words. `plain` is its score by the retrievers
-    alone. `added` has the amount for each of REASONS; `by_note` is the amount for the other entries of its note,
-    `by_wording` that for how literally it has the question's words, `by_name` that for its note's name.
+    alone. `added` has the amount that was added for each reason.
     """
 
     entry: Entry
@@ -199,11 +194,13 @@ class Scored:
     cosine: float | None = None
     windows: list[float] = field(default_factory=list)
     plain: float = 0.0
-    added: tuple[float, ...] = ()
-    by_note: float = 0.0
-    by_wording: float = 0.0
-    by_name: float = 0.0
+    added: dict[str, float] = field(default_factory=dict)
     score: float = 0.0
+
+    def add(self, reason: str, amount: float) -> None:
+        """Add an amount to the score."""
+        self.added[reason] = amount
+        self.score += amount
 
     @property
     def in_conversation(self) -> bool:
@@ -213,7 +210,7 @@ class Scored:
     @property
     def telling_score(self) -> float:
         """The score without the amounts for a date and for a role, which do not make a text an answer."""
-        return self.score - (self.added[_DATED_THEN] + self.added[_ROLE] if self.added else 0.0)
+        return self.score - (self.added.get("dated then", 0.0) + self.added.get("role", 0.0))
 
     @property
     def is_log(self) -> bool:
@@ -247,7 +244,7 @@ def rank(pool: Pool, question: QuestionWords, weights: Weights, prior: Callable[
         scored.plain = _plain(key, scored, by_key, weights, farthest)
         speaker = SPEAKER * ((scored.entry.speaker in named) - (scored.entry.speaker in others))
         scored.added = _added(scored, question, speaker, prior(scored.chunk))
-        scored.score = scored.plain + sum(scored.added)
+        scored.score = scored.plain + sum(scored.added.values())
     _add_note_bonus(by_key.values())
     return _best_first(by_key.values())
 
@@ -266,8 +263,7 @@ def by_words(
         text = text_of(scored)
         if text is not None:
             headings = dict.fromkeys((*scored.chunk.heading_path, scored.chunk.title))
-            scored.by_wording = scale * wording.bonus(text, list(headings))
-            scored.score += scored.by_wording
+            scored.add("wording", scale * wording.bonus(text, list(headings)))
     _lower_headings(ranked)
     _raise_named(ranked, {pool.chunks[number].path for number in pool.named if number in pool.chunks})
     return _best_first(ranked)
@@ -343,18 +339,21 @@ def _words_nearby(key: _Key, by_key: Mapping[_Key, Scored]) -> float:
     return math.sqrt(total)
 
 
-def _added(scored: Scored, question: QuestionWords, speaker: float, prior: float) -> tuple[float, ...]:
-    """Return the bonuses and penalties of an entry, one for each of REASONS."""
+def _added(scored: Scored, question: QuestionWords, speaker: float, prior: float) -> dict[str, float]:
+    """Return the bonuses and penalties of an entry by their reasons."""
     entry = scored.entry
     length = math.log(min(entry.token_count, MAX_TOKENS) + 1) - math.log(USUAL_TOKENS + 1)
-    named = NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and scored.is_log else 0.0
-    dated = DATED_THEN if question.times and _is_dated(scored, question.times) else 0.0
-    asks = -QUESTION if entry.speaker and entry.traits & _QUESTION else 0.0
-    role = -ROLE if _is_disfavoured(scored.chunk.role, question.asks_for_answer) else 0.0
-    if scored.in_conversation:
-        return (0.0, named, dated, speaker, LINE_LENGTH * length, asks, role, prior)
-    opening = OPENING * question.share_in(scored.chunk.opening)
-    return (opening, named, dated, speaker, FACT_LENGTH * length if scored.is_fact else 0.0, asks, role, prior)
+    by_length = LINE_LENGTH if scored.in_conversation else FACT_LENGTH if scored.is_fact else 0.0
+    return {
+        "opening": 0.0 if scored.in_conversation else OPENING * question.share_in(scored.chunk.opening),
+        "names a time": NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and scored.is_log else 0.0,
+        "dated then": DATED_THEN if _is_dated(scored, question.times) else 0.0,
+        "speaker": speaker,
+        "length": by_length * length,
+        "asks": -QUESTION if entry.speaker and entry.traits & _QUESTION else 0.0,
+        "role": -ROLE if _is_disfavoured(scored.chunk.role, question.asks_for_answer) else 0.0,
+        "prior": prior,
+    }
 
 
 def _is_disfavoured(role: str, asks_for_answer: bool | None) -> bool:
@@ -377,8 +376,7 @@ def _add_note_bonus(entries: Iterable[Scored]) -> None:
     for of_note in by_note.values():
         following = sum(sorted((scored.score for scored in of_note), reverse=True)[1:3])
         for scored in of_note:
-            scored.by_note = (LOG_NOTE_BONUS if scored.is_log else NOTE_BONUS) * following
-            scored.score += scored.by_note
+            scored.add("note", (LOG_NOTE_BONUS if scored.is_log else NOTE_BONUS) * following)
 
 
 def _raise_named(entries: Sequence[Scored], paths: Set[NotePath]) -> None:
@@ -390,8 +388,7 @@ def _raise_named(entries: Sequence[Scored], paths: Set[NotePath]) -> None:
             best[scored.chunk.path] = max(rival, scored, key=lambda s: (s.chunk.form != Form.HEADING, s.score))
     top = max((scored.score for scored in entries), default=0.0)
     for scored in best.values():
-        scored.by_name = top - (1.0 - NAMED_SHARE) * scored.score
-        scored.score += scored.by_name
+        scored.add("name", top - (1.0 - NAMED_SHARE) * scored.score)
 
 
 def _lower_headings(entries: Iterable[Scored]) -> None:

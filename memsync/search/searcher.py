@@ -35,7 +35,7 @@ from memsync.search.rank import (
     rank,
 )
 from memsync.search.reranking import RERANKED, Relevance, blended
-from memsync.search.snippet import holds_all, make_snippet, mark, stems_of
+from memsync.search.snippet import holds_all, make_snippet, stems_of
 from memsync.search.spans import Span, form_spans
 from memsync.search.wording import Wording
 
@@ -277,8 +277,7 @@ class Searcher:
             ranks["keyword"] = _best_by_chunk(pool.keyword)
         stems = stems_of(query.words)
         return [
-            _hit(span, place, make_snippet(mark(place.text, stems), stems), ranks, chance(span.score))
-            for span, place in anchored
+            _hit(span, place, make_snippet(place.text, stems), ranks, chance(span.score)) for span, place in anchored
         ]
 
 

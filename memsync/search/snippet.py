@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from memsync.notes.entry_text import stem
 
@@ -13,16 +12,11 @@ _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u31f0-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """A text, and the query's words in it as (start, end, stem), in order."""
+def mark(text: str, stems: frozenset[str]) -> list[tuple[int, int, str]]:
+    """Return (start, end, stem) of each word of `text` whose stem is one of `stems`, in order.
 
-    text: str
-    words: tuple[tuple[int, int, str], ...]
-
-
-def mark(text: str, stems: frozenset[str]) -> Marked:
-    """Find every word of `text` whose stem is one of `stems`; in scripts without spaces, find stems anywhere."""
+    In scripts without spaces it finds stems anywhere.
+    """
     begun = [part for part in stems if part.endswith("*")]
     places = []
     for word in _WORD.finditer(text):
@@ -32,7 +26,7 @@ def mark(text: str, stems: frozenset[str]) -> Marked:
     for part in stems:
         if not part.isascii() and _UNSPACED.match(part):
             places += [(match.start(), match.end(), part) for match in re.finditer(re.escape(part), text)]
-    return Marked(text, tuple(_disjoint(sorted(places))))
+    return list(_disjoint(sorted(places)))
 
 
 def stems_of(words: Sequence[str]) -> frozenset[str]:
@@ -42,24 +36,17 @@ def stems_of(words: Sequence[str]) -> frozenset[str]:
 
 def holds_all(text: str, stems: frozenset[str]) -> bool:
     """Tell whether a text has words with all these stems; False without stems."""
-    return bool(stems) and {word_stem for _, _, word_stem in mark(text, stems).words} == stems
+    return bool(stems) and {word_stem for _, _, word_stem in mark(text, stems)} == stems
 
 
-def _best_line(marked: Marked) -> int:
-    """Return the number, from 0, of the first line with the most different stems."""
-    stems: dict[int, set[str]] = {}
-    line, position = 0, 0
-    for start, _, word_stem in marked.words:
-        line += marked.text.count("\n", position, start)
-        position = start
-        stems.setdefault(line, set()).add(word_stem)
-    return max(stems, key=lambda line: len(stems[line]), default=0)
+def make_snippet(text: str, stems: frozenset[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Return up to MAX_SNIPPET_CHARS around the best line, and the (start, end) of matched words in it.
 
-
-def make_snippet(marked: Marked, stems: frozenset[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Return up to MAX_SNIPPET_CHARS around the best line, and the (start, end) of matched words in it."""
-    lines = marked.text.split("\n")
-    first = last = _best_line(marked)
+    The best line is the first with the most different stems.
+    """
+    lines = text.split("\n")
+    stems_in = [len({word_stem for _, _, word_stem in mark(line, stems)}) for line in lines]
+    first = last = stems_in.index(max(stems_in))
     size = len(lines[first])
     while True:
         if last + 1 < len(lines) and size + len(lines[last + 1]) < MAX_SNIPPET_CHARS:
@@ -73,12 +60,12 @@ def make_snippet(marked: Marked, stems: frozenset[str]) -> tuple[str, tuple[tupl
     snippet = "\n".join(line.rstrip() for line in lines[first : last + 1] if line.strip())
     if len(snippet) > MAX_SNIPPET_CHARS:
         snippet = _around_most_words(snippet, stems)
-    return snippet, tuple((start, end) for start, end, _ in mark(snippet, stems).words)
+    return snippet, tuple((start, end) for start, end, _ in mark(snippet, stems))
 
 
 def _around_most_words(text: str, stems: frozenset[str]) -> str:
     """Return the part of a long line with the most different stems."""
-    words = mark(text, stems).words
+    words = mark(text, stems)
     reach = MAX_SNIPPET_CHARS * 3 // 4
 
     def stems_from(number: int) -> int:

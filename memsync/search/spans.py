@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from memsync.model.note import Entry
 from memsync.model.query import IndexedChunk
 from memsync.model.vocabulary import Form, NotePath
-from memsync.search.rank import REASONS, Scored
+from memsync.search.rank import Scored
 
 TIER_ENTRIES = 25
 MAX_SPAN_TOKENS = 600
@@ -48,15 +48,8 @@ class Span:
     def parts(self) -> dict[str, float]:
         """What the best entry's score is the sum of: the retrievers' score, and the amount for each reason."""
         best = self.best
-        if not best.added:
-            return {}
-        amounts = {
-            **dict(zip(REASONS, best.added, strict=True)),
-            "note": best.by_note,
-            "wording": best.by_wording,
-            "name": best.by_name,
-        }
-        return {"retrievers": best.plain, **{reason: amount for reason, amount in amounts.items() if round(amount, 3)}}
+        amounts = {reason: amount for reason, amount in best.added.items() if round(amount, 3)}
+        return {"retrievers": best.plain, **amounts} if best.added else {}
 
     @property
     def start_line(self) -> int:
@@ -130,8 +123,8 @@ def _alike(left: Scored, right: Scored, share: float) -> bool:
 
     That bonus is so large that all lines with a typed word would be alike.
     """
-    bare = (left.score - left.by_wording, right.score - right.by_wording)
-    return all(min(pair) >= share * max(pair) for pair in ((left.score, right.score), bare))
+    scores = [(side.score, side.score - side.added.get("wording", 0.0)) for side in (left, right)]
+    return all(min(pair) >= share * max(pair) for pair in zip(*scores, strict=True))
 
 
 def _span(run: Sequence[Scored]) -> Span:

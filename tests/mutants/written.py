@@ -27,7 +27,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("_plain", "missing * farthest", "0.0"),
     ("_words", "if word not in STOP_WORDS] or words)", "if word not in STOP_WORDS])"),
     ("_is_dated", "(scored.entry.time or scored.chunk.date, *scored.entry.later)", "(scored.chunk.date,)"),
-    ("Scored.telling_score", "self.added[_DATED_THEN] + self.added[_ROLE]", "0.0"),
+    ("Scored.telling_score", 'self.added.get("dated then", 0.0) + self.added.get("role", 0.0)', "0.0"),
     ("certainty", "math.log(min(len(ranked), _MANY) + _FEW)", "math.log(_FEW)"),
     ("certainty", "_SLOPE * math.log(max(score, _MIN_SCORE) / top)", "0.0"),
     (

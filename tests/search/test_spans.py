@@ -22,7 +22,6 @@ from memsync.search.rank import (
     NOTE_BONUS,
     OPENING,
     OWN_SHARE,
-    REASONS,
     Pool,
     QuestionWords,
     Scored,
@@ -32,7 +31,7 @@ from memsync.search.rank import (
     in_order,
     rank,
 )
-from memsync.search.snippet import MAX_SNIPPET_CHARS, make_snippet, mark, stems_of
+from memsync.search.snippet import MAX_SNIPPET_CHARS, make_snippet, stems_of
 from memsync.search.spans import Span, form_spans
 from memsync.search.wording import Wording
 from memsync.settings.load import load_settings
@@ -102,8 +101,7 @@ def spans(*scored: tuple[IndexedChunk, float]) -> list[Span]:
 
 
 def snippet_of(text: str, *words: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    stems = stems_of(words)
-    return make_snippet(mark(text, stems), stems)
+    return make_snippet(text, stems_of(words))
 
 
 def texts(*paths: str) -> list[IndexedChunk]:
@@ -271,7 +269,7 @@ def test_an_entry_is_dated_by_its_own_times_before_its_notes_date() -> None:
     entries = [entry(0, time="2024-03-05T10:00"), entry(1, time="2024-03-04", later=("2024-03-05T09:00",)), entry(2)]
     chunks = [chunk(number, [one]) for number, one in enumerate(entries, 1)]
     found = ranked(pool(chunks, near=candidates((1, 0.5), (2, 0.5), (3, 0.5))), question)
-    dated = {one.chunk.chunk_id: dict(zip(REASONS, one.added, strict=True))["dated then"] for one in found}
+    dated = {one.chunk.chunk_id: one.added["dated then"] for one in found}
     assert dated == {1: DATED_THEN, 2: DATED_THEN, 3: 0.0}
     of_the_note = QuestionWords({}, frozenset(), False, (TimeHint("", "2026-11-01", ""),))
     assert [one.chunk.chunk_id for one in ranked(pool(chunks, near=candidates((1, 0.5), (3, 0.5))), of_the_note)] == [
@@ -295,6 +293,14 @@ def test_neighbouring_entries_become_one_span() -> None:
     found = spans((chunk(1, [entry(0)]), 0.8), (chunk(2, [entry(1)]), 0.9), (chunk(3, [entry(5)]), 0.7))
     assert [(span.start_line, span.end_line, span.score) for span in found] == [(1, 2, 0.9), (6, 6, 0.7)]
     assert len(spans((chunk(1, [entry(0)]), 0.5), (chunk(2, [entry(1)]), 0.9))) == 2
+
+
+def test_entries_that_only_share_a_typed_word_are_two_spans() -> None:
+    """That bonus is so large that all lines with the word would be alike."""
+    found = in_order(pool([chunk(n, [entry(n)]) for n in (1, 2)], candidates((1, 0.3), (2, 0.1))))
+    for scored in found:
+        scored.add("wording", 0.9)
+    assert len(list(form_spans(found))) == 2
 
 
 def test_a_span_never_grows_beyond_its_limit() -> None:
@@ -345,7 +351,7 @@ def test_snippet_of_a_long_line_shows_where_most_words_are() -> None:
     text = (
         "We chose a colour. " + "It took some time. " * 40 + "The store that we chose is SQLite. " + "So it is. " * 40
     )
-    snippet, _ = make_snippet(mark(text, stems_of(["store", "chose"])), stems_of(["store", "chose"]))
+    snippet, _ = make_snippet(text, stems_of(["store", "chose"]))
     assert "The store that we chose is SQLite." in snippet
 
 
