@@ -32,7 +32,8 @@ lock:
 demo: .venv/.installed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
 
-# A few drawn cases of each long enumeration; SEED=N, which a run prints, draws the same again.
+# A few drawn cases of each long enumeration, and a third of the tests that start processes or need PostgreSQL.
+# SEED=N, which a run prints, draws the same again.
 test: lint types imports
 	$(BIN)/pytest --sample $(if $(SEED),--hypothesis-seed=$(SEED))
 

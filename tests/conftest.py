@@ -57,6 +57,11 @@ def pytest_configure(config: pytest.Config) -> None:
     sampling.configure(config)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what a sample leaves out."""
+    sampling.thin(config, items)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell each worker of xdist the seed, which otherwise would draw its own."""

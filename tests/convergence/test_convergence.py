@@ -16,7 +16,7 @@ def test_index_equals_the_files_after_anything() -> None:
     """Random operations in a hostile world, the same ones each time; no descriptor and no thread is left behind."""
     run(examples=1, steps=5)
     descriptors, threads = oracle.open_descriptors(), oracle.thread_count()
-    run(examples=fewer(100, 20), steps=30)
+    run(examples=fewer(100, 10), steps=30)
     assert (oracle.open_descriptors(), oracle.thread_count()) == (descriptors, threads)
 
 
@@ -28,7 +28,7 @@ def test_index_in_postgres_equals_one_in_sqlite_after_anything() -> None:
 
 def test_index_equals_the_files_after_something_new(pytestconfig: pytest.Config) -> None:
     """Each run of the tests tries worlds that none has tried before: those of its seed. The soak tries more."""
-    for number in range(fewer(8, 2)):
+    for number in range(fewer(8, 1)):
         run_batch(int(pytestconfig.option.hypothesis_seed) + number, shrink=False)
 
 

@@ -28,6 +28,14 @@ def configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sample" if _seed else "fresh"))
 
 
+def thin(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a sample, keep a third of the tests that start processes or need PostgreSQL: most of the time is theirs."""
+    slow = [item for item in items if "cli" in getattr(item, "fixturenames", ()) or "postgres" in item.nodeid]
+    gone = set(slow).difference(sampled(slow, len(slow) // 3))
+    config.hook.pytest_deselected(items=list(gone))
+    items[:] = [item for item in items if item not in gone]
+
+
 def fewer(number: int, sample: int) -> int:
     """Return how many of something to try: `number`, or in a sample `sample`."""
     return sample if _seed else number

@@ -325,9 +325,15 @@ def test_without_git_mtimes_count_and_status_says_so(
 
 
 def test_git_that_hangs_is_given_up(
-    memory: Memory, repository: Repository, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_memory: Callable[..., Memory],
+    repository: Repository,
+    write: Write,
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A search takes no longer than its deadline over it, and a later one does not try again."""
+    memory = make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_SEARCH_DEADLINE_MS": "8000"}))
     write("a.md", "The heron nests.\n")
     repository.commit(SPRING)
     (tmp_path / "bin").mkdir()

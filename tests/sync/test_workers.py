@@ -23,6 +23,7 @@ from memsync.settings.load import Settings
 from memsync.sync import indexer, workers
 from memsync.sync.gate import Stopped
 from memsync.sync.workers import NoteParser, NoteWorkers
+from memsync.system import child
 from memsync.system.child import Child
 from tests.conftest import COUNTER, FakeEmbedder, Write
 from tests.daemon.test_isolated import is_alive
@@ -146,6 +147,7 @@ def test_killed_process_costs_nothing(open_with: OpenWith, notes: int, monkeypat
 def test_process_that_hangs_is_ended(open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A load does not wait for it without end; what it was to do is done in this process."""
     monkeypatch.setattr(workers, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(child, "SEND_SECONDS", 1)
     seen = processes_seen(monkeypatch, lambda process: os.kill(process, signal.SIGSTOP))
     assert open_with(2).sync().added == notes
     assert len(seen) == 2
