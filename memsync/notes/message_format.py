@@ -163,7 +163,7 @@ def written_message(role: str, text: str, time: str, attributes: Mapping[str, st
     margins = _margins_of(text)
     unparsed = _form_without_parsing(text, margins)
     if unparsed is not None:
-        return _heading_and_body(heading, {**attributes, **changes, **unparsed[0]}, unparsed[1]), ""
+        return _message_text(heading, attributes, changes, unparsed), ""
     *forms, last = _message_forms(text, margins)
     safe = _message_text(heading, attributes, changes, last)
     for form in forms:
@@ -174,12 +174,12 @@ def written_message(role: str, text: str, time: str, attributes: Mapping[str, st
     return safe, ""
 
 
-_Form = tuple[Mapping[str, str], Sequence[str]]
-"""One way to write a text: the attributes that say how it is written, and the lines below the heading."""
+_Form = tuple[Mapping[str, str], str]
+"""One way to write a text: the attributes that say how it is written, and the text below the heading."""
 
 
-def _form_without_parsing(text: str, margins: Mapping[str, str]) -> tuple[Mapping[str, str], str] | None:
-    """Return a form (its lines joined) that is certainly one message, without parsing it; None if there is none."""
+def _form_without_parsing(text: str, margins: Mapping[str, str]) -> _Form | None:
+    """Return a form that is certainly one message, without parsing it; None if there is none."""
     if sum(map(len, margins.values())) > _MAX_MARGIN_CHARS:
         return None
     inner = _inside(text, margins)
@@ -203,28 +203,23 @@ def _message_forms(text: str, margins: Mapping[str, str]) -> Iterator[_Form]:
 
     They are: unchanged; with its headings below the message's own level; in a fence longer than any inside; quoted.
     """
-    lines = text.split("\n")
     if sum(map(len, margins.values())) <= _MAX_MARGIN_CHARS:
-        inner = _inside(text, margins).split("\n")
+        inner = _inside(text, margins)
         yield margins, inner
-        demoted = _demoted(inner)
+        demoted = _demoted(inner.split("\n"))
         if demoted is not None:
-            yield {"demoted": str(demoted[0]), **margins}, demoted[1]
+            yield {"demoted": str(demoted[0]), **margins}, "\n".join(demoted[1])
     fence = "`" * max(3, 1 + max(map(len, _FENCE_MARKS.findall(text)), default=0))
-    yield {"written": "fenced"}, [fence, *lines, fence]
-    yield {"written": "quoted"}, as_quote(lines)
+    yield {"written": "fenced"}, f"{fence}\n{text}\n{fence}"
+    yield {"written": "quoted"}, "\n".join(as_quote(text.split("\n")))
 
 
 def _message_text(heading: str, attributes: Mapping[str, str], changes: Mapping[str, str], form: _Form) -> str:
     """Return a message in a form; `changes` are the attributes from `_storable`."""
-    of_form, lines = form
+    of_form, body = form
     written = " ".join(filter(None, (of_form.get("written", ""), changes.get("written", ""))))
     all_changes = {**changes, **of_form, **({"written": written} if written else {})}
-    return _heading_and_body(heading, {**attributes, **all_changes}, "\n".join(lines))
-
-
-def _heading_and_body(heading: str, attributes: Mapping[str, str], body: str) -> str:
-    block = attribute_block(attributes) if attributes else ""
+    block = attribute_block({**attributes, **all_changes})
     return f"{heading} {block}\n\n{body}" if block else f"{heading}\n\n{body}"
 
 
@@ -241,7 +236,7 @@ def _is_one_message(lines: Sequence[str]) -> bool:
 
 def text_of_message(body: str, attributes: Mapping[str, str]) -> str:
     """Return the original text of a message from `written_message`, from its body."""
-    text = _original_of((attributes, body.split("\n")))
+    text = _original_of((attributes, body))
     if "escaped" in attributes.get("written", "").split():
         text = _ESCAPE_SEQUENCE.sub(lambda match: chr(int(match[1], 16)) if match[1] else "\\", text)
     return text.replace("\n", "\r\n") if attributes.get("eol") == "crlf" else text
@@ -249,9 +244,9 @@ def text_of_message(body: str, attributes: Mapping[str, str]) -> str:
 
 def _original_of(form: _Form) -> str:
     """Return the text that was written in a form."""
-    attributes, lines = form
+    attributes, body = form
     written = attributes.get("written", "").split()
-    lines = body_text(lines).split("\n")
+    lines = body_text(body.split("\n")).split("\n")
     if "fenced" in written and len(lines) > 1 and lines[0] == lines[-1] and _FENCE_MARKS.fullmatch(lines[0]):
         return "\n".join(lines[1:-1])
     if "quoted" in written:
@@ -278,12 +273,9 @@ def _margins_of(text: str) -> dict[str, str]:
     """Return the empty space around a text as attributes, because a note does not preserve it."""
     if text[:1] != "\n" and text[-1:] and not text[-1].isspace():
         return {}
-    inner = text.lstrip("\n")
-    lines = inner.split("\n")
-    while lines and not lines[-1].strip():
-        lines.pop()
-    margins = {"lead": text[: len(text) - len(inner)], "trail": inner[len("\n".join(lines)) :]}
-    return {name: space for name, space in margins.items() if space}
+    lead = text[: len(text) - len(text.lstrip("\n"))]
+    trail = text[len(lead) + len(body_text(text.split("\n"))) :]
+    return {name: space for name, space in (("lead", lead), ("trail", trail)) if space}
 
 
 def _inside(text: str, margins: Mapping[str, str]) -> str:
