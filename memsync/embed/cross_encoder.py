@@ -29,13 +29,8 @@ class CrossEncoder(PooledModel["TextCrossEncoder"]):
         """`model` is fastembed's description of it."""
         super().__init__(threads)
         self._model = model
+        self.name: str = model["model"]
         self._failure: tuple[EmbedderError, float] | None = None
-
-    @property
-    def name(self) -> str:
-        """The model's name in fastembed."""
-        name: str = self._model["model"]
-        return name
 
     def relevance(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how relevant each text is to a question, in the same order: from 0 to 1, the logistic of the logit.

@@ -92,16 +92,11 @@ class FastembedEmbedder(PooledModel["TextEmbedding"]):
         checked. `check` is called each time before the model is loaded.
         """
         super().__init__(threads)
-        self._space = space
+        self.space = space
         self._name = name
         self._folder = folder
         self._texts_fit = texts_fit
         self._check = check
-
-    @property
-    def space(self) -> EmbeddingSpace:
-        """The space that all its vectors lie in."""
-        return self._space
 
     def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Vector]:
         """Return one unit-length float32 vector per text, in order, each of shape (dimension,)."""
@@ -109,13 +104,13 @@ class FastembedEmbedder(PooledModel["TextEmbedding"]):
 
         def embed(text: str) -> Vector:
             pause()
-            return self._embed_passage(self._space.passage_prefix + text)
+            return self._embed_passage(self.space.passage_prefix + text)
 
         return list(pool.map(embed, texts))
 
     def embed_query(self, text: str) -> Vector:
         """Return one unit-length float32 vector for a question; the model ignores what exceeds its window."""
-        return self._embed_once(self._space.query_prefix + text, is_query=True)
+        return self._embed_once(self.space.query_prefix + text, is_query=True)
 
     def _embed_passage(self, text: str) -> Vector:
         """Embed a passage of any length; if it exceeds the window, return the mean of its two halves' vectors."""

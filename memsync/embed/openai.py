@@ -6,8 +6,8 @@ retries with backoff, as the server asks, before it reports a failure.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import EmbedderError, how_to_install
@@ -29,17 +29,12 @@ class OpenAIEmbedder:
     def __init__(self, model: str, client: Any) -> None:
         self._model = model
         self._client = client
-        self._lock = threading.Lock()
-        self._space: EmbeddingSpace | None = None
 
-    @property
+    @cached_property
     def space(self) -> EmbeddingSpace:
         """The space of all its vectors. The dimension of an unknown model comes from a first request."""
-        with self._lock:
-            if self._space is None:
-                dimension = _DIMENSIONS.get(self._model) or len(self._request(["dimension"])[0])
-                self._space = EmbeddingSpace("openai", self._model, "", dimension)
-            return self._space
+        dimension = _DIMENSIONS.get(self._model) or len(self._request(["dimension"])[0])
+        return EmbeddingSpace("openai", self._model, "", dimension)
 
     def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Vector]:
         """Return one unit-length float32 vector per text, in order, each of shape (dimension,)."""

@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from memsync.model.text import quoted
@@ -360,13 +360,9 @@ def check_rule_files(git: Git, paths: list[str]) -> None:
     Raises GitUnusable if a .gitattributes or .gitignore is not a regular file or is too large, or if a folder is a
     repository of its own.
     """
-    folders = {""}
-    for path in paths:
-        parts = path.split("/")[:-1]
-        folders.update("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
-    for folder in sorted(folders):
+    for folder in sorted({above for path in paths for above in PurePosixPath(path).parents}):
         base = os.path.join(git.repository.work_tree, folder)
-        if folder and os.path.lexists(f"{base}/.git"):
+        if folder.name and os.path.lexists(f"{base}/.git"):
             raise GitUnusable(f"{folder} is a repository of its own")
         for name in (".gitattributes", ".gitignore"):
             with suppress(FileNotFoundError, NotADirectoryError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,8 +71,9 @@ def _tree(git: Git, commit: str, folder: bytes) -> dict[bytes, bytes]:
     for entry in _parts(printed):
         description, _, path = entry.partition(b"\t")
         mode, _, blob = description.split(b" ")
-        if mode in _REGULAR and _is_note(path):
-            blobs[path] = blob
+        with suppress(UnicodeDecodeError):
+            if mode in _REGULAR and is_note_name(path.decode().rpartition("/")[2]):
+                blobs[path] = blob
     return blobs
 
 
@@ -129,10 +131,3 @@ def _parts(blocks: Iterator[bytes]) -> Iterator[bytes]:
     for block in blocks:
         *parts, rest = (rest + block).split(b"\0")
         yield from parts
-
-
-def _is_note(path: bytes) -> bool:
-    try:
-        return is_note_name(path.decode().rpartition("/")[2])
-    except UnicodeDecodeError:
-        return False
