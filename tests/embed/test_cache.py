@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -106,25 +105,6 @@ def test_copy_of_the_notes_embeds_nothing(notes: Path, opened: Open, embedder: F
     assert len(embedder.seen) == seen
     assert memory.verify() is None
     check_sound(memory)
-
-
-def test_git_worktree_embeds_only_what_differs(notes: Path, opened: Open, tmp_path: Path) -> None:
-    """A worktree of a branch with one more note computes one vector."""
-    git = ["git", "-C", str(notes), "-c", "user.name=a", "-c", "user.email=a@example.org"]
-    tree = tmp_path / "tree"
-    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"], ["worktree", "add", "-q", str(tree)]):
-        subprocess.run([*git, *arguments], check=True, capture_output=True)
-    (tree / "more.md").write_text("The bittern booms in the reeds.\n")
-    assert counts(opened(notes)) == (NOTES, 0, 0)
-    assert counts(opened(tree)) == (1, NOTES, 0)
-
-
-def test_root_that_went_to_another_disk_embeds_nothing(notes: Path, opened: Open) -> None:
-    """Copied and removed: it cannot be recognised, but its texts are known."""
-    opened(notes).sync()
-    there = copied(notes, "elsewhere")
-    shutil.rmtree(notes)
-    assert counts(opened(there)) == (0, NOTES, 0)
 
 
 @pytest.mark.parametrize("damage", [b"", b"this is no database\n" * 500])

@@ -62,15 +62,6 @@ def test_64_zeroed_bytes_anywhere_are_an_error_that_names_the_file(copy: Path, n
     assert caught.value.exit_code == 8
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("damage", [b"", b"{}"], ids=["emptied", "replaced"])
-def test_a_file_cut_off_or_replaced_is_damaged_too(copy: Path, name: str, damage: bytes) -> None:
-    """A full disk during an installation leaves such files."""
-    (copy / name).write_bytes(damage)
-    with pytest.raises(EmbedderError, match="is damaged"):
-        make_embedder("minilm", 1).embed_query("heron")
-
-
 def test_notes_are_not_cut_by_a_damaged_or_missing_tokenizer(copy: Path) -> None:
     """It decides where a chunk ends, so that the index would be another one."""
     zero(copy / "tokenizer.json", 0.5)

@@ -204,16 +204,6 @@ def test_hostile_pattern_is_matched_at_once(line: bytes) -> None:
         assert not pattern or pattern.matches(path) in (True, pattern.holds(path))
 
 
-def test_hostile_patterns_do_not_stop_a_scan(root: Path, write: Write) -> None:
-    """Those of a folder count in each folder below, too."""
-    deep = "a/" * 120
-    write(deep + "x.md", "text")
-    write("a" * 250 + ".md", "text")
-    for depth in range(1, 60):
-        write("a/" * depth + ".gitignore", b"\n".join([b"a/**/" * 14 + b"b.md", b"*a" * 60 + b"b.md"]))
-    assert notes(root, *(line.decode() for line in STRANGE[:1])) == [deep + "x.md", "a" * 250 + ".md"]
-
-
 def test_thousands_of_lines_are_looked_up_not_tried_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names and paths cost one look each, however many lines there are; the last line that matches wins."""
     lines = [f"{kind}{number}.md".encode() for number in range(5_000) for kind in ("", "/sub/")]
