@@ -213,9 +213,6 @@ class IndexReader(Protocol):
     def dump(self) -> Iterator[str]:
         """Yield the canonical dump, which depends only on the files, HEAD, the settings and the model."""
 
-    def dump_word(self, line: str) -> list[str]:
-        """Return the single places that a line of the dump sums up, each with its note; empty if it is no sum."""
-
 
 class PreparedNote(Protocol):
     """A note in the form in which an index stores it. It can be pickled and made without access to the index."""

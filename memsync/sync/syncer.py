@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from memsync.model.status import Difference, Failure, SyncReport
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.notes.parse import NoteReader
-from memsync.ports import Clock, Index, IndexReader, Progress, VectorCache, active_space
+from memsync.ports import Clock, Index, Progress, VectorCache, active_space
 from memsync.sync.embedding import EmbeddingQueue, VectorReport
 from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.gate import Gate
@@ -50,15 +49,7 @@ def first_difference(index: Index, other: Index) -> Difference | None:
     """Return the first line in which the canonical dumps of two indexes differ; None when they are equal."""
     with other.reading() as theirs, index.reading() as mine:  # `index` inside, so that it handles damage in its rows
         pairs = zip_longest(mine.dump(), theirs.dump(), fillvalue="")
-        difference = next((Difference(line, a, b) for line, (a, b) in enumerate(pairs, 1) if a != b), None)
-        return difference and _with_note(difference, mine, theirs)
-
-
-def _with_note(difference: Difference, mine: IndexReader, theirs: IndexReader) -> Difference:
-    """Return the first different place if the dump's line is a sum over many places, otherwise the difference."""
-    word = min(filter(None, (difference.indexed, difference.rebuilt)), key=lambda line: str(json.loads(line)[1]))
-    places = zip_longest(mine.dump_word(word), theirs.dump_word(word), fillvalue="")
-    return next((Difference(difference.line, a, b) for a, b in places if a != b), difference)
+        return next((Difference(line, a, b) for line, (a, b) in enumerate(pairs, 1) if a != b), None)
 
 
 BULK_NOTES = 100

@@ -47,34 +47,12 @@ def lines(rows: Rows, history: Mapping[NotePath, tuple[bytes, int]], space: int 
             yield _line(("words of", path, ordinal, item, b"".join(map(_varint, sizes)).hex()))
     all_words = b"".join(map(_varint, (row_count, *totals))).hex() if row_count else ""
     yield _line(("words of all", all_words if all_words.strip("0") else ""))
-    for word, parts in _by_word(rows(queries.ALL_POSTINGS, {"words": None})):
-        yield _line(("word", word, *_checksums(parts, numbers)))
-
-
-def places_of_word(rows: Rows, word: str) -> list[str]:
-    """Return (path, ordinal, item, column, offset) of every place of one word, by place, as lines of a dump."""
-    from memsync.index.postgres.postings import key_of
-
-    homes = {chunk: (path, ordinal) for chunk, path, ordinal, _, _ in rows(queries.PLACES_OF_CHUNKS, {})}
-    found = []
-    for _, parts in _by_word(rows(queries.ALL_POSTINGS, {"words": [key_of(word)]})):
-        for postings, places in parts:
-            table = read_postings([postings])
-            for posting, column, offset in zip(*map(list, read_places([places])), strict=True):
-                chunk, packed, _ = table[posting].tolist()
-                path, ordinal = homes.get(chunk, (None, None))
-                found.append((path, ordinal, packed & 255, _COLUMNS[int(column)], int(offset)))
-    ordered = sorted(found, key=lambda place: ((place[0] or "").encode(), place[1] or 0, *place[2:]))
-    return [_line(("word", word, *place)) for place in ordered]
+    for word, parts in groupby(rows(queries.ALL_POSTINGS, {}), key=lambda row: str(row[0])):
+        yield _line(("word", word, *_checksums([(postings, places) for _, postings, places in parts], numbers)))
 
 
 def _line(row: Iterable[Any]) -> str:
     return json.dumps(tuple(row), ensure_ascii=False)
-
-
-def _by_word(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[str, list[tuple[bytes, bytes]]]]:
-    for word, group in groupby(rows, key=lambda row: str(row[0])):
-        yield word, [(postings, places) for _, postings, places in group]
 
 
 def _checksums(parts: list[tuple[bytes, bytes]], numbers: Mapping[int, int]) -> tuple[int, int, int]:

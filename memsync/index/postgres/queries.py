@@ -364,10 +364,9 @@ PLACES_OF_CHUNKS = f"""
 SELECT c.id, n.path, c.ordinal, c.form, c.lengths FROM {_CHUNKS_OF_NOTES}
 WHERE c.root = %(root)s ORDER BY n.path, c.ordinal
 """
-# (word, postings, places) of the whole word index, by word and block; :words of NULL means all.
+# (word, postings, places) of the whole word index, by word and block.
 ALL_POSTINGS = """
 SELECT coalesce(l.word, o.word), o.postings, o.places FROM posting o
 LEFT JOIN long_word l ON l.root = o.root AND l.key = o.word
-WHERE o.root = %(root)s AND (%(words)s::text[] IS NULL OR o.word = ANY (%(words)s))
-ORDER BY coalesce(l.word, o.word) COLLATE "C", o.block
+WHERE o.root = %(root)s ORDER BY coalesce(l.word, o.word) COLLATE "C", o.block
 """

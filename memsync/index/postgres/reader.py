@@ -206,11 +206,6 @@ class PostgresReader(SqlReader):
         active = self._space_row("active")
         return dump.lines(self.rows, self.history(), active[0] if active else None)
 
-    def dump_word(self, line: str) -> list[str]:
-        """Return every place of the word that a line of the dump sums up; empty for a line that is not about a word."""
-        row = json.loads(line)
-        return dump.places_of_word(self.rows, row[1]) if row[0] == "word" else []
-
     def be_patient(self) -> None:
         """Wait for the server as long as it takes: the next statements read the whole index."""
         self._db.silence = None

@@ -144,13 +144,6 @@ SELECT count(*) FROM segment
 WHERE number < 1 << 16 AND NOT EXISTS (SELECT 1 FROM chunk_fts_idx WHERE segid = number AND term = x'')
 """
 
-# (path, ordinal, entry, column, position) of one word, by place.
-_PLACES_OF_WORD = f"""
-SELECT 'word', w.term, n.path, c.ordinal, {item_of("w.doc")}, w.col, w.offset FROM temp.word w
-LEFT JOIN chunk c ON c.id = {chunk_of("w.doc")} LEFT JOIN note n ON n.id = c.note
-WHERE w.term = ? ORDER BY n.path, c.ordinal, w.doc, w.col, w.offset
-"""
-
 
 def find_damage(database: apsw.Connection) -> str:
     """Return the first sign of damage, or an empty string. An error on reading the database is a sign, too."""
@@ -240,18 +233,6 @@ def word_rows(database: apsw.Connection) -> Iterator[tuple[Any, ...]]:
     """Yield the content of the word index; equal files give equal rows. Call it only in a transaction."""
     yield from database.execute(_WORD_COUNTS_BY_CHUNK)
     yield from database.execute(_WORD_COUNTS_OF_ALL)
-    _make_temporary_tables(database)
+    schema.run_all(database, _TEMPORARY_TABLES)  # they vanish with the transaction
     yield from database.execute(_CHECKSUMS_BY_WORD)
     yield from database.execute(_WORDS_SEARCHES_MISS)
-
-
-def places_of_word(database: apsw.Connection, word: str) -> list[tuple[Any, ...]]:
-    """Return every place of one word, with its note. Call it only in a transaction."""
-    _make_temporary_tables(database)
-    return list(database.execute(_PLACES_OF_WORD, (word,)))
-
-
-def _make_temporary_tables(database: apsw.Connection) -> None:
-    """Make the temporary tables that the statements read; they vanish with the transaction."""
-    for _ in database.execute(_TEMPORARY_TABLES):
-        pass

@@ -18,7 +18,7 @@ from memsync.index.frequencies import FrequencyCache
 from memsync.index.reading import EVERY_WORD_ROWS, SqlReader, Statements, ranked
 from memsync.index.rows import to_json
 from memsync.index.sqlite import queries
-from memsync.index.sqlite.integrity import find_damage, find_miscount, places_of_word, unseen_vectors, word_rows
+from memsync.index.sqlite.integrity import find_damage, find_miscount, unseen_vectors, word_rows
 from memsync.index.sqlite.queries import chunk_and_item
 from memsync.index.vectors import to_int8
 from memsync.model.query import Candidate, EmbeddingSpace, Query
@@ -150,13 +150,6 @@ class SqliteReader(SqlReader):
         tables = chain.from_iterable(map(self.rows, statements))
         for row in chain(tables, word_rows(self._db), unseen_vectors(self._db, active[0]) if active else ()):
             yield json.dumps(row, ensure_ascii=False)
-
-    def dump_word(self, line: str) -> list[str]:
-        """Return every place of the word that a line of the dump sums up; empty for a line that is not about a word."""
-        row = json.loads(line)
-        if row[0] != "word":
-            return []
-        return [json.dumps(place, ensure_ascii=False) for place in places_of_word(self._db, row[1])]
 
     def check(self, *, is_quick: bool) -> None:
         """Read and compare all tables, or only count their rows if `is_quick`. Raises apsw.CorruptError."""
