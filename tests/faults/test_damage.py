@@ -188,6 +188,13 @@ def test_row_that_holds_something_else_than_its_table_may_is_damage(
     assert memory.verify() is None
 
 
+def test_kind_that_memsync_does_not_know_is_damage(synced: Memory) -> None:
+    """Not an error of Python: the index is begun anew."""
+    run(synced, "UPDATE note SET kind = 'nope' WHERE path = 'n03.md'")
+    with pytest.raises(IndexDamaged, match="unknown kind"), synced.index.reading() as reader:
+        reader.notes()
+
+
 @pytest.mark.parametrize("call", [Memory.sync, Memory.rebuild])
 def test_description_of_a_space_that_is_no_text_is_healed_with_its_vectors(
     call: Callable[[Memory], object], synced: Memory, make_memory: MakeMemory, embedder: FakeEmbedder

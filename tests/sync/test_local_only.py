@@ -105,11 +105,18 @@ def waiting_and_vectors(memory: Memory) -> tuple[int, int]:
         connection.close()
 
 
+SENT_PRIVATE = """
+SELECT count(*) FROM (SELECT space, passage FROM pending UNION SELECT space, passage FROM vector) sent
+JOIN passage p ON p.id = sent.passage JOIN space s ON s.id = sent.space WHERE p.local_only AND s.name GLOB 'openai*'
+"""
+
+
 def assert_intact(memory: Memory) -> None:
     """Check the whole index, also that no private passage waits for the remote model or has a vector of it."""
     connection = open_database(database(memory))
     try:
         assert find_damage(connection) == ""
+        assert connection.execute(SENT_PRIVATE).get == 0
     finally:
         connection.close()
 

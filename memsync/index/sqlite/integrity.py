@@ -1,7 +1,8 @@
 """Detect a damaged index without reading any note.
 
 SQLite keeps no checksums, so a lost page is detected but a changed letter is not. The checks are whether every page and
-row can be read, and whether the tables agree: each chunk has its words, each passage its vector.
+row can be read, and whether the tables have as many rows as they should. `verify` also compares the content with that
+of a new index, so nothing here compares rows of two tables with each other.
 
 `word_rows` gives the word index in a form that can be compared between two indexes. FTS5 keeps no text, only the places
 of each word. Two indexes give their chunks different ids, so the rows identify a chunk by its note's path, its ordinal
@@ -12,63 +13,23 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import apsw
 
 from memsync.index.sqlite import schema
-from memsync.index.sqlite.queries import IS_OF_CHUNK, LOCAL_ONLY_PASSAGES, MAX_ITEMS, chunk_of, item_of
+from memsync.index.sqlite.queries import LOCAL_ONLY_PASSAGES, MAX_ITEMS, chunk_of, item_of
 from memsync.index.vectors import to_int8
 from memsync.model.query import EmbeddingSpace
 from memsync.model.text import count
 from memsync.model.vocabulary import Kind, Tier
 
-# (type, name, SQL) of every table and index.
-_DEFINITIONS = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
+# (type, name, SQL) of every table and index except FTS5's own, which may differ from one SQLite to the next.
+_DEFINITIONS = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT GLOB 'chunk_fts_*'"
 _KINDS, _TIERS = (", ".join(f"'{name}'" for name in names) for names in (Kind, Tier))
-
-# What may be wrong -> how often it is: 0 in a sound index. {space} is the number of a space.
-_FAULTS = {
-    "chunks without words": (
-        f"SELECT count(*) FROM chunk WHERE word_rows <> (SELECT count(*) FROM chunk_fts_docsize d WHERE {IS_OF_CHUNK})"
-    ),
-    "words without a chunk": (
-        f"SELECT count(*) FROM chunk_fts_docsize WHERE {chunk_of('id')} NOT IN (SELECT id FROM chunk)"
-    ),
-    "rows that refer to a missing row": "SELECT count(*) FROM pragma_foreign_key_check",
-    "passages without a chunk": (
-        "SELECT count(*) FROM passage p WHERE NOT EXISTS (SELECT 1 FROM chunk c WHERE c.passage = p.id)"
-    ),
-    "notes with fields that cannot be read": (
-        "SELECT count(*) FROM note WHERE NOT json_valid(front_matter) OR NOT json_valid(warnings)"
-    ),
-    "chunks with fields that cannot be read": (
-        "SELECT count(*) FROM chunk"
-        " WHERE NOT json_valid(heading_path) OR NOT json_valid(attributes) OR NOT json_valid(entries)"
-    ),
-    "notes of an unknown kind": f"SELECT count(*) FROM note WHERE kind NOT IN ({_KINDS}) OR tier NOT IN ({_TIERS})",
-    "messages with fields that cannot be read": "SELECT count(*) FROM message WHERE NOT json_valid(attributes)",
-}
-_FAULTS_OF_SPACE = {
-    "passages without a vector": (
-        "SELECT count(*) FROM passage p WHERE NOT EXISTS (SELECT 1 FROM vec_{space}_rowids v WHERE v.rowid = p.id)"
-        " AND NOT EXISTS (SELECT 1 FROM pending w WHERE w.space = {space} AND w.passage = p.id)"
-    ),
-    "vectors without a passage": (
-        "SELECT count(*) FROM vec_{space}_rowids v LEFT JOIN passage p ON p.id = v.rowid WHERE p.id IS NULL"
-    ),
-}
-# The same for a space of a remote model, in which local-only passages have no vector.
-_FAULTS_OF_REMOTE_SPACE = {
-    "passages without a vector": f"{_FAULTS_OF_SPACE['passages without a vector']} AND NOT p.local_only",
-    "vectors without a passage": _FAULTS_OF_SPACE["vectors without a passage"],
-    "local-only passages that wait for a remote model": (
-        "SELECT count(*) FROM pending w JOIN passage p ON p.id = w.passage WHERE w.space = {space} AND p.local_only"
-    ),
-    "local-only passages with a vector of a remote model": (
-        "SELECT count(*) FROM vec_{space}_rowids v JOIN passage p ON p.id = v.rowid WHERE p.local_only"
-    ),
-}
+# The number of notes whose kind or tier is none that memsync knows.
+_UNKNOWN_KINDS = f"SELECT count(*) FROM note WHERE kind NOT IN ({_KINDS}) OR tier NOT IN ({_TIERS})"
 # How many rows are missing; negative if there are too many. Both are 0 in a sound index.
 _MISSING_WORD_ROWS = "SELECT (SELECT total(word_rows) FROM chunk) - (SELECT count(*) FROM chunk_fts_docsize)"
 _MISSING_VECTORS = """
@@ -155,22 +116,23 @@ def find_damage(database: apsw.Connection) -> str:
 
 def find_miscount(database: apsw.Connection) -> str:
     """Return which tables have a wrong number of rows or cannot be searched, or an empty string. It takes 2 ms."""
+    return next(_miscounts(database), "")
+
+
+def _miscounts(database: apsw.Connection) -> Iterator[str]:
     if space_count := database.execute(_FAULTY_SPACES).get:
-        return f"embedding spaces that differ from their descriptions: {space_count}"
-    spaces = _live_spaces(database)
-    tallies = [("chunks and their words", _MISSING_WORD_ROWS)]
-    findings = [f"{name} differ in number" for name, statement in tallies if database.execute(statement).get]
-    for space, is_remote in spaces.items():
+        yield f"embedding spaces that differ from their descriptions: {space_count}"
+    if database.execute(_MISSING_WORD_ROWS).get:
+        yield "chunks and their words differ in number"
+    if closed := database.execute(_SEGMENTS_WITHOUT_FIRST_PAGE).get:
+        yield f"segments of the word index that no search can read: {closed}"
+    for space, is_remote in _live_spaces(database).items():
         local_only = int(str(database.execute(LOCAL_ONLY_PASSAGES).get)) if is_remote else 0
         if database.execute(_MISSING_VECTORS.format(space=space)).get != local_only:
-            findings.append("passages and their vectors differ in number")
-    if closed := database.execute(_SEGMENTS_WITHOUT_FIRST_PAGE).get:
-        findings.append(f"segments of the word index that no search can read: {closed}")
-    for space in spaces:
+            yield "passages and their vectors differ in number"
         used = sum(int.from_bytes(bits).bit_count() for (bits,) in database.execute(_SLOT_BITS.format(space=space)))
         if used != (known := database.execute(_COUNT_OF_VECTORS.format(space=space)).get):
-            findings.append(f"a semantic search sees {used} of {count(int(str(known)), 'vector')}")
-    return "; ".join(findings)
+            yield f"a semantic search sees {used} of {count(int(str(known)), 'vector')}"
 
 
 def _live_spaces(database: apsw.Connection) -> dict[int, bool]:
@@ -200,33 +162,31 @@ def _used_slots(chunk: int, validity: bytes, rowids: bytes) -> Iterator[tuple[in
 
 
 def _signs_of_damage(database: apsw.Connection) -> Iterator[str]:
-    own = {(kind, name): sql for kind, name, sql in database.execute(_DEFINITIONS)}
-    yield from (
-        f"{kind} {name} has another definition than in a new index"
-        for (kind, name), _ in schema.own_tables() - own.items()
-    )
+    for kind, name, _ in _own_tables().difference(database.execute(_DEFINITIONS)):
+        yield f"{kind} {name} has another definition than in a new index"
     # A search makes FTS5 read the list of its segments again. The check would use the one that this connection read
     # last, and report damage if another connection has merged segments since.
     database.execute(_ANY_SEARCH).get  # noqa: B018 (because reading the row runs the statement)
     for (finding,) in database.execute("PRAGMA integrity_check(1)"):
         if finding != "ok":
             yield str(finding).replace("\n", ": ")
-    checks = dict(_FAULTS)
-    spaces = _live_spaces(database)
-    for space, is_remote in spaces.items():
-        faults = _FAULTS_OF_REMOTE_SPACE if is_remote else _FAULTS_OF_SPACE
-        checks |= {name: statement.format(space=space) for name, statement in faults.items()}
-    for name, statement in checks.items():
-        if count := int(str(database.execute(statement).get)):
-            yield f"{name}: {count}"
-    if finding := find_miscount(database):
-        yield finding
-    for space in spaces:
+    if unknown := database.execute(_UNKNOWN_KINDS).get:
+        yield f"notes of an unknown kind: {unknown}"
+    yield from _miscounts(database)
+    for space in _live_spaces(database):
         if unseen := unseen_vectors(database, space):
             yield f"vectors that a search misses: {len(unseen)}"
         pairs = database.execute(_INT8_AND_FLOAT16.format(space=space))
         if unequal := sum(value is None or to_int8(value) != int8 for int8, value in pairs):
             yield f"vectors whose int8 and float16 forms differ: {unequal}"
+
+
+@cache
+def _own_tables() -> frozenset[tuple[Any, ...]]:
+    """Return (type, name, SQL) of each of our tables and indexes in a new database."""
+    connection = apsw.Connection(":memory:")
+    schema.run_all(connection, schema.TABLES)
+    return frozenset(connection.execute(_DEFINITIONS))
 
 
 def word_rows(database: apsw.Connection) -> Iterator[tuple[Any, ...]]:

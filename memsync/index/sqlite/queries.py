@@ -29,12 +29,6 @@ def chunk_and_item(row: int) -> tuple[int, int]:
     return divmod(row - GROUP_ROWS, MAX_ITEMS) if row >= GROUP_ROWS else (row, 0)
 
 
-# Whether a row `d` of chunk_fts_docsize may belong to a chunk.
-IS_OF_CHUNK = (
-    f"(d.id = chunk.id OR d.id BETWEEN {GROUP_ROWS} + {MAX_ITEMS} * chunk.id"
-    f" AND {GROUP_ROWS + MAX_ITEMS - 1} + {MAX_ITEMS} * chunk.id)"
-)
-
 # When a note was last changed, in nanoseconds: the commit that gave it its content, otherwise the file's mtime.
 _CHANGED_NS = "CASE WHEN n.committed > 0 THEN n.committed * 1000000000 ELSE n.mtime_ns END"
 

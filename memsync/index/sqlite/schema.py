@@ -7,8 +7,6 @@ is filled from the files and the vector cache.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import apsw
@@ -186,8 +184,8 @@ def _folded(*values: apsw.SQLiteValue) -> apsw.SQLiteValue:
 def prepare(connection: apsw.Connection) -> None:
     """Set the journal mode and make the tables of a new database.
 
-    Raises IndexTooNew for a database of a later memsync and IndexOutdated for one of an earlier. Raises CorruptError if
-    its tables do not match its version, and other apsw errors.
+    Raises IndexTooNew for a database of a later memsync and IndexOutdated for one of an earlier. Raises CorruptError
+    for one with tables and no version, and other apsw errors.
     """
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "normal")
@@ -205,12 +203,12 @@ def prepare(connection: apsw.Connection) -> None:
             hint="Run memsync sync: it is rebuilt from the files.",
         )
     with write_transaction(connection):
-        # Another process may have made the tables while this one waited for the lock.
-        version = connection.pragma("user_version")
-        _check_tables(connection, version)
-        if version == 0:
-            run_all(connection, TABLES)
-            connection.pragma("user_version", SCHEMA_VERSION)
+        if connection.pragma("user_version") == SCHEMA_VERSION:  # another process made them while this one waited
+            return
+        if version < 0 or connection.execute("SELECT count(*) FROM sqlite_schema").get:
+            raise apsw.CorruptError(f"it has tables, and the schema version {version}")
+        run_all(connection, TABLES)
+        connection.pragma("user_version", SCHEMA_VERSION)
 
 
 def capabilities() -> tuple[str, str]:
@@ -224,27 +222,6 @@ def capabilities() -> tuple[str, str]:
             f"SQLite lacks what memsync needs: {error}", hint="Reinstall apsw and sqlite-vec."
         ) from error
     return apsw.sqlite_lib_version(), str(connection.execute("SELECT vec_version()").get)
-
-
-@cache
-def own_tables() -> frozenset[tuple[tuple[str, str], str]]:
-    """Return ((type, name), SQL) of each of our tables and indexes in a new database."""
-    connection = apsw.Connection(":memory:")  # FTS5's own tables may differ from one SQLite to the next
-    run_all(connection, TABLES)
-    return frozenset(_tables(connection))
-
-
-def _check_tables(connection: apsw.Connection, version: int) -> None:
-    """Raise CorruptError unless a new database (version 0) has none of our tables, and any other has all of them."""
-    names = {name for name, _ in own_tables()}
-    tables = {table for table in _tables(connection) if table[0] in names}
-    if tables != (own_tables() if version == SCHEMA_VERSION else set()):
-        raise apsw.CorruptError(f"its tables are not those of schema version {version}")
-
-
-def _tables(connection: apsw.Connection) -> Iterator[tuple[tuple[str, str], str]]:
-    statement = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT GLOB 'chunk_fts_*'"
-    return (((str(kind), str(name)), str(sql)) for kind, name, sql in connection.execute(statement))
 
 
 def run_all(connection: apsw.Connection, statements: str) -> None:
