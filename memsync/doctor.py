@@ -111,7 +111,7 @@ def _files_with_passwords(settings: Settings) -> list[str]:
 def _disk(settings: Settings) -> tuple[bool, str, str]:
     free = shutil.disk_usage(settings.index_dir).free
     ok = free >= MIN_FREE_BYTES
-    advice = "" if ok else "Free some space, or move the index with index.dir."
+    advice = "" if ok else "Free some space, or set XDG_STATE_HOME to a folder on another disk."
     return ok, f"{free / 1e9:.1f} GB free at the index", advice
 
 

@@ -226,12 +226,11 @@ def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda te
     """
     from memsync.sync.moved_root import recognise
 
-    is_placed = settings["index.dir"] != ""
     opened, file = _index_backend(settings)
     if not file:
         target, file = MOVED_DATABASE
         opened = lambda path: _load(target)(settings, path)  # noqa: E731 (imports psycopg only if the root was moved)
-    moved = recognise(settings.root_name, settings.index_name, file, opened, is_placed=is_placed)
+    moved = recognise(settings.root_name, file, opened)
     if moved is not None:
         stopped = ". Its daemon was stopped; run: memsync start" if moved.was_served else ""
         notice(f"Recognised the moved memory root; index kept (was {moved.before}){stopped}")

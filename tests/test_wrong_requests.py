@@ -163,7 +163,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (folder / "threads/t.md").write_text("## user\n\nWhich bird?\n")
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="ms", dir="/tmp") as short:
         patch.setenv("XDG_RUNTIME_DIR", short)
-        environ = {"MEMSYNC_INDEX_DIR": str(tmp_path_factory.mktemp("index")), "MEMSYNC_SEARCH_DEADLINE_MS": "120000"}
+        environ = {"MEMSYNC_SEARCH_DEADLINE_MS": "120000"}
         settings, embedder = load_settings(root=folder, environ=environ, cwd=folder), FakeEmbedder()
         index = SqliteIndex(settings.index_dir / "index.db")
         with Memory(settings, index, COUNTER, lambda: embedder, lambda _: embedder) as memory:

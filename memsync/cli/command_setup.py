@@ -58,7 +58,7 @@ def show(context: click.Context) -> Answer:
     from memsync.settings.load import DSN
 
     settings = load(context)
-    values = {**settings.values, "memsync.root": str(settings.root), "index.dir": str(settings.index_dir)}
+    values = {**settings.values, "memsync.root": str(settings.root)}
     values[DSN] = HIDDEN if values[DSN] else ""
     width = max(map(len, values))
     lines = [f"{name:<{width}}  {_as_json(value)}  ({settings.sources[name]})" for name, value in values.items()]

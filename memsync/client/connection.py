@@ -196,7 +196,7 @@ def _connected(path: str) -> socket.socket:
         connection.settimeout(CONNECT_SECONDS)
         connection.connect(path)
         if not wire.is_own_user(connection):  # in a folder that others may write, anybody can answer at this path
-            hint = "Set index.dir to your own folder."
+            hint = "Set XDG_STATE_HOME to your own folder."
             raise DaemonUnavailable(f"the process at {path} is another user's", hint=hint)
     except BaseException as error:
         connection.close()

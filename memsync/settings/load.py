@@ -18,7 +18,7 @@ from memsync.model.vocabulary import Kind, Mode, Tier
 from memsync.settings import config_file
 from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.config_file import ConfigFile, found_above, nearest, parse_config, users_own, without_our_table
-from memsync.settings.paths import expanded, is_inside, keep_dir, resolve_index_dir, resolve_root, root_of
+from memsync.settings.paths import expanded, index_dir, is_inside, keep_dir, resolve_root, root_of
 from memsync.settings.setting import Setting, checked, from_text
 from memsync.system.user_folders import FOLDER_VARIABLES, config_folder
 
@@ -35,9 +35,7 @@ EXCLUDED = "files.exclude"
 """The setting whose patterns in the user's own file count even if another file has patterns, too."""
 DSN = "index.dsn"
 """The setting that holds a password."""
-FOLDERS = ("memsync.root", "index.dir")
-"""Settings that name a folder, relative to their file."""
-NOT_SHARED = (*FOLDERS, "index.name")
+NOT_SHARED = ("memsync.root", "index.name")
 """Settings in the user's own config file that apply to one memory root; all others there apply to every root."""
 
 
@@ -56,7 +54,6 @@ SETTINGS = (
     ),
     Setting("embedder.threads", 0, "Texts to embed in parallel; 0: one per processor.", (0, 256)),
     Setting("index.backend", "sqlite", "What keeps the index: sqlite, or postgres (docs/postgres.md)."),
-    Setting("index.dir", "", "Folder of the index; empty: the platform's state folder."),
     Setting("index.dsn", "", "postgres: the connection string; only in your own config file or MEMSYNC_INDEX_DSN."),
     Setting("index.name", "", "postgres: the memory's name in the database; empty: the root folder's name."),
     Setting("index.store_text", False, "postgres: store the notes' text, for machines without the files."),
@@ -155,7 +152,6 @@ class Settings:
     def __init__(
         self,
         root_name: str,
-        index_name: str,
         values: Mapping[str, Any],
         kinds: Mapping[str, str],
         tiers: Mapping[str, str],
@@ -168,7 +164,7 @@ class Settings:
         `warnings`: sentences about config files that were found but ignored.
         """
         self.root_name = root_name
-        self.index_name = index_name
+        self.index_name = index_dir(root_name)
         self.values = values
         self.kinds = kinds
         self.tiers = tiers
@@ -193,7 +189,7 @@ class Settings:
     def decisive(self) -> list[Any]:
         """Return all settings except those under [daemon] and [cli], as JSON values."""
         values = {name: value for name, value in self.values.items() if not name.startswith(("daemon.", "cli."))}
-        return [self.root_name, self.index_name, values, list(self.kinds.items()), list(self.tiers.items())]
+        return [self.root_name, values, list(self.kinds.items()), list(self.tiers.items())]
 
     @property
     def is_default_root(self) -> bool:
@@ -311,14 +307,13 @@ def _resolved(files: _Files, given: dict[str, _Given], environ: Mapping[str, str
     resolved = _DEFAULTS | given
     values = {name: setting.value for name, setting in resolved.items()}
     sources = {name: setting.source for name, setting in resolved.items()}
-    paths = {name: resolved[name]._replace(folder=resolved[name].folder or os.getcwd()) for name in FOLDERS}
-    values["memsync.root"] = root = resolve_root(*paths["memsync.root"])
+    named = resolved["memsync.root"]
+    values["memsync.root"] = root = resolve_root(*named._replace(folder=named.folder or os.getcwd()))
     values[UNITED], sources[UNITED] = _united(files, root, environ)
-    index_dir = resolve_index_dir(*paths["index.dir"], root)
     options = _same_anywhere(files, root, is_root_named=is_root_named, root_source=sources["memsync.root"])
     tables = {name: _globs(name, files) for name in GLOB_TABLES}
     warnings = [*files.warnings, *_unknown_variables(environ)]
-    return Settings(root, index_dir, values, tables["kinds"], tables["tiers"], sources, options, warnings)
+    return Settings(root, values, tables["kinds"], tables["tiers"], sources, options, warnings)
 
 
 def _same_anywhere(files: _Files, root: str, *, is_root_named: bool, root_source: str) -> list[str]:

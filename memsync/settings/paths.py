@@ -65,23 +65,8 @@ def resolve_root(named: str, where: str, base: str) -> str:
     return root
 
 
-def resolve_index_dir(named: str, where: str, base: str, root: str) -> str:
-    """Return the folder of the index of `root`: an absolute path without links. `named` may be relative to `base`.
-
-    Raises ConfigError if the root is inside it.
-    """
-    if not named:
-        return default_index_dir(root)
-    index_dir = require_clean(os.path.realpath(os.path.join(base, expanded(named, where))), where)
-    if is_inside(root, index_dir):
-        raise ConfigError(
-            f"the memory root {root} is inside the index folder {index_dir}", hint="Set index.dir to another folder."
-        )
-    return index_dir
-
-
-def default_index_dir(root: str) -> str:
-    """Return the default folder of a memory root's index."""
+def index_dir(root: str) -> str:
+    """Return the folder of a memory root's index."""
     return os.path.join(state_folder(), _state_name(root))
 
 

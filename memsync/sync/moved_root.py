@@ -21,7 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import FilesystemError
-from memsync.settings.paths import default_index_dir, keep_dir
+from memsync.settings.paths import index_dir, keep_dir
 from memsync.system.user_folders import own_folder, state_folder, sync_folder, write_own_file
 
 if TYPE_CHECKING:
@@ -43,18 +43,15 @@ class MovedRoot(NamedTuple):
     was_served: bool
 
 
-def recognise(
-    root: str, index_dir: str, index_file: str, open_index: Callable[[Path], Index], *, is_placed: bool
-) -> MovedRoot | None:
+def recognise(root: str, index_file: str, open_index: Callable[[Path], Index]) -> MovedRoot | None:
     """Move the data of this root from its old path to the current one, and remember the current path.
 
-    `index_dir` is the folder of the index; with `is_placed` a setting placed it there, and it is not moved. Returns
-    None if nothing was moved. Raises IndexBusy while another process uses the old data, FilesystemError, and the
-    errors of opening the old index.
+    Returns None if nothing was moved. Raises IndexBusy while another process uses the old data, FilesystemError, and
+    the errors of opening the old index.
     """
     moved = None
     if before := _former_path(root):
-        moved = _Move(before, root, index_dir, index_file, open_index, is_placed=is_placed).make()
+        moved = _Move(before, root, index_file, open_index).make()
     _remember(root)
     return moved
 
@@ -66,11 +63,8 @@ class _Move:
         self,
         before: str,
         root: str,
-        index_dir: str,
         index_file: str,
         open_index: Callable[[Path], Index],
-        *,
-        is_placed: bool,
     ) -> None:
         from pathlib import Path
 
@@ -82,8 +76,8 @@ class _Move:
         self._open_index = open_index
         self._files = NoteFiles(Path(root))
         self._identity = self._files.root_identity()
-        self._old_index = index_dir if is_placed else _left(default_index_dir(before), self._identity)
-        self._new_index = index_dir
+        self._old_index = _left(index_dir(before), self._identity)
+        self._new_index = index_dir(root)
         self._old_keep = _left(keep_dir(before), self._identity)
         self._new_keep = keep_dir(root)
         self._displaced = ""
@@ -94,16 +88,15 @@ class _Move:
 
         An index at the new path that belongs to another folder, which was there before, does not count.
         """
-        is_placed = self._old_index == self._new_index
         if not os.path.exists(f"{self._old_index}/{self._index_file}"):
             return []
-        if not is_placed and os.path.exists(f"{self._new_index}/{self._index_file}"):
+        if os.path.exists(f"{self._new_index}/{self._index_file}"):
             with self._read(self._new_index) as reader:
                 self._displaced = reader.meta("root")
             if self._displaced in ("", self._identity):
                 return []
         kept = [(self._old_keep, self._new_keep)] if os.path.isdir(self._old_keep) else []
-        return kept if is_placed else [*kept, (self._old_index, self._new_index)]
+        return [*kept, (self._old_index, self._new_index)]
 
     @contextmanager
     def _read(self, folder: str) -> Iterator[IndexReader]:
@@ -143,10 +136,8 @@ class _Move:
             locks.enter_context(file_lock(lock, WAIT_SECONDS, self._busy, poll_seconds=POLL_SECONDS))
             if not self.folders() or not self.is_of_this_root():
                 return None
-            was_served = False
-            if self._old_index != self._new_index:
-                was_served = locks.enter_context(without_daemon(self._old_index, self._busy))
-                locks.enter_context(held(f"{self._old_index}/sync.lock", self._busy, WAIT_SECONDS))
+            was_served = locks.enter_context(without_daemon(self._old_index, self._busy))
+            locks.enter_context(held(f"{self._old_index}/sync.lock", self._busy, WAIT_SECONDS))
             locks.enter_context(held(f"{self._old_keep}/write.lock", self._busy, WAIT_SECONDS))
             folders = self.folders()
             for old, new in folders:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memsync.errors import IndexBusy
-from memsync.settings.paths import default_index_dir
+from memsync.settings.paths import index_dir
 from memsync.sync.moved_root import recorded_roots
 from memsync.sync.without_daemon import held, without_daemon
 from memsync.system.user_folders import own_folder, state_folder
@@ -35,8 +35,8 @@ class StoredIndex(NamedTuple):
 
 
 def stored_indexes() -> list[StoredIndex]:
-    """Return the indexes in the state folder. An index that `index.dir` placed elsewhere is not among them."""
-    roots = {default_index_dir(root): root for root in recorded_roots()}
+    """Return the indexes in the state folder."""
+    roots = {index_dir(root): root for root in recorded_roots()}
     found = []
     for folder in sorted(Path(state_folder()).glob("*")):
         files = [path.stat() for path in map(folder.joinpath, _FILES) if path.is_file()]

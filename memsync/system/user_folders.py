@@ -54,12 +54,11 @@ def digest_of(content: bytes) -> str:
 
 
 def own_folder(folder: str | os.PathLike[str]) -> None:
-    """Create a folder for memsync's own files, or check that an existing one belongs to this user and to memsync.
+    """Create a folder for memsync's own files, or check that an existing one belongs to this user.
 
-    New folders get mode 0700, and so do all of memsync's folders in the user's state folder. A folder elsewhere must
-    be empty at its first use. No folder may contain links or files of another user. So memsync never opens, renames or
-    truncates a file of another program that has the same name, or through a link that came with somebody's notes.
-    Raises OSError, and FilesystemError for a folder that fails these checks.
+    New folders get mode 0700, and so do all of memsync's folders in the user's state folder. None may contain links or
+    files of another user, so that memsync never opens, renames or truncates a file through a link that came with
+    somebody's notes. Raises OSError, and FilesystemError for a folder that fails these checks.
     """
     folder = os.path.abspath(folder)
     ours = [folder]
@@ -70,9 +69,7 @@ def own_folder(folder: str | os.PathLike[str]) -> None:
     for path in reversed(ours):  # from the top, so that nothing is made through a link
         _make(path)
         modes[path] = _mode_if_ours(path)
-    names = _names_of_files(folder)
-    if not folder.startswith(f"{top}/"):
-        _check_mark(folder, names)
+    _check_files(folder)
     for path, mode in modes.items():
         if mode & 0o077:
             os.chmod(path, 0o700)
@@ -136,17 +133,14 @@ def _make(folder: str) -> None:
 def _mode_if_ours(folder: str) -> int:
     status = os.lstat(folder)
     if stat.S_ISLNK(status.st_mode):  # whoever planted it would choose where memsync writes
-        raise FilesystemError(f"{folder} is a link", hint="Set index.dir or XDG_STATE_HOME to the folder itself.")
+        raise FilesystemError(f"{folder} is a link", hint="Set XDG_STATE_HOME to the folder itself.")
     if status.st_uid != os.geteuid():
-        raise FilesystemError(
-            f"{folder} belongs to another user", hint="Set index.dir or XDG_STATE_HOME to a folder of your own."
-        )
+        raise FilesystemError(f"{folder} belongs to another user", hint="Set XDG_STATE_HOME to a folder of your own.")
     return status.st_mode
 
 
-def _names_of_files(folder: str) -> list[str]:
-    """Return the names in a folder. Raises FilesystemError for symbolic and hard links and for another user's file."""
-    names = []
+def _check_files(folder: str) -> None:
+    """Raise FilesystemError for symbolic and hard links in a folder, and for another user's file."""
     with os.scandir(folder) as entries:
         for entry in entries:
             try:
@@ -158,27 +152,8 @@ def _names_of_files(folder: str) -> list[str]:
                 reason = "a link" if is_linked else "another user's"
                 raise FilesystemError(
                     f"{folder} cannot be used for memsync's files: {entry.name} in it is {reason}",
-                    hint="Remove it, or set index.dir to an empty or a new folder.",
+                    hint="Remove it, or set XDG_STATE_HOME to another folder.",
                 )
-            names.append(entry.name)
-    return names
-
-
-def _check_mark(folder: str, names: list[str]) -> None:
-    """Mark an empty folder as memsync's. Raises FilesystemError if it has files but not the mark.
-
-    The mark is an empty file, because that fits on a full disk. Its name has the folder's inode, because a copy or
-    clone of the folder has another one.
-    """
-    mark = f".memsync-{os.stat(folder).st_ino}"
-    if mark in names:
-        return
-    if names and mark not in os.listdir(folder):  # listed again: another process may have just made the mark
-        raise FilesystemError(
-            f"{folder} holds files that memsync did not make: {min(names)}",
-            hint="Set index.dir to an empty or a new folder. If memsync made these files elsewhere, remove them.",
-        )
-    os.close(os.open(f"{folder}/{mark}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
 
 def other_writer(status: os.stat_result, path: str) -> str:

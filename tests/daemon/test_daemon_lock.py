@@ -78,7 +78,7 @@ def test_daemon_started_on_a_full_disk_is_known(
     cli: Cli, write: Write, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where not one byte is free, it serves what is indexed; it is found, asked and stopped as any other."""
-    monkeypatch.setenv("MEMSYNC_INDEX_DIR", str(small_disk / "index"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(small_disk))
     write("a.md", "The heron nests.\n")
     assert cli("sync").returncode == 0
     cli.start()

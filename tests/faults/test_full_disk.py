@@ -40,8 +40,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def on_disk(root: Path, small_disk: Path) -> Settings:
     """Put the index on the small file system."""
-    environ = {"MEMSYNC_INDEX_DIR": str(small_disk / "index")}
-    return load_settings(root=root, environ=environ, cwd=root)
+    settings = load_settings(root=root, environ={}, cwd=root)
+    settings.index_name = str(small_disk / "index")
+    return settings
 
 
 def fill(disk: Path, free_bytes: int) -> Path:

@@ -191,8 +191,8 @@ ACTIONS = st.lists(
 def _memory(folder: str) -> Iterator[Memory]:
     root = Path(folder, "notes")
     root.mkdir()
-    environ = {"MEMSYNC_INDEX_DIR": f"{folder}/index"}
-    settings = load_settings(root=root, environ=environ, cwd=root)
+    settings = load_settings(root=root, environ={}, cwd=root)
+    settings.index_name = f"{folder}/index"
     index = SqliteIndex(settings.index_dir / "index.db")
     memory = Memory(settings, index, COUNTER, FakeEmbedder, lambda space: FakeEmbedder())
     try:

@@ -60,24 +60,24 @@ def test_users_own_config_is_the_last_resort(tmp_path: Path, monkeypatch: pytest
 def test_users_own_config_holds_for_every_root_except_what_is_about_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its root and its index folder are those of one memory; its other settings hold everywhere, under a found file."""
+    """Its root and its index's name are those of one memory; its other settings hold everywhere, under a found file."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
     config(
         tmp_path / "own" / "memsync",
-        f'[memsync]\nroot = "{tmp_path}/mine"\n[index]\ndir = "{tmp_path}/index"\n'
+        f'[memsync]\nroot = "{tmp_path}/mine"\n[index]\nname = "mine"\n'
         '[search]\nlimit = 3\nrecency_days = 50\n[kinds]\n"/journal/" = "daily"\n',
     )
     (tmp_path / "mine").mkdir()
     path = config(tmp_path / "other", '[memsync]\nroot = "."\n[search]\nlimit = 5\n')
     mine = load_settings(environ={}, cwd=tmp_path)
-    assert (mine.root_name, mine.index_name) == (f"{tmp_path}/mine", f"{tmp_path}/index")
+    assert (mine.root_name, mine["index.name"]) == (f"{tmp_path}/mine", "mine")
     other = load_settings(environ={}, cwd=tmp_path / "other")
     assert (other.root, other["search.limit"], other["search.recency_days"]) == (path.parent, 5, 50)
     assert other.kinds["/journal/"] == "daily"
-    assert other.index_name.startswith(str(tmp_path / "state"))
+    assert other["index.name"] == ""
     for environ in ({}, {"MEMSYNC_ROOT": str(tmp_path / "mine")}):
         named = load_settings(root=None if environ else tmp_path / "mine", environ=environ, cwd=tmp_path / "other")
-        assert named.index_name == f"{tmp_path}/index"
+        assert named["index.name"] == "mine"
 
 
 def test_root_in_the_environment_takes_its_own_config_only(tmp_path: Path) -> None:
@@ -162,14 +162,6 @@ def test_unknown_variables_are_warned_of_and_ill_typed_ones_refused(tmp_path: Pa
     assert settings["search.limit"] == 10
     with pytest.raises(ConfigError, match='a whole number, not "many"'):
         load_settings(config=path, environ={"MEMSYNC_SEARCH_LIMIT": "many"})
-
-
-def test_root_inside_the_index_is_refused(tmp_path: Path) -> None:
-    """The index must never index itself."""
-    (tmp_path / "index" / "notes").mkdir(parents=True)
-    path = config(tmp_path, f'[memsync]\nroot = "index/notes"\n[index]\ndir = "{tmp_path}/index"\n')
-    with pytest.raises(ConfigError, match="is inside the index"):
-        load_settings(config=path, environ={})
 
 
 def test_root_that_is_no_path_is_refused(tmp_path: Path) -> None:

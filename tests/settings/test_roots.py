@@ -179,13 +179,13 @@ def test_a_memory_that_cannot_be_reached_says_why(tmp_path: Path) -> None:
 
 
 def test_another_memory_has_not_the_settings_of_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Variables that name the current root, its config file or its index are not about the others."""
+    """Variables that name the current root, its config file or its index's name are not about the others."""
     root = memory_root(tmp_path / "work")
     other = memory_root(tmp_path / "other")
     monkeypatch.setenv("MEMSYNC_ROOT", str(other))
     monkeypatch.setenv("MEMSYNC_CONFIG", str(other / "config.toml"))
-    monkeypatch.setenv("MEMSYNC_INDEX_DIR", str(tmp_path / "index"))
+    monkeypatch.setenv("MEMSYNC_INDEX_NAME", "other")
     monkeypatch.setenv("MEMSYNC_SEARCH_LIMIT", "3")
     settings, has_config = settings_of_root(root)
     assert (settings.root, has_config, settings["search.limit"]) == (root, True, 3)
-    assert settings.index_dir != tmp_path / "index"
+    assert settings["index.name"] == ""

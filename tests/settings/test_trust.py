@@ -26,7 +26,6 @@ from tests.support.daemon_process import Cli
 
 LEADS_SOMEWHERE = {
     "index.backend": '[index]\nbackend = "other"\n',
-    "index.dir": '[index]\ndir = "../app"\n',
     "index.name": '[index]\nname = "other"\n',
     "index.store_text": "[index]\nstore_text = true\n",
     "index.vector_cache_mb": "[index]\nvector_cache_mb = 1\n",
@@ -44,7 +43,6 @@ VALUES = {
     "daemon.autostart": "always",
     "cli.open_with": "vscode",
     "index.backend": "other",
-    "index.dir": "index",
     "index.name": "other",
     "index.store_text": "true",
     "index.vector_cache_mb": "1",
@@ -149,7 +147,7 @@ def test_user_decides_by_command_line_environment_or_own_file(
 
 def test_default_written_out_needs_no_trust(tmp_path: Path) -> None:
     """A file that says what holds anyway leads nowhere."""
-    config(tmp_path, '[git]\ncommit = false\n[index]\ndir = ""\n[embedder]\nmodel = "minilm"\nthreads = 0\n')
+    config(tmp_path, '[git]\ncommit = false\n[index]\nname = ""\n[embedder]\nmodel = "minilm"\nthreads = 0\n')
     assert found(tmp_path)["git.commit"] is False
 
 
@@ -349,6 +347,21 @@ def test_file_of_the_users_private_group_is_the_users(tmp_path: Path) -> None:
     assert found(tmp_path)["search.limit"] == 4
 
 
+@pytest.mark.parametrize("kind", ["link", "hard link"])
+def test_links_in_an_index_folder_lead_nowhere(cli: Cli, tmp_path: Path, kind: str) -> None:
+    """As in a state folder that came with a clone: what is named like memsync's files may be a link to the user's."""
+    victim = tmp_path / "victim.txt"
+    victim.write_text("mine")
+    cli.settings.index_dir.mkdir(parents=True, mode=0o700)
+    for name in ("daemon.log", "daemon.lock", "index.db", "sync.lock"):
+        file = cli.settings.index_dir / name
+        file.symlink_to(victim) if kind == "link" else os.link(victim, file)
+    for command in (["search", "x"], ["sync"], ["rebuild"], ["start"], ["watch"]):
+        done = cli(*command)
+        assert (done.returncode != 0, "is a link" in done.stderr) == (True, True), command
+    assert victim.read_text() == "mine"
+
+
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_thing_named_like_a_config_file_is_passed_over(tmp_path: Path, make: Callable[[Path], None]) -> None:
     """A FIFO would never answer."""
@@ -356,22 +369,6 @@ def test_thing_named_like_a_config_file_is_passed_over(tmp_path: Path, make: Cal
     (tmp_path / "notes").mkdir()
     make(tmp_path / "notes" / "config.toml")
     assert found(tmp_path / "notes").root == tmp_path / "notes"
-
-
-def test_folder_with_another_programs_files_is_left_as_it_is(cli: Cli, tmp_path: Path) -> None:
-    """No file in it is opened for writing, renamed or emptied because it has a name of memsync's."""
-    app = tmp_path / "app"
-    app.mkdir(mode=0o755)
-    before = {"index.db": b"SQLite format 3\0 of another program", "daemon.lock": b"held by me", "sync.lock": b"too"}
-    for name, content in before.items():
-        (app / name).write_bytes(content)
-    environ = {"MEMSYNC_INDEX_DIR": str(app)}
-    for command in (["sync"], ["search", "x"], ["rebuild"], ["verify"], ["log", "x"], ["watch"], ["start"], ["doctor"]):
-        done = cli(*command, environ=environ)
-        assert done.returncode != 0, command
-        assert "holds files that memsync did not make" in done.stdout + done.stderr, command
-    assert {path.name: path.read_bytes() for path in app.iterdir()} == before
-    assert stat.S_IMODE(app.stat().st_mode) == 0o755
 
 
 def test_state_folders_are_private_from_the_top(cli: Cli, tmp_path: Path) -> None:
@@ -397,7 +394,7 @@ def test_state_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("planted", ["memsync", "memsync/kept", "memsync/kept/notes", "index"])
+@pytest.mark.parametrize("planted", ["memsync", "memsync/kept", "memsync/kept/notes"])
 def test_a_planted_link_as_state_folder_is_refused(tmp_path: Path, planted: str) -> None:
     """Whoever made it would choose the folder that memsync writes to; nothing there changes."""
     elsewhere = tmp_path / "elsewhere"
@@ -406,7 +403,7 @@ def test_a_planted_link_as_state_folder_is_refused(tmp_path: Path, planted: str)
     link.parent.mkdir(parents=True)
     link.symlink_to(elsewhere)
     with pytest.raises(FilesystemError, match="is a link"):
-        own_folder(tmp_path / "state" / ("index" if planted == "index" else "memsync/kept/notes"))
+        own_folder(tmp_path / "state/memsync/kept/notes")
     assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o755
     assert list(elsewhere.iterdir()) == []
 
@@ -449,38 +446,6 @@ def test_file_system_without_access_lists_is_no_obstacle(tmp_path: Path, monkeyp
     path.chmod(0o664)
     settings = load_settings(root=tmp_path, environ={}, cwd=tmp_path)
     assert settings["search.limit"] == (4 if not settings.warnings else 10)
-
-
-@pytest.mark.parametrize("kind", ["link", "hard link", "copied mark"])
-def test_index_folder_that_came_with_a_clone_leads_nowhere(cli: Cli, tmp_path: Path, kind: str) -> None:
-    """Its mark is another folder's, and what is named like memsync's files may be a link to the user's."""
-    victim = tmp_path / "victim.txt"
-    victim.write_text("mine")
-    real = tmp_path / "real"
-    own_folder(real)
-    (mark,) = real.iterdir()
-    folder = tmp_path / "clone"
-    folder.mkdir(mode=0o700)
-    if kind == "copied mark":
-        (folder / mark.name).touch()
-        (folder / "daemon.log").write_text("a log of a stranger")
-    else:
-        (folder / f".memsync-{folder.stat().st_ino}").touch()
-        for name in ("daemon.log", "daemon.lock", "index.db", "sync.lock"):
-            (folder / name).symlink_to(victim) if kind == "link" else os.link(victim, folder / name)
-    for command in (["search", "x"], ["sync"], ["rebuild"], ["start"], ["watch"]):
-        done = cli(*command, environ={"MEMSYNC_INDEX_DIR": str(folder)})
-        assert done.returncode != 0, command
-        assert "did not make" in done.stderr if kind == "copied mark" else "is a link" in done.stderr, command
-    assert victim.read_text() == "mine"
-
-
-def test_folder_that_memsync_marked_is_known_again_under_another_name(tmp_path: Path) -> None:
-    """The mark is about the folder itself."""
-    own_folder(tmp_path / "one")
-    (tmp_path / "one" / "index.db").touch()
-    (tmp_path / "one").rename(tmp_path / "two")
-    own_folder(tmp_path / "two")
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/null")])

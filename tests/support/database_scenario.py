@@ -56,8 +56,8 @@ class Life:
     def __post_init__(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.root.mkdir(parents=True)
-        environ = {"MEMSYNC_INDEX_DIR": str(self.folder / "index")}
-        self.settings = load_settings(root=self.root, environ=environ, cwd=self.root)
+        self.settings = load_settings(root=self.root, environ={}, cwd=self.root)
+        self.settings.index_name = str(self.folder / "index")
         shutil.rmtree(self.settings.keep_dir, ignore_errors=True)  # an earlier life had another folder here
 
     @property

@@ -62,7 +62,9 @@ def memories(settings: Settings, name: str = "fault") -> Iterator[Open]:
 
 def index_in(settings: Settings, folder: Path) -> Settings:
     """Return the settings of the same root with another index folder."""
-    return load_settings(root=settings.root, environ={"MEMSYNC_INDEX_DIR": str(folder)}, cwd=settings.root)
+    other = load_settings(root=settings.root, environ={}, cwd=settings.root)
+    other.index_name = str(folder)
+    return other
 
 
 def new_dump(settings: Settings, folder: Path) -> list[str]:

@@ -70,7 +70,8 @@ def survive(recording: Recording, seed: int, folder: Path, moment: int | None = 
     for name, content in loss.files.items():
         (folder / Path(name).name).write_bytes(content)
     root = recording.life.root
-    settings = load_settings(root=root, environ={"MEMSYNC_INDEX_DIR": str(folder)}, cwd=root)
+    settings = load_settings(root=root, environ={}, cwd=root)
+    settings.index_name = str(folder)
     with clock_ahead(), open_memory(settings) as memory:
         warnings = memory.index.take_warnings()
         if warnings:

@@ -41,7 +41,8 @@ def release(process: subprocess.Popen[str]) -> None:
 def _main(root: str, folder: str, dsn: str, name: str) -> None:
     from tests.support.postgres_memory import memories
 
-    settings = load_settings(root=root, environ={"MEMSYNC_INDEX_DIR": folder}, cwd=Path(root))
+    settings = load_settings(root=root, environ={}, cwd=Path(root))
+    settings.index_name = folder
     with memories(settings, name) as open_memory:
         memory = open_memory(dsn)
         os.write(1, b"ready\n")

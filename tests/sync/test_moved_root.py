@@ -23,7 +23,7 @@ from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory, connect_here
 from memsync.ports import Embedder
 from memsync.settings.load import load_settings
-from memsync.settings.paths import default_index_dir, folder_identity, keep_dir
+from memsync.settings.paths import folder_identity, index_dir, keep_dir
 from memsync.sync import moved_root
 from memsync.system.user_folders import state_folder
 from memsync.wiring import recognise_root
@@ -84,7 +84,7 @@ def synced(opened: Open, root: Path) -> tuple[int, int]:
 
 def states(root: Path) -> tuple[bool, bool]:
     """Tell whether there is an index and whether there is a journal of a root's path."""
-    return Path(default_index_dir(str(root)), "index.db").exists(), Path(keep_dir(str(root)), FILE).exists()
+    return Path(index_dir(str(root)), "index.db").exists(), Path(keep_dir(str(root)), FILE).exists()
 
 
 def said(root: Path, environ: dict[str, str] | None = None) -> list[str]:
@@ -148,7 +148,7 @@ def test_moved_root_keeps_its_whole_state(indexed: Path, opened: Open, embedder:
     assert len(embedder.seen) == seen
     assert (states(indexed), states(new)) == ((False, False), (True, True))
     assert not Path(keep_dir(str(indexed))).exists()
-    assert not Path(default_index_dir(str(indexed))).exists()
+    assert not Path(index_dir(str(indexed))).exists()
     assert sorted(path.name for path in Path(keep_dir(str(new))).rglob("*")) == before
     with opened(new) as memory:
         assert memory.stats().searches == 1
@@ -247,27 +247,7 @@ def test_start_in_a_moved_root_serves_the_old_index(cli: Cli, notes: Path) -> No
     cli.start()
     status = json.loads(cli("status", "--json").stdout)
     assert (status["notes"], status["daemon"] is not None) == (NOTES, True)
-    assert Path(default_index_dir(str(notes))).exists() is False
-
-
-def test_index_folder_that_a_setting_names_stays_and_the_journal_follows(
-    notes: Path, tmp_path: Path, embedder: FakeEmbedder
-) -> None:
-    """Where the user put the index, it is; the rest is named after the root."""
-    environ = {"MEMSYNC_INDEX_DIR": str(tmp_path / "own-index")}
-
-    def opened(root: Path) -> Memory:
-        return connect_here(load_settings(root=root, environ=environ, cwd=root), lambda model, threads: embedder)
-
-    with opened(notes) as memory:
-        memory.log("kept")
-        memory.sync()
-    new = moved(notes, "renamed")
-    assert said(new, environ) == [RECOGNISED.format(notes)]
-    assert (tmp_path / "own-index" / "index.db").exists()
-    assert (states(notes)[1], states(new)[1]) == (False, True)
-    with opened(new) as memory:
-        assert memory.sync().added == 0
+    assert Path(index_dir(str(notes))).exists() is False
 
 
 # -------------------------------------------------------------------------------------- not taken for it
@@ -301,7 +281,7 @@ def remember(folder: Path, as_path: Path) -> None:
 def reuse_identity(old: Path, new: Path) -> None:
     """Make it look as if the folder at `new` had got the inode of the root that was at `old`."""
     remember(new, old)
-    with closing(apsw.Connection(str(Path(default_index_dir(str(old)), "index.db")))) as connection:
+    with closing(apsw.Connection(str(Path(index_dir(str(old)), "index.db")))) as connection:
         connection.execute("UPDATE meta SET value = ? WHERE key = 'root'", (folder_identity(str(new)),))
 
 
@@ -349,15 +329,14 @@ def test_folder_that_two_paths_lead_to_has_not_moved(indexed: Path, tmp_path: Pa
     """As after a bind mount; the first path goes on, and what is written down stays."""
     other = tmp_path / "other"
     other.symlink_to(indexed)
-    index = default_index_dir(str(other))
-    assert moved_root.recognise(str(other), index, "index.db", SqliteIndex, is_placed=False) is None
+    assert moved_root.recognise(str(other), "index.db", SqliteIndex) is None
     assert states(indexed) == (True, True)
     assert Path(moved_root._place(indexed.stat())).read_bytes() == os.fsencode(indexed)
 
 
 def test_stamps_without_the_content_prove_nothing(indexed: Path) -> None:
     """A disk can be made on which sizes, times and inodes are any."""
-    with closing(apsw.Connection(str(Path(default_index_dir(str(indexed)), "index.db")))) as connection:
+    with closing(apsw.Connection(str(Path(index_dir(str(indexed)), "index.db")))) as connection:
         connection.execute("UPDATE note SET digest = zeroblob(32)")
     new = moved(indexed, "renamed")
     assert said(new) == []
@@ -424,7 +403,7 @@ def test_locks_that_another_process_holds_are_waited_for_and_then_told(
 ) -> None:
     """Nothing is moved under whoever works with it, and no new index is begun in the meantime."""
     monkeypatch.setattr(moved_root, "WAIT_SECONDS", 0.1)
-    folder = default_index_dir(str(indexed)) if lock == "sync.lock" else keep_dir(str(indexed))
+    folder = index_dir(str(indexed)) if lock == "sync.lock" else keep_dir(str(indexed))
     new = moved(indexed, "renamed")
     with open(f"{folder}/{lock}", "r+b") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -451,7 +430,7 @@ def test_two_at_once_take_it_over_once(indexed: Path, opened: Open) -> None:
 def test_what_stands_at_the_new_place_is_kept_beside_it(indexed: Path, opened: Open) -> None:
     """The journal of a root that had that path before is nobody's, and not overwritten."""
     new = indexed.with_name("renamed")
-    for folder in (Path(keep_dir(str(new))), Path(default_index_dir(str(new)))):
+    for folder in (Path(keep_dir(str(new))), Path(index_dir(str(new)))):
         folder.mkdir(parents=True, mode=0o700)
         (folder / "old-file").write_text("of another root")
     moved(indexed, "renamed")

@@ -13,7 +13,7 @@ import pytest
 from memsync.memory import connect_here
 from memsync.ports import Embedder
 from memsync.settings.load import load_settings
-from memsync.settings.paths import default_index_dir, keep_dir
+from memsync.settings.paths import index_dir, keep_dir
 from memsync.sync.stored_indexes import stored_indexes
 from memsync.system.user_folders import state_folder
 from tests.conftest import FakeEmbedder
@@ -74,7 +74,7 @@ def test_remove_gone_deletes_only_the_index_and_names_what_it_leaves(indexed: Ca
 def test_index_in_use_is_not_removed(indexed: Callable[[str], Path], cli: Cli, lock: str) -> None:
     """A daemon or a sync would go on with deleted files."""
     root = indexed("used")
-    with open(f"{default_index_dir(str(root))}/{lock}", "w", encoding="ascii") as file:
+    with open(f"{index_dir(str(root))}/{lock}", "w", encoding="ascii") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         done = cli("index", "remove", str(root))
         assert done.returncode == 7 and str(root) in done.stderr and "memsync stop" in done.stderr
@@ -86,7 +86,7 @@ def test_index_in_use_is_not_removed(indexed: Callable[[str], Path], cli: Cli, l
 def test_only_a_folder_of_memsyncs_making_is_removed(indexed: Callable[[str], Path], cli: Cli, tmp_path: Path) -> None:
     """It has the name and the files of an index, and holds no link; an unknown folder needs its full name."""
     root = indexed("gone")
-    index = Path(default_index_dir(str(root)))
+    index = Path(index_dir(str(root)))
     foreign = index.with_name("mine-" + "0" * 32)
     foreign.mkdir()
     (foreign / "letter.txt").touch()

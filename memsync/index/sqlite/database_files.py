@@ -29,7 +29,7 @@ def create_private(path: Path) -> None:
 
     An existing file is not opened: closing it would drop the locks that SQLite holds on it in this process.
     """
-    with _os_errors(f"{path} cannot be opened for writing", "Set index.dir in config.toml to a folder you can write."):
+    with _os_errors(f"{path} cannot be opened for writing", "Set XDG_STATE_HOME to a folder you can write."):
         own_folder(path.parent)
         if not path.exists():
             _create(path)
