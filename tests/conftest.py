@@ -34,6 +34,8 @@ hypothesis.settings.register_profile("sample", FRESH, max_examples=30)
 # For runs that only ask whether anything fails (`make mutants`): what fails is not made smaller, nor kept.
 hypothesis.settings.register_profile("quick", FRESH, phases=(Phase.explicit, Phase.generate), database=None)
 
+pytest_plugins = ["tests.support.daemon_fixtures"]
+
 COUNTER = WordPieceCounter()
 LIMITS = ChunkLimits(max_tokens=254, small_tokens=120, run_tokens=400, window_entries=5, window_stride=2)
 RULES = PathRules(DEFAULT_KINDS, DEFAULT_TIERS)

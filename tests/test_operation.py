@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -14,6 +15,7 @@ from mcp.client import Client
 from msgspec import Meta
 
 from memsync.cli.main import main
+from memsync.cli.table import COMMANDS
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server
 from memsync.memory import Memory, MemoryApi
@@ -23,10 +25,8 @@ from memsync.operation import OPERATIONS, Cli, Command, Lazy, Operation, Tool, o
 from memsync.ports import Progress, no_progress
 from memsync.workspace import Workspace
 from tests.mcp_server.test_clients import Fixed
-from tests.support.daemon_fixtures import Served, own, served, short_runtime_folder
+from tests.support.daemon_fixtures import Served
 from tools import reference
-
-__all__ = ["own", "served", "short_runtime_folder"]
 
 
 class Done(NamedTuple):
@@ -96,8 +96,12 @@ def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
     return call
 
 
-def test_it_is_a_command(shout: Any, run: Callable[..., Done]) -> None:
+def test_it_is_a_command(shout: Any, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
     """With help, JSON, its result as text, and an error that names the bad value."""
+    own_module = sys.modules[__name__]
+    monkeypatch.setattr(own_module, "shout", shout)
+    monkeypatch.setitem(sys.modules, "memsync.shouting", own_module)
+    monkeypatch.setitem(COMMANDS, "Other", {"shout": ["shouting"]})
     shown = " ".join(run("shout", "--help").out.split())
     for text in (
         "Usage: memsync shout [OPTIONS] WORD Shout a word, a number of times. memsync shout heron --times 2",

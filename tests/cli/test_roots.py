@@ -22,10 +22,8 @@ from memsync.settings.roots import add_database, roots_path
 from memsync.sync import without_daemon
 from memsync.wiring import forget_memory
 from tests.cli.test_cli import SCHEMA
-from tests.support.daemon_fixtures import Served, served, short_runtime_folder
+from tests.support.daemon_fixtures import Served
 from tests.support.daemon_process import Cli, is_locked
-
-__all__ = ["served", "short_runtime_folder"]
 
 Run = Callable[..., CompletedProcess[str]]
 

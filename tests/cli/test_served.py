@@ -15,9 +15,7 @@ from memsync.daemon import methods
 from memsync.errors import AnswerLost, UsageError
 from memsync.memory import Memory
 from tests.conftest import Write
-from tests.support.daemon_fixtures import Served, served, short_runtime_folder
-
-__all__ = ["served", "short_runtime_folder"]
+from tests.support.daemon_fixtures import Served
 
 
 @pytest.fixture

@@ -18,9 +18,7 @@ from memsync.client import wire
 from memsync.memory import RemoteMemory
 from memsync.model.answer import SearchResult
 from memsync.model.vocabulary import Mode
-from tests.support.daemon_fixtures import Served, served, short_runtime_folder
-
-__all__ = ["served", "short_runtime_folder"]
+from tests.support.daemon_fixtures import Served
 
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("heron", {}),

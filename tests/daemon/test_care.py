@@ -20,10 +20,8 @@ from memsync.daemon.process import stop
 from memsync.errors import DaemonError, FilesystemError
 from memsync.index.sqlite.index import SqliteIndex
 from tests.conftest import Write
-from tests.support.daemon_fixtures import Served, served, short_runtime_folder
+from tests.support.daemon_fixtures import Served
 from tests.support.daemon_process import Cli, until
-
-__all__ = ["served", "short_runtime_folder"]
 
 
 def children(process: int) -> set[int]:

@@ -16,9 +16,7 @@ from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.errors import EmbedderError, IndexBusy, RootError
 from memsync.memory import Memory
 from tests.conftest import FakeEmbedder, Write
-from tests.support.daemon_fixtures import FakeWatcher, Held, Served, held, served, short_runtime_folder, wait_until
-
-__all__ = ["held", "served", "short_runtime_folder"]
+from tests.support.daemon_fixtures import FakeWatcher, Held, Served, wait_until
 
 
 class StoppedClock:

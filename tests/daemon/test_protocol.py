@@ -15,10 +15,7 @@ from memsync.daemon.methods import method_names
 from memsync.daemon.reported_paths import Due
 from memsync.memory import Memory
 from tests.conftest import Write
-from tests.support.daemon_fixtures import Held, Served, held, served, short_runtime_folder
-
-__all__ = ["held", "served", "short_runtime_folder"]
-
+from tests.support.daemon_fixtures import Held, Served
 
 REQUESTS: dict[str, dict[str, object]] = {
     "hello": {"protocol": 2, "version": "any"},

@@ -8,9 +8,7 @@ import pytest
 
 from memsync.daemon import server
 from tests.conftest import Write
-from tests.support.daemon_fixtures import Held, Served, held, served, short_runtime_folder, wait_until
-
-__all__ = ["held", "served", "short_runtime_folder"]
+from tests.support.daemon_fixtures import Held, Served, wait_until
 
 
 def test_shutdown_is_answered_and_then_the_daemon_ends(served: Served) -> None:

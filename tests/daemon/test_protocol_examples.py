@@ -16,10 +16,7 @@ import pytest
 from memsync.daemon.methods import DAEMON_METHODS, method_names
 from memsync.errors import MemsyncError
 from tests.conftest import PROJECT, Write
-from tests.support.daemon_fixtures import Served, served, short_runtime_folder
-
-__all__ = ["served", "short_runtime_folder"]
-
+from tests.support.daemon_fixtures import Served
 
 PAGE = (PROJECT / "docs" / "protocol.md").read_text()
 FIND_SOCKET, *COMMANDS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)

@@ -14,9 +14,7 @@ from memsync.client import wire
 from memsync.daemon import peer as peer_module
 from memsync.daemon import server
 from tests.conftest import Write
-from tests.support.daemon_fixtures import PATIENCE_SECONDS, Peer, Served, served, short_runtime_folder, wait_until
-
-__all__ = ["served", "short_runtime_folder"]
+from tests.support.daemon_fixtures import PATIENCE_SECONDS, Peer, Served, wait_until
 
 HELLO = b'{"id": 1, "method": "hello"}\n'
 

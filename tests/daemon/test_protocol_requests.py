@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from memsync.errors import NoteError, UsageError
-from tests.support.daemon_fixtures import Peer, Served, served, short_runtime_folder
-
-__all__ = ["served", "short_runtime_folder"]
+from tests.support.daemon_fixtures import Peer, Served
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 

@@ -16,9 +16,7 @@ from memsync.client.connection import end
 from memsync.daemon.server import bound
 from memsync.errors import DaemonError, DaemonRunning, DaemonUnavailable
 from memsync.memory import RemoteMemory
-from tests.support.daemon_fixtures import Served, served, short_runtime_folder
-
-__all__ = ["served", "short_runtime_folder"]
+from tests.support.daemon_fixtures import Served
 
 
 @pytest.fixture

@@ -17,9 +17,6 @@ from memsync.errors import NoteError, UsageError, WriteRefused
 from memsync.memory import Memory, MemoryApi
 from memsync.model.written import Pattern, Preference
 from tests.conftest import Write
-from tests.support.daemon_fixtures import own, served, short_runtime_folder
-
-__all__ = ["own", "served", "short_runtime_folder"]
 
 TODAY = f"{datetime.now():%Y-%m-%d}"
 

@@ -20,10 +20,7 @@ from memsync.model.context import Context
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from tests.conftest import COUNTER, Write
-from tests.support.daemon_fixtures import own, served, short_runtime_folder
 from tests.support.daemon_process import Cli
-
-__all__ = ["own", "served", "short_runtime_folder"]
 
 DAY = "2026-11-21"
 

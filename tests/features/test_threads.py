@@ -11,10 +11,7 @@ from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.memory import Memory, MemoryApi
 from memsync.model.conversation import Cost, Usage
 from tests.conftest import Write
-from tests.support.daemon_fixtures import own, served, short_runtime_folder
 from tests.support.daemon_process import Cli
-
-__all__ = ["own", "served", "short_runtime_folder"]
 
 TEXT = "How do I begin?\n\n# Title\n\nTitle\n=====\n\n```py\n# code"
 

@@ -26,10 +26,7 @@ from memsync.notes.dates import expires_at
 from memsync.settings.load import Settings, with_changes
 from memsync.system.renames import rename_new
 from tests.conftest import Parse, Write
-from tests.support.daemon_fixtures import own, served, short_runtime_folder
 from tests.support.daemon_process import Cli
-
-__all__ = ["own", "served", "short_runtime_folder"]
 
 TODAY = date(2026, 11, 21)
 NOW = datetime(2026, 11, 21, 10, 2).astimezone()

@@ -35,10 +35,7 @@ from memsync.memory import MemoryApi
 from memsync.settings.load import Settings, load_settings
 from memsync.system.user_folders import own_folder
 from tests.conftest import PROJECT, Write
-from tests.support.daemon_fixtures import own, served, short_runtime_folder
 from tests.support.daemon_process import Cli
-
-__all__ = ["own", "served", "short_runtime_folder"]
 
 Talk = Callable[[Client], Awaitable[None]]
 READING = ["memory_search", "memory_get", "memory_context", "memory_status"]

@@ -24,9 +24,6 @@ from memsync.model.vocabulary import WatcherState
 from memsync.settings.load import DEFAULT_KINDS, Settings, load_settings
 from tests.conftest import COUNTER, Write
 from tests.mcp_server.test_clients import Fixed, talk, text_of
-from tests.support.daemon_fixtures import own, served, short_runtime_folder
-
-__all__ = ["own", "served", "short_runtime_folder"]
 
 
 @pytest.mark.parametrize(

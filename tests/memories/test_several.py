@@ -37,9 +37,7 @@ from memsync.settings.load import Settings, load_settings, settings_of_root
 from memsync.settings.registering import add_root
 from memsync.settings.roots import RegisteredRoot, registered_roots
 from tests.conftest import COUNTER, FakeEmbedder
-from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served, own, served, short_runtime_folder
-
-__all__ = ["own", "served", "short_runtime_folder"]
+from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served
 
 Register = Callable[..., Path]
 NOTES = {

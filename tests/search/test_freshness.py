@@ -19,9 +19,7 @@ from memsync.sync.indexer import TextReport
 from tests.conftest import FakeEmbedder, Write
 from tests.search.test_still_indexing import Backlog
 from tests.support.backends import only_sqlite
-from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served, served, short_runtime_folder, wait_until
-
-__all__ = ["served", "short_runtime_folder"]
+from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served, wait_until
 
 Search = Callable[..., SearchResult]
 

@@ -29,11 +29,9 @@ from memsync.search.reranking import RERANKED, Reranking
 from memsync.settings.load import RERANK_MODEL, load_settings
 from memsync.wiring import make_reranker
 from tests.conftest import COUNTER, PROJECT, Write
-from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served, held, served, short_runtime_folder
+from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served
 from tests.support.daemon_process import Cli, until
 from tests.support.tiny_cross_encoder import MOST_TOKENS, RELEVANCE, put_in_cache
-
-__all__ = ["held", "served", "short_runtime_folder"]
 
 RESULTS = json.loads((PROJECT / "docs" / "results.schema.json").read_text())
 SCHEMA = {**RESULTS["properties"]["search"], "$defs": RESULTS["$defs"]}

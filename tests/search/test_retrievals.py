@@ -20,10 +20,7 @@ from memsync.settings.load import Settings, load_settings
 from memsync.system.user_folders import own_folder
 from tests.conftest import Write
 from tests.support.backends import only_sqlite
-from tests.support.daemon_fixtures import own, served, short_runtime_folder
 from tests.support.daemon_process import until
-
-__all__ = ["own", "served", "short_runtime_folder"]
 
 
 @only_sqlite

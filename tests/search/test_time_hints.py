@@ -16,11 +16,7 @@ from memsync.search.rank import DATED_THEN
 from memsync.search.time_hints import MAX_CHARS, asks_only_when, asks_when, time_hints, without_times
 from tests.conftest import FakeEmbedder, Write
 from tests.support.backends import only_sqlite
-from tests.support.daemon_fixtures import own, served, short_runtime_folder
 from tests.support.daemon_process import Cli
-
-__all__ = ["own", "served", "short_runtime_folder"]
-
 
 SUNDAY = date(2026, 11, 22)
 LEAP_DAY = date(2024, 2, 29)

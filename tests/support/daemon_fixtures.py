@@ -1,6 +1,6 @@
 """A daemon in the test's own process: the real engine and server over the fake model, and a watcher that tells nothing.
 
-Import `served`, and what it needs, into a test module to use it.
+Every test may use its fixtures: tests/conftest.py loads it.
 """
 
 from __future__ import annotations

@@ -13,10 +13,8 @@ from memsync.memories.opener import Opener
 from memsync.settings.load import load_settings
 from memsync.system.user_folders import config_folder
 from tests.conftest import FakeEmbedder, MakeMemory, Write
-from tests.support.daemon_fixtures import Served, served, short_runtime_folder, wait_until
+from tests.support.daemon_fixtures import Served, wait_until
 from tests.sync.test_local_only import Remote
-
-__all__ = ["served", "short_runtime_folder"]
 
 SECRET = "zanzibar"
 LOCAL_ONLY = '[memsync]\nroot = "."\n[privacy]\nlocal_only = ["plans/"]\n'

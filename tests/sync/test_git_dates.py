@@ -20,11 +20,9 @@ from memsync.sync.git_dates import SEARCH_SECONDS
 from tests.conftest import FakeEmbedder, Write
 from tests.convergence.test_index_purity import fresh_dump
 from tests.support.backends import only_sqlite
-from tests.support.daemon_fixtures import Served, served, short_runtime_folder, wait_until
+from tests.support.daemon_fixtures import Served, wait_until
 from tests.support.index_checks import database, dump, value
 from tests.support.sampling import sampled
-
-__all__ = ["served", "short_runtime_folder"]
 
 SPRING, SUMMER, AUTUMN = 1_700_000_000, 1_720_000_000, 1_740_000_000
 """Moments in seconds since 1970, all long before any test runs."""
