@@ -163,6 +163,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (folder / "threads/t.md").write_text("## user\n\nWhich bird?\n")
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="ms", dir="/tmp") as short:
         patch.setenv("XDG_RUNTIME_DIR", short)
+        for kind in ("STATE", "CACHE", "CONFIG"):
+            patch.setenv(f"XDG_{kind}_HOME", str(tmp_path_factory.mktemp(kind)))
         environ = {"MEMSYNC_SEARCH_DEADLINE_MS": "120000"}
         settings, embedder = load_settings(root=folder, environ=environ, cwd=folder), FakeEmbedder()
         index = SqliteIndex(settings.index_dir / "index.db")
