@@ -92,8 +92,10 @@ class Daemon:
 
     async def _check(self, server: Server, health: Health) -> None:
         """End the run once it is idle for too long, or if its place is lost or its settings have changed."""
-        while not self._until.is_set():
+        while True:
             await asyncio.sleep(CHECK_SECONDS)
+            if self._until.is_set():  # the server has removed its socket itself
+                return
             if self._until_idle and server.idle_seconds() > 60.0 * self._settings["daemon.idle_exit_minutes"]:
                 log.info("no request came for %d minutes", self._settings["daemon.idle_exit_minutes"])
                 self._until.set()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
 import signal
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from memsync.client import wire
+from memsync.daemon import process
 from memsync.errors import DaemonOutdated, DaemonUnavailable
 from memsync.memory import Memory, RemoteMemory
 from memsync.settings.load import Settings, load_settings
@@ -229,3 +232,18 @@ def test_two_roots_have_two_daemons(cli: Cli, tmp_path: Path) -> None:
     cli("stop")
     assert other.processes() == [theirs]
     assert load_settings(root=other.root).index_dir != cli.settings.index_dir
+
+
+def test_daemon_that_is_being_stopped_does_not_begin_anew(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While requests get time to finish, its socket is gone already: nobody has taken its place."""
+    monkeypatch.setattr(process, "CHECK_SECONDS", 0.01)
+
+    async def stopped() -> bool:
+        daemon = process.Daemon(settings, Mock(), lambda: False, until_idle=False)
+        checks = asyncio.create_task(daemon._check(Mock(), Mock()))
+        await asyncio.sleep(0)
+        daemon._stop()
+        await checks
+        return daemon.begins_anew
+
+    assert not asyncio.run(stopped())
