@@ -53,5 +53,5 @@ def export(context: click.Context, threads: tuple[str, ...], output: str) -> Non
             with open(output, "x", encoding="utf-8", newline="\n") as file:
                 file.writelines(f"{line}\n" for line in lines)
         except OSError as error:
-            hint = "Name a file that is not there yet."
+            hint = "Name a file that is not there yet, in a folder that is."
             raise FilesystemError(f"{output} cannot be written: {error.strerror}", hint=hint) from error

@@ -60,8 +60,8 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, and put its arguments in order. Raises UsageError for an unknown command or option."""
-        if args[0] == "help":
-            if not args[1:]:
+        if args[0] == "help" and not ctx.resilient_parsing:
+            if args[1:] in ([], ["help"]):
                 say(ctx.get_help())
                 ctx.exit()
             args = [*args[1:], "--help"]
@@ -113,6 +113,7 @@ def cli(context: click.Context, config_path: str | None, root: str | None, color
     memsync search which store did we choose
     memsync get daily/2026-11-21.md:12:5  print what a hit points to
     memsync log chose SQLite for the store
+    memsync help search                   what a command does
     """
     if context.obj is None:
         context.obj = Invocation()

@@ -128,7 +128,7 @@ class Memories:
         names, typed = without_roots(request.query)
         roots = self._named(names)
         if request.generation:
-            hint = "Search that memory alone, without --generation."
+            hint = "Leave out --generation, or search one memory alone."
             raise UsageError("a generation belongs to one memory", hint=hint)
         query = parse_request(replace(request, query=typed), default_of)
         asked = replace(request, query=typed, limit=query.limit, tokens=None)

@@ -212,8 +212,8 @@ def test_completion_proposes_threads_but_no_name_that_is_code(cli: Cli, write: W
     for name in ("the-store", "the heron", "the$(touch x)", "-the", "other"):
         write(f"threads/{name}.md", "text\n")
 
-    def proposed(words: str) -> list[str]:
-        asked = {"_MEMSYNC_COMPLETE": "bash_complete", "COMP_CWORD": "3", "COMP_WORDS": words}
+    def proposed(words: str, position: int = 3) -> list[str]:
+        asked = {"_MEMSYNC_COMPLETE": "bash_complete", "COMP_CWORD": str(position), "COMP_WORDS": words}
         environ = {**os.environ, **asked, "MEMSYNC_ROOT": str(cli.root)}
         return subprocess.run(
             MEMSYNC, env=environ, capture_output=True, text=True, timeout=60, check=False
@@ -221,6 +221,7 @@ def test_completion_proposes_threads_but_no_name_that_is_code(cli: Cli, write: W
 
     assert proposed("memsync thread show the") == ["plain,the-store"]
     assert proposed("memsync search --in th") == ["dir,th"]
+    assert proposed("memsync help dup", 2) == ["plain,duplicates"]
 
 
 @pytest.mark.parametrize("shell", COMPLETE)
