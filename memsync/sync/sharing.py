@@ -27,7 +27,7 @@ class Sharing:
     """Exchanges vectors between one index and the cache; `cache` may be None.
 
     `pause` is called before each step; it may wait, or raise to end the work. With `is_anew` all vectors are computed
-    again: `take` does nothing.
+    again, so `take` does nothing, and `fill` replaces cached vectors.
     """
 
     index: Index
@@ -84,7 +84,9 @@ class Sharing:
                 vectors = reader.vectors(space, after, REQUEST_SIZE)
             if not vectors:
                 return True
-            if not self.cache.put(space, vectors):
+            # Cached vectors have a checksum and those of the index have none, so a damaged one must not replace them.
+            cached = {} if self.is_anew else self.cache.get(space, [digest for digest, _ in vectors])
+            if not self.cache.put(space, [each for each in vectors if each[0] not in cached]):
                 return False
             after = vectors[-1][0]
 

@@ -156,14 +156,14 @@ class Spy:
     """Stands in for the cache and keeps what it is given; `at` is called whenever it is asked for something."""
 
     def __init__(self, at: Callable[[], None] = lambda: None, name: str = "spy") -> None:
-        self._name = name
+        self.name = name
         self.vectors: dict[bytes, bytes] = {}
         self.asked = 0
         self.is_over = False
         self.at = at
 
     def identity(self) -> str:
-        return self._name
+        return self.name
 
     def get(self, space: EmbeddingSpace, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
         self.at()
@@ -220,6 +220,19 @@ def test_what_was_embedded_while_the_cache_was_locked_is_shared_later(
     opened(notes).sync()
     assert rows(cache_path) == stored(memory)
     assert len(stored(memory)) == NOTES + 1
+
+
+def test_cache_that_gets_all_vectors_again_keeps_those_that_it_has(notes: Path, opened: Open) -> None:
+    """Those of the index have no checksum, so one that was damaged on the disk must not become everybody's."""
+    spy = Spy()
+    memory = opened(notes, cache=spy)
+    memory.sync()
+    kept, lacking = list(spy.vectors)[:2]
+    spy.vectors[kept] = spy.vectors.pop(lacking)
+    expected = stored(memory) | {kept: spy.vectors[kept]}
+    spy.name = "emptied"
+    memory.sync()
+    assert spy.vectors == expected
 
 
 def test_the_cache_is_never_asked_inside_of_a_transaction_of_the_index(notes: Path, opened: Open) -> None:
