@@ -195,6 +195,13 @@ def test_kind_that_memsync_does_not_know_is_damage(synced: Memory) -> None:
         reader.notes()
 
 
+@pytest.mark.parametrize("statement", ["UPDATE note SET front_matter = '{'", "UPDATE chunk SET attributes = '{'"])
+def test_search_by_a_field_heals_an_index_whose_fields_cannot_be_read(statement: str, synced: Memory) -> None:
+    """SQLite reads these fields itself, and its error is that of a wrong statement."""
+    run(synced, statement)
+    assert "fields that cannot be read" in " ".join(synced.search("heron", where=("mood=joy",)).warnings)
+
+
 @pytest.mark.parametrize("call", [Memory.sync, Memory.rebuild])
 def test_description_of_a_space_that_is_no_text_is_healed_with_its_vectors(
     call: Callable[[Memory], object], synced: Memory, make_memory: MakeMemory, embedder: FakeEmbedder

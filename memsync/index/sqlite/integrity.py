@@ -30,6 +30,11 @@ _DEFINITIONS = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL 
 _KINDS, _TIERS = (", ".join(f"'{name}'" for name in names) for names in (Kind, Tier))
 # The number of notes whose kind or tier is none that memsync knows.
 _UNKNOWN_KINDS = f"SELECT count(*) FROM note WHERE kind NOT IN ({_KINDS}) OR tier NOT IN ({_TIERS})"
+# The number of notes and chunks with JSON that no query can read: a search by such a field would always fail.
+_UNREADABLE_JSON = """
+SELECT (SELECT count(*) FROM note WHERE NOT json_valid(front_matter) OR NOT json_valid(warnings))
+     + (SELECT count(*) FROM chunk WHERE NOT json_valid(attributes) OR NOT json_valid(entries))
+"""
 # How many rows are missing; negative if there are too many. Both are 0 in a sound index.
 _MISSING_WORD_ROWS = "SELECT (SELECT total(word_rows) FROM chunk) - (SELECT count(*) FROM chunk_fts_docsize)"
 _MISSING_VECTORS = """
@@ -172,6 +177,8 @@ def _signs_of_damage(database: apsw.Connection) -> Iterator[str]:
             yield str(finding).replace("\n", ": ")
     if unknown := database.execute(_UNKNOWN_KINDS).get:
         yield f"notes of an unknown kind: {unknown}"
+    if unreadable := database.execute(_UNREADABLE_JSON).get:
+        yield f"notes and chunks with fields that cannot be read: {unreadable}"
     yield from _miscounts(database)
     for space in _live_spaces(database):
         if unseen := unseen_vectors(database, space):
