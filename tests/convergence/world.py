@@ -39,7 +39,6 @@ RESCAN_SECONDS = 31.0
 """After so long more everything has been compared, whatever was reported."""
 RETRIED_SECONDS = 320.0
 """After so long a model that failed has been tried again."""
-SAFE_SECONDS = 0.45
 FORGOTTEN_SECONDS = 2.5
 
 
