@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from memsync.memory import Memory, RemoteMemory, connect_daemon, connect_here
 from memsync.ports import Embedder
+from memsync.settings import paths
 from memsync.settings.load import Settings, load_settings, settings_of_root
 from memsync.wiring import make_index, make_token_counter
 
@@ -21,8 +21,8 @@ MEMSYNC = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "memsyn
 
 
 def index_dir(root: Path, state: Path) -> Path:
-    """Return the folder of a root's index."""
-    return state / f"{root.name}-{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:8]}"
+    """Return the folder of a root's index if `state` is the user's state folder."""
+    return state.resolve() / "memsync" / Path(paths.index_dir(str(root.resolve()))).name
 
 
 def _variables(settings: dict[str, str]) -> dict[str, str]:
@@ -31,9 +31,10 @@ def _variables(settings: dict[str, str]) -> dict[str, str]:
 
 def _settings(root: Path, state: Path, settings: dict[str, str]) -> tuple[Settings, dict[str, str]]:
     """Return settings that keep the index in `state`, and their variables. No vector cache unless it is set."""
-    own = {"index_dir": str(index_dir(root, state))}
-    environ = _variables({"index_vector_cache_mb": "0"} | settings | own)
-    return load_settings(root=root, environ=environ, cwd=state), environ
+    environ = _variables({"index_vector_cache_mb": "0"} | settings)
+    loaded = load_settings(root=root, environ=environ, cwd=state)
+    loaded.index_name = str(index_dir(root, state))
+    return loaded, environ | {"XDG_STATE_HOME": str(state.resolve())}
 
 
 def opened(root: Path, state: Path, **settings: str) -> Memory:

@@ -136,7 +136,7 @@ def pool_of(name: str, params: Mapping[str, Any]) -> str:
     """
     method = DAEMON_METHODS.get(name) or OPERATIONS[name]
     if method.is_quick:
-        return "long" if "generation" in params else "quick"
+        return "long" if "generation" in params or params.get("rerank") else "quick"
     return "greeting" if name in DAEMON_METHODS and not method.is_slow else "long"
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from memsync.client import wire
 from memsync.client.connection import end
+from memsync.daemon.methods import pool_of
 from memsync.daemon.server import bound
 from memsync.errors import DaemonError, DaemonRunning, DaemonUnavailable
 from memsync.memory import RemoteMemory
@@ -181,3 +182,11 @@ def test_missing_socket_and_dead_socket_both_mean_that_no_daemon_runs(path: Path
         with pytest.raises(DaemonUnavailable, match="no daemon is running") as raised:
             RemoteMemory(place, "")
         assert raised.value.hint == "Start one with: memsync start"
+
+
+def test_what_may_take_long_delays_neither_searches_nor_greetings() -> None:
+    """A model that reranks may not answer for seconds; a generation may not come for minutes."""
+    searches = [pool_of("search", params) for params in ({"query": "x"}, {"rerank": True}, {"generation": 3})]
+    assert searches == ["quick", "long", "long"]
+    others = [pool_of(method, {}) for method in ("sync", "wait", "command", "status", "hello", "shutdown")]
+    assert others == ["long", "long", "quick", "quick", "greeting", "greeting"]

@@ -31,7 +31,7 @@ def configure(config: pytest.Config) -> None:
 def thin(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In a sample, keep a third of the tests that start processes or need PostgreSQL: most of the time is theirs."""
     slow = [item for item in items if "cli" in getattr(item, "fixturenames", ()) or "postgres" in item.nodeid]
-    gone = set(slow).difference(sampled(slow, len(slow) // 3))
+    gone = set(slow).difference(sampled(slow, (len(slow) + 2) // 3))
     config.hook.pytest_deselected(items=list(gone))
     items[:] = [item for item in items if item not in gone]
 
