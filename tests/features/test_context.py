@@ -288,6 +288,20 @@ def test_any_sources_fit_any_budget(sources: list[Source], budget: int) -> None:
     assert assemble(sources, budget, _count) == found
 
 
+def test_a_note_is_not_cut_if_another_part_shows_its_rest() -> None:
+    """The mark goes, and so do its tokens: in the second turn this part takes nothing."""
+    zebras = [Passage(NotePath("b.md"), number, number, "zebra stripes", number - 1) for number in (1, 2, 3)]
+    others = [passage._replace(path=NotePath("a.md")) for passage in zebras]
+    long = others[2]._replace(text="a b c d e f g h")
+    sources = [
+        Source("one", "One", 0.0, zebras, is_quoted=False),
+        Source("two", "Two", 0.0, others, is_quoted=False),
+        Source("three", "Three", 0.5, [others[0], long, others[1]], is_quoted=False),
+    ]
+    found = assemble(sources, 48, _count)
+    assert COUNTER.count([found.text]) == [found.tokens]
+
+
 def _numbered(path: str, start: int, text: str) -> list[tuple[tuple[str, int], str]]:
     return [((path, number), line) for number, line in enumerate(text.split("\n"), start)]
 

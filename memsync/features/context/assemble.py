@@ -145,8 +145,9 @@ class _Part:
                     if not self.source.is_quoted:
                         ended_notes.add(run.path)
         self._waiting = waiting
-        if most:
-            self._tokens = self._cost(self.text())
+        self._tokens = self._cost(
+            self.text()
+        )  # also if nothing was taken: what another part shows is not left out here
         return self._tokens - tokens_before
 
     def _max_cost(self, run: Passage) -> int:
