@@ -145,9 +145,8 @@ class _Part:
                     if not self.source.is_quoted:
                         ended_notes.add(run.path)
         self._waiting = waiting
-        self._tokens = self._cost(
-            self.text()
-        )  # also if nothing was taken: what another part shows is not left out here
+        # Also if nothing was taken: a note that another part now shows to its end is not marked as cut any more.
+        self._tokens = self._cost(self.text())
         return self._tokens - tokens_before
 
     def _max_cost(self, run: Passage) -> int:
