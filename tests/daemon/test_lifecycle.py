@@ -235,7 +235,7 @@ def test_two_roots_have_two_daemons(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_daemon_that_is_being_stopped_does_not_begin_anew(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While requests get time to finish, its socket is gone already: nobody has taken its place."""
+    """Its server removes the socket before the last requests end; the check of the socket must allow that."""
     monkeypatch.setattr(process, "CHECK_SECONDS", 0.01)
 
     async def stopped() -> bool:

@@ -118,7 +118,7 @@ def test_clients_without_the_token_lock_nobody_out(http: Http) -> None:
 
 
 def test_client_that_sends_no_more_is_hung_up_on(http: Http) -> None:
-    """After nothing, half a header, half a body or a request: whatever it waits for, it does not come."""
+    """The client stops sending: before its request, within a header, within the body, or after the request."""
     whole = http.request()
     with ExitStack() as stack:
         clients = [stack.enter_context(http.connected()) for _ in range(4)]

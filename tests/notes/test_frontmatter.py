@@ -65,7 +65,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("head", HOSTILE.values(), ids=HOSTILE.keys())
 def test_head_that_is_not_understood_is_indexed_as_text_with_one_warning(head: str, reader: NoteReader) -> None:
-    """Body and raw head are searchable, the user is told once, no line is lost; what is kept is short, strict JSON."""
+    """Searches find the body and the raw head, one warning tells the user, and the index keeps short, strict JSON."""
     note, chunks = read(reader, head)
     assert len(json.dumps(note.front_matter, allow_nan=False)) <= 2 * len(head) + 20
     assert len(note.warnings) == 1
