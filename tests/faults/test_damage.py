@@ -372,6 +372,40 @@ def test_nested_reading_goes_on_when_another_thread_begins_the_index_anew(synced
         assert fresh.counts().notes == 0
 
 
+@pytest.mark.parametrize(
+    "error", [None, apsw.exception_for(apsw.SQLITE_IOERR_FSTAT)], ids=["log of the other", "error"]
+)
+def test_reader_that_opens_the_index_while_another_process_replaces_it_opens_it_again(
+    error: Exception | None, synced: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite opens a file and its log by name, one after the other: the second may be that of another index."""
+    index = synced.index
+    assert isinstance(index, SqliteIndex)
+    connect = schema.connect
+
+    def connect_and_replace(path: Path, *, readonly: bool = False) -> apsw.Connection:
+        monkeypatch.setattr(schema, "connect", connect)
+        connection = connect(path, readonly=readonly)
+        other = SqliteIndex(path)
+        other.heal(IndexDamaged("lost"), index._inode)
+        other.close()
+        if error:
+            connection.close()
+            raise error
+        return connection
+
+    def count() -> None:
+        monkeypatch.setattr(schema, "connect", connect_and_replace)
+        with index.reading() as reader:
+            counted.append(reader.counts().notes)
+
+    counted: list[int] = []
+    thread = threading.Thread(target=count)
+    thread.start()
+    thread.join()
+    assert counted == [0]
+
+
 LOST = {
     "chunks of the vectors": "DELETE FROM vec_1_chunks",
     "passages": "DELETE FROM passage",

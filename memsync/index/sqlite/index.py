@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING
 import apsw
 import msgspec
 
-from memsync.errors import ODD_ERRORS, FilesystemError, IndexBusy, IndexDamaged, IndexFailure, IndexOutdated
+from memsync.errors import (
+    ODD_ERRORS,
+    FilesystemError,
+    IndexBusy,
+    IndexDamaged,
+    IndexFailure,
+    IndexOutdated,
+    MemsyncError,
+)
 from memsync.index.frequencies import FrequencyCache
 from memsync.index.rows import note_rows
 from memsync.index.sqlite import database_files, schema
@@ -62,8 +70,9 @@ class SqliteIndex:
             self._writer = self._prepare()
         except (IndexDamaged, IndexOutdated) as error:
             self._begin_anew(error, inode)
+            inode = 0
             self._writer = self._prepare()
-        self._inode = database_files.inode(self.path)
+        self._inode = inode or database_files.inode(self.path)  # a file that took its place meanwhile is noticed
         self._epoch += 1
 
     def _begin_anew(self, reason: IndexDamaged | IndexOutdated, inode: int) -> None:
@@ -260,9 +269,11 @@ class SqliteIndex:
             if old is not None:  # only this thread uses it
                 _close(old)
                 local.connection = None  # if the next step fails, the next call opens one
+            self._reopen_if_replaced()
             epoch, inode = self._epoch, self._inode
-            with _translated(self.path):
-                connection = schema.connect(self.path, readonly=True)
+            connection = _connect_unless_replaced(self.path, inode)
+            if connection is None:
+                continue
             local.connection, local.epoch, local.inode = connection, epoch, inode
             with self._guard:
                 self._readers = [*(reader for reader in self._readers if reader is not old), connection]
@@ -320,6 +331,24 @@ def _remove_if_possible(path: Path) -> None:
     """Remove an unused database if possible; otherwise it is removed before a new one is made there."""
     with suppress(FilesystemError):
         database_files.remove(path)
+
+
+def _connect_unless_replaced(path: Path, inode: int) -> apsw.Connection | None:
+    """Return a reading connection to the file of `inode`; None if another took its place meanwhile.
+
+    SQLite opens a file and its log by name, one after the other: if they are of two indexes, any error may follow.
+    """
+    connection = None
+    try:
+        with _translated(path):
+            connection = schema.connect(path, readonly=True)
+    except MemsyncError:
+        if database_files.inode(path) == inode:
+            raise
+    if connection is not None and database_files.inode(path) != inode:
+        _close(connection)
+        return None
+    return connection
 
 
 @contextmanager

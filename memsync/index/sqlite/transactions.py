@@ -49,4 +49,6 @@ def translate_sqlite_errors(database: str) -> Iterator[None]:
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
         raise FilesystemError(f"{database} cannot be written", hint="Check its permissions.") from error
     except apsw.IOError as error:
-        raise IndexFailure(f"{database} cannot be read or written: {error}", hint="Check the disk.") from error
+        code = apsw.mapping_extended_result_codes.get(getattr(error, "extendedresult", 0), "")
+        message = f"{database} cannot be read or written: {error} {code}".rstrip()
+        raise IndexFailure(message, hint="Check the disk.") from error
