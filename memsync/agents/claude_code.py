@@ -1,0 +1,14 @@
+"""Claude Code: its folders and forms."""
+
+from __future__ import annotations
+
+from memsync.agents.port import Agent, folder
+
+AGENT = Agent(
+    name="claude-code",
+    title="Claude Code",
+    tried="2.1.330",
+    home=folder("CLAUDE_CONFIG_DIR", ".claude"),
+    memory=("CLAUDE.md", "projects/*/memory/**/*.md"),
+    sessions=("projects/*/*.jsonl", "projects/*/*/subagents/*.jsonl"),
+)

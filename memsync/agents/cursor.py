@@ -1,0 +1,14 @@
+"""Cursor: its folders and forms."""
+
+from __future__ import annotations
+
+from memsync.agents.port import Agent, folder
+
+AGENT = Agent(
+    name="cursor",
+    title="Cursor",
+    tried="",
+    home=folder("CURSOR_CONFIG_DIR", ".cursor"),
+    memory=("rules/**/*.mdc",),
+    sessions=("projects/*/agent-transcripts/**/*.jsonl",),
+)
