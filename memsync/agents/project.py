@@ -1,0 +1,39 @@
+"""Which project a folder belongs to: git's origin, so that two clones are one project; otherwise the folder."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from memsync.notes.git_files import GitUnusable, find_repository, read_file
+
+MAX_CONFIG_BYTES = 1_000_000
+_ORIGIN = '[remote "origin"]'
+_URL = re.compile(r"^\s*url\s*=\s*(\S+)\s*$")
+_PLACE = re.compile(r"^(?:\w+://)?(?:[^@/]+@)?([^/:]+)(?::\d+)?[:/]/*(.+?)(?:\.git)?/*$")
+
+
+def project_of(folder: str) -> str:
+    """Return the project of a folder: `host/path` of git's origin, otherwise the top of its working tree, or itself.
+
+    No program runs: the folder may be a stranger's, and only this one line of its configuration is read.
+    """
+    try:
+        repository = find_repository(folder)
+        if repository is None:
+            return os.path.abspath(folder)
+        config = read_file(os.path.join(repository.common_dir, "config"), MAX_CONFIG_BYTES)
+        return _origin(config.decode("utf-8", "replace")) or repository.work_tree
+    except (GitUnusable, OSError):
+        return os.path.abspath(folder)
+
+
+def _origin(config: str) -> str:
+    is_origin = False
+    for line in config.splitlines():
+        if line.lstrip().startswith("["):
+            is_origin = line.strip() == _ORIGIN
+        elif is_origin and (url := _URL.match(line)):
+            place = _PLACE.match(url[1])
+            return f"{place[1].lower()}/{place[2]}" if place else url[1]
+    return ""

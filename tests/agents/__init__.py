@@ -1,0 +1,1 @@
+"""Tests of what memsync knows about agents."""
