@@ -33,6 +33,7 @@ from benchmarks import (
     quality,
     roots,
     search,
+    secrets,
     served,
     start,
     verbatim,
@@ -63,6 +64,7 @@ WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "wide": backends.wide,
     "roots": roots.five,
     "paragraphs": paragraphs.asked_in_both,
+    "secrets": secrets.found_and_false,
 }
 RERANKED: dict[str, Callable[[Path, Path], list[Row]]] = {
     name: partial(getattr(quality, name), rerank=True) for name in ("rfcs", "facts", "faq", "locomo")

@@ -1,0 +1,108 @@
+"""Finds keys, tokens and passwords in text, by the rules of Kingfisher and four of memsync's own (secrets.yaml).
+
+Kingfisher's regular expressions take linear time. It can also ask issuers whether a secret is valid; memsync never
+does, so nothing leaves the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from memsync.system.user_folders import cache_folder, digest_of
+
+if TYPE_CHECKING:
+    from kingfisher_sdk import Scanner
+
+_OWN_RULES = Path(__file__).with_name("secrets.yaml")
+_OWN = "memsync."
+_AROUND_KIND = re.compile(r"^\w+\.(?:secrets/)?|\.\d+$")
+_SUSPECT = re.compile(
+    r"-----BEGIN|AKIA|ASIA|://[^\s/@]{0,128}:[^\s@]{1,256}@|[A-Za-z0-9]{24}"
+    r"|(?=[A-Za-z_-]{0,15}[0-9])(?=[0-9_-]{0,15}[A-Za-z])[A-Za-z0-9_-]{16}"
+    r"|(?i:pass|pwd|secret|token|key|cred|bearer|basic|auth|curl).{0,60}?(?=\S{0,80}[0-9])(?=\S{0,80}[A-Za-z])\S{6}"
+)
+"""A text without a match is not scanned. It has no secret, because a secret counts only if this matches a part of the
+text from the beginning of its line to the character after it. Few lines of ordinary notes match."""
+_BEFORE = 400
+_SHORT = 10_000
+_PASSES = 8
+_loaded: list[Scanner] = []
+
+
+class Secret(NamedTuple):
+    """A secret in a text, from `start` to before `end`; `digest` is the first 8 digits of its SHA-256."""
+
+    start: int
+    end: int
+    kind: str
+    digest: str
+
+    def __str__(self) -> str:
+        return f"[secret: {self.kind}, {self.digest}]"
+
+
+def secrets_in(text: str) -> list[Secret]:
+    """Return the secrets of a text, in order; none overlap.
+
+    The first text that looks like one with a secret loads the scanner, which takes half a second.
+    """
+    if not _loaded and len(text) < _SHORT and not _SUSPECT.search(text):
+        return []
+    # Kingfisher decodes a text that begins with a byte order mark or contains NUL, so its offsets would be others.
+    content = text.replace("\ufeff", " ").replace("\0", " ").encode("utf-8", "replace")
+    found = [finding for finding in _scanner().scan(content) if finding.visible]
+    secrets: list[Secret] = []
+    counted = characters = 0
+    for start_byte, end_byte, rule in _apart(
+        (place["start_offset"], place["end_offset"], finding.rule_id)
+        for finding in found
+        if (place := finding.location)
+    ):
+        start = characters + len(content[counted:start_byte].decode("utf-8", "ignore"))
+        characters = start + len(content[start_byte:end_byte].decode("utf-8", "ignore"))
+        counted = end_byte
+        line = max(text.rfind("\n", 0, start) + 1, start - _BEFORE)
+        if _SUSPECT.search(text[line : characters + 1]):
+            digest = digest_of(content[start_byte:end_byte])[:8]
+            secrets.append(Secret(start, characters, _AROUND_KIND.sub("", rule), digest))
+    return secrets
+
+
+def redacted(text: str) -> tuple[str, int]:
+    """Return a text with `[secret: kind, digest]` for each secret, and how many it had. A redacted text has none."""
+    count = 0
+    for _ in range(_PASSES):  # because rules that found nothing may match what is next to a replaced secret
+        secrets = secrets_in(text)
+        if not secrets:
+            break
+        count += len(secrets)
+        ends = [0, *(secret.end for secret in secrets)]
+        kept = [text[end : secret.start] for end, secret in zip(ends, secrets, strict=False)]
+        text = "".join(f"{before}{secret}" for before, secret in zip(kept, secrets, strict=True)) + text[ends[-1] :]
+    return text, count
+
+
+def _apart(found: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Return spans with those that overlap joined; the longest of the first names the rule, memsync's own last."""
+    spans: list[tuple[int, int, str]] = []
+    for start, end, rule in sorted(found, key=lambda span: (span[0], -span[1], span[2].startswith(_OWN), span[2])):
+        if spans and start < spans[-1][1]:
+            first, last, named = spans[-1]
+            spans[-1] = first, max(last, end), named
+        else:
+            spans.append((start, end, rule))
+    return spans
+
+
+def _scanner() -> Scanner:
+    """Return the scanner, loaded once. Compiling its rules takes seconds, so they are kept compiled in the cache."""
+    if not _loaded:
+        from kingfisher_sdk import Rules, Scanner
+
+        rules = Rules([_OWN_RULES], confidence="low", cache_dir=os.path.join(cache_folder(), "secrets"))
+        _loaded.append(Scanner(rules, base64=False))
+    return _loaded[0]
