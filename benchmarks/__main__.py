@@ -31,6 +31,7 @@ from benchmarks import (
     million,
     paragraphs,
     quality,
+    recall,
     roots,
     search,
     secrets,
@@ -63,6 +64,7 @@ WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "backends": backends.clients,
     "wide": backends.wide,
     "roots": roots.five,
+    "recall": recall.hooks,
     "paragraphs": paragraphs.asked_in_both,
     "secrets": secrets.found_and_false,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from memsync.agents.port import Agent, folder
 
 AGENT = Agent(
@@ -11,4 +13,6 @@ AGENT = Agent(
     home=folder("CLAUDE_CONFIG_DIR", ".claude"),
     memory=("CLAUDE.md", "projects/*/memory/**/*.md"),
     sessions=("projects/*/*.jsonl", "projects/*/*/subagents/*.jsonl"),
+    loaded=("CLAUDE.md", "MEMORY.md"),
+    own_folder=lambda folder: "projects/" + re.sub(r"[^A-Za-z0-9]", "-", folder),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsync.agents.port import Agent, folder
+from memsync.agents.port import Agent, folder, specific
 
 AGENT = Agent(
     name="codex",
@@ -11,4 +11,6 @@ AGENT = Agent(
     home=folder("CODEX_HOME", ".codex"),
     memory=("AGENTS.md", "memories/**/*.md"),
     sessions=("sessions/*/*/*/rollout-*.jsonl",),
+    loaded=("AGENTS.md",),
+    answer=specific({"session-start": "SessionStart", "prompt": "UserPromptSubmit"}),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsync.agents.port import Agent, folder
+from memsync.agents.port import Agent, folder, under
 
 AGENT = Agent(
     name="copilot",
@@ -11,4 +11,6 @@ AGENT = Agent(
     home=folder("COPILOT_HOME", ".copilot"),
     memory=("copilot-instructions.md",),
     sessions=("session-state/*/events.jsonl",),
+    loaded=("copilot-instructions.md", "AGENTS.md"),
+    answer=under("additionalContext"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsync.agents.port import Agent, folder
+from memsync.agents.port import Agent, folder, under
 
 AGENT = Agent(
     name="cursor",
@@ -11,4 +11,6 @@ AGENT = Agent(
     home=folder("CURSOR_CONFIG_DIR", ".cursor"),
     memory=("rules/**/*.mdc",),
     sessions=("projects/*/agent-transcripts/**/*.jsonl",),
+    loaded=("AGENTS.md",),
+    answer=under("additional_context"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsync.agents.port import Agent, folder
+from memsync.agents.port import Agent, folder, specific
 
 AGENT = Agent(
     name="gemini",
@@ -11,4 +11,6 @@ AGENT = Agent(
     home=folder("GEMINI_CLI_HOME", ".gemini"),
     memory=("GEMINI.md",),
     sessions=("tmp/*/chats/session-*.json", "tmp/*/chats/session-*.jsonl"),
+    loaded=("GEMINI.md",),
+    answer=specific({"session-start": "SessionStart", "prompt": "BeforeAgent"}),
 )

@@ -11,4 +11,5 @@ AGENT = Agent(
     home=folder("OPENCLAW_STATE_DIR", ".openclaw"),
     memory=("workspace/**/*.md",),
     sessions=("agents/*/sessions/*.jsonl",),
+    loaded=("AGENTS.md", "MEMORY.md", "SOUL.md", "USER.md"),
 )

@@ -11,4 +11,5 @@ AGENT = Agent(
     home=folder("OPENCODE_DATA_DIR", ".local/share/opencode"),
     memory=(),
     sessions=("opencode.db",),
+    loaded=("AGENTS.md",),
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,10 @@ class Agent:
 
     `home` returns its folder. `memory` and `sessions` are glob patterns below it: of the Markdown notes that the agent
     writes by itself, and of its transcripts.
+
+    `loaded` are the names of files that the agent reads by itself at the start of a session. `own_folder` returns the
+    folder of a project in the agent's memory, empty if it keeps them together. `answer` returns what a hook prints, so
+    that the agent adds a text to its context at an event.
     """
 
     name: str
@@ -22,6 +27,9 @@ class Agent:
     home: Callable[[], Path]
     memory: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
+    loaded: tuple[str, ...] = ()
+    own_folder: Callable[[str], str] = lambda folder: ""
+    answer: Callable[[str, str], str] = lambda event, text: text
 
 
 def folder(variable: str, usual: str) -> Callable[[], Path]:
@@ -31,3 +39,17 @@ def folder(variable: str, usual: str) -> Callable[[], Path]:
         return Path(os.environ.get(variable) or os.path.join(os.path.expanduser("~"), usual))
 
     return named
+
+
+def specific(names: Mapping[str, str]) -> Callable[[str, str], str]:
+    """Return an `answer` in the envelope of Claude Code, under the agent's names of the events."""
+
+    def answer(event: str, text: str) -> str:
+        return json.dumps({"hookSpecificOutput": {"hookEventName": names[event], "additionalContext": text}})
+
+    return answer
+
+
+def under(key: str) -> Callable[[str, str], str]:
+    """Return an `answer` that is a JSON object with the text under one key."""
+    return lambda event, text: json.dumps({key: text})

@@ -21,6 +21,11 @@ def run() -> NoReturn:
     """
     gc.disable()  # a served search ends before there is anything to collect
     _open_standard_streams()
+    if sys.argv[1:2] == ["hook"] and "--help" not in sys.argv:
+        from memsync.cli import hook
+
+        hook.run(sys.argv[2:])
+        os._exit(0)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a note may have characters that the terminal's encoding lacks

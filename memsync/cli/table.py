@@ -11,8 +11,9 @@ COMMANDS = {
         "features.log"], "pattern": ["features.patterns"], "pref": ["cli.command_composed",
         "features.preferences"], "recover": ["cli.command_composed"], "remember": ["features.log"]},
     "Conversations": {"agents": ["features.threads"], "costs": ["features.threads"], "export":
-        ["cli.command_exchange"], "handoff": ["features.threads"], "import": ["cli.command_exchange"],
-        "routes": ["features.threads"], "sessions": ["features.threads"], "thread": ["features.threads"]},
+        ["cli.command_exchange"], "handoff": ["features.threads"], "hook": ["cli.command_recall"], "import":
+        ["cli.command_exchange"], "recall": ["cli.command_recall"], "routes": ["features.threads"],
+        "sessions": ["features.threads"], "thread": ["features.threads"]},
     "Upkeep": {"duplicates": ["features.duplicates"], "eval": ["cli.command_eval"], "forget":
         ["cli.command_forget"], "prune": ["features.pruning"], "stale": ["features.usage"], "stats":
         ["features.usage"]},

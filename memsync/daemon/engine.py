@@ -18,6 +18,7 @@ from memsync.daemon.health import Health
 from memsync.daemon.keeper import Keeper
 from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.daemon.watch import MakeWatcher
+from memsync.memories.recall import Recaller
 from memsync.memory import Memory
 from memsync.model.answer import Freshness
 from memsync.model.status import DaemonStatus, Status
@@ -43,6 +44,7 @@ class Engine:
         self._unused = threading.Condition()
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self.vectors = VectorKeeper(memory, self.health, clock)
+        self.recaller = Recaller(memory)
         self.keeper = Keeper(memory, make_watcher, self.health, self.vectors.text_committed, clock)
         memory.fresh_search.live = self.keeper
         memory.daemon_status = self._with_daemon
@@ -79,6 +81,7 @@ class Engine:
             has_ended = self._unused.wait_for(lambda: self._in_use == 0, STOP_SECONDS)
         for keeper in (self.keeper, self.vectors):
             has_ended &= keeper.join(max(0.0, deadline - time.monotonic()))
+        self.recaller.close()
         if has_ended:
             self.memory.close()
         return has_ended

@@ -234,6 +234,22 @@ def command(
     return request.host.run_command(request.engine.memory, params)
 
 
+@_method(is_quick=True)
+def hook(
+    request: Request,
+    *,
+    event: Annotated[str, Meta(description="session-start, prompt or session-end.")],
+    agent: Annotated[str, Meta(description="The agent's name: claude-code, codex, …")],
+    payload: Annotated[str, Meta(description="The JSON that the agent gave to its hook.")] = "",
+    folder: Annotated[str, Meta(description="The hook's current folder.")] = "",
+) -> dict[str, Any]:
+    """Return what an agent's hook prints, so that the agent recalls something; empty for nothing."""
+    try:
+        return {"out": request.engine.recaller.answer(agent, event, payload, folder)}
+    except (ValueError, OSError, RecursionError) as error:
+        raise RequestError(f"the event of {agent} cannot be answered: {error}", hint="See memsync recall.") from error
+
+
 @_method()
 def shutdown(request: Request) -> dict[str, Any]:
     """End the daemon."""

@@ -16,6 +16,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from msgspec.structs import replace
@@ -76,13 +77,18 @@ class Memories:
         own: Opener | None = None,
         openers: Openers | None = None,
         patience: float = PATIENCE_SECONDS,
+        filters: Mapping[str, Sequence[tuple[str, str]]] = MappingProxyType({}),
     ) -> None:
-        """Take the entries of the list. With `openers` nothing is closed here; `patience` is in seconds."""
+        """Take the entries of the list. With `openers` nothing is closed here; `patience` is in seconds.
+
+        `filters` has the filters that each memory gets besides those of a search, by its name.
+        """
         self.roots = roots
         self._own = own
         self._is_shared = openers is not None
         self._openers = openers or Openers()
         self._patience = patience
+        self._filters = filters
 
     @classmethod
     def open(cls, names: Iterable[str] = (), *, patience: float = PATIENCE_SECONDS) -> Memories:
@@ -134,14 +140,17 @@ class Memories:
         asked = replace(request, query=typed, limit=query.limit, tokens=None)
         vectors = self._vectors(roots, query, typed)
         answers = self._ask_all(
-            roots, lambda memory, model: memory.answer_request(replace(asked, question=vectors.get(model)))
+            roots,
+            lambda memory, name: memory.answer_request(
+                replace(asked, question=vectors.get(name), filters=(*asked.filters, *self._filters.get(name, ())))
+            ),
         )
         if not any(answer.failure is None for answer in answers):
             raise _all_failed(answers)
         return merged(query, answers, lambda texts: make_token_counter().count(texts))
 
     def _vectors(self, roots: Mapping[str, RegisteredRoot], query: Query, typed: str) -> dict[str, EmbeddedQuestion]:
-        """Return the question's vector by model, for each model of several memories: its first memory embeds it.
+        """Return the question's vector by memory, for each model of several memories: its first memory embeds it.
 
         Where that fails or takes too long, each memory embeds the question itself, and says what is wrong.
         """
@@ -151,13 +160,13 @@ class Memories:
         for name, root in roots.items():
             with suppress(MemsyncError):  # the search says why
                 by_model.setdefault(self._openers.of(root).model(), []).append(name)
-        first = {names[0]: model for model, names in by_model.items() if len(names) > 1}
+        sharing = {names[0]: names for names in by_model.values() if len(names) > 1}
         answers = self._ask_all(
-            {name: roots[name] for name in first},
+            {name: roots[name] for name in sharing},
             lambda memory, _: memory.embed_question(typed),
             min(EMBED_SECONDS, self._patience / 4),
         )
-        return {first[answer.name]: answer.value for answer in answers if answer.failure is None}
+        return {name: answer.value for answer in answers if answer.failure is None for name in sharing[answer.name]}
 
     def _search(self, **arguments: Any) -> SearchResult:
         return features.search.search.function(self, **arguments)
@@ -243,7 +252,7 @@ class Memories:
     ) -> list[Answered]:
         """Ask each memory on a thread of its own, and return the answers in the order of `roots`.
 
-        `ask` also gets the memory's model. A memory that does not answer in time counts as failed; its thread ends
+        `ask` also gets the memory's name. A memory that does not answer in time counts as failed; its thread ends
         whenever it can.
         """
         patience = patience or self._patience
@@ -267,7 +276,7 @@ def _ask(name: str, opener: Opener, ask: Callable[[MemoryApi, str], Any], finish
     value, failure, notices = None, None, list[str]()
     try:
         with opener.memory(notices.append) as memory:
-            value = ask(memory, opener.model())
+            value = ask(memory, name)
     except MemsyncError as error:
         failure = error
     except Exception as error:  # noqa: BLE001 (because a fault in one memory must not hide the answers of the others)

@@ -85,6 +85,8 @@ SETTINGS = (
     Setting("usage.count", True, "Count searches and the notes that they retrieve, for `stale` and `stats`."),
     Setting("usage.queries", False, "Store the text of questions too; by default only their number is stored."),
     Setting("git.commit", False, "Commit each note that memsync writes (except imports) to git, and nothing else."),
+    Setting("agents.roots", [], "Registered memories that agents recall from in every folder, besides its own memory."),
+    Setting("agents.off", [], "Folders in which agents recall nothing."),
     Setting("daemon.use", True, "Use the daemon if one serves this root with the same settings."),
     Setting(
         "daemon.autostart",

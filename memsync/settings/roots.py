@@ -30,6 +30,8 @@ FILE_NAME = "roots.toml"
 MAX_NAME_CHARS = 64
 LOCK_SECONDS = 5.0
 LOCK_POLL_SECONDS = 0.02
+TRANSCRIPTS = "transcripts"
+"""The name of the memory that agents' conversations are kept in."""
 _TABLE = "roots"
 _NAME = re.compile(rf"[a-z0-9_-]{{1,{MAX_NAME_CHARS}}}")
 _HOW_TO_NAME = f"Use lower-case letters, digits, - and _, at most {MAX_NAME_CHARS} characters."

@@ -27,6 +27,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "sync": {},
     "wait": {},
     "command": {"arguments": ["get", "birds.md:5"]},
+    "hook": {"event": "prompt", "agent": "claude-code"},
     "shutdown": {},
     "log": {"text": "The stork clatters."},
     "remember": {"text": "prefers tabs"},

@@ -37,11 +37,15 @@ LEADS_SOMEWHERE = {
     "usage.queries": "[usage]\nqueries = true\n",
     "git.commit": "[git]\ncommit = true\n",
     "daemon.autostart": '[daemon]\nautostart = "always"\n',
+    "agents.roots": '[agents]\nroots = ["all"]\n',
+    "agents.off": '[agents]\noff = ["/"]\n',
     "cli.open_with": '[cli]\nopen_with = "evil://{path}"\n',
 }
 VALUES = {
     "daemon.autostart": "always",
     "cli.open_with": "vscode",
+    "agents.roots": '["work"]',
+    "agents.off": '["/elsewhere"]',
     "index.backend": "other",
     "index.name": "other",
     "index.store_text": "true",

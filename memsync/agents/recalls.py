@@ -1,0 +1,126 @@
+"""What was recalled in each session of an agent: one file of JSON Lines a session, in the user's state folder."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from memsync.system.user_folders import digest_of, open_private, own_folder, state_folder
+
+KEPT_SECONDS = 30 * 86_400.0
+MAX_FILE_BYTES = 4_000_000
+"""A longer file is begun anew: the session then may hear a line twice."""
+MAX_PROMPT_CHARS = 200
+
+
+class Line(Struct, frozen=True):
+    """One line of memory that a prompt found; `held` says why it was not recalled, empty if it was."""
+
+    citation: str
+    score: float
+    held: str = ""
+
+
+class Recall(Struct, frozen=True):
+    """What one event of a session was answered with.
+
+    `begins` tells that the agent's context began empty, so that earlier lines are not in it any more. `shown` has the
+    digests of the lines that were recalled, `tokens` counts all that was. `reason` says what went wrong.
+    """
+
+    time: str
+    agent: str
+    session: str
+    event: str
+    folder: str
+    prompt: str = ""
+    lines: tuple[Line, ...] = ()
+    shown: tuple[str, ...] = ()
+    tokens: int = 0
+    milliseconds: float = 0.0
+    begins: bool = False
+    reason: str = ""
+
+
+def now() -> str:
+    """Return the present moment as the records have it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def recorded(agent: str, session: str) -> list[Recall]:
+    """Return what is recorded of a session, oldest first."""
+    return _read(_path(agent, session))
+
+
+def in_context(recalls: Sequence[Recall]) -> frozenset[str]:
+    """Return the digests of the lines that were recalled since the agent's context began."""
+    first = max((number for number, recall in enumerate(recalls) if recall.begins), default=0)
+    return frozenset(digest for recall in recalls[first:] for digest in recall.shown)
+
+
+def digests(text: str) -> tuple[str, ...]:
+    """Return a digest of each line of a text that is not blank, whatever its spaces."""
+    lines = (" ".join(line.split()) for line in text.split("\n"))
+    return tuple(digest_of(line.encode("utf-8", "surrogatepass"))[:16] for line in lines if line)
+
+
+def record(recall: Recall) -> None:
+    """Add what an event was answered with. Raises OSError, FilesystemError."""
+    path = _path(recall.agent, recall.session)
+    own_folder(path.parent)
+    if recall.begins:
+        _discard_old()
+    with suppress(OSError):
+        if path.stat().st_size > MAX_FILE_BYTES:
+            path.unlink()
+    with open(path, "ab", opener=open_private) as stream:
+        stream.write(msgspec.json.encode(recall) + b"\n")
+
+
+def sessions() -> Iterator[list[Recall]]:
+    """Yield what is recorded of each session, the latest first."""
+    found = []
+    for path in _folder().glob("*/*.jsonl"):
+        with suppress(OSError):
+            found.append((path.stat().st_mtime_ns, path))
+    for _, path in sorted(found, reverse=True):
+        if recalls := _read(path):
+            yield recalls
+
+
+def last_delivered(agent: str) -> str:
+    """Return when something was last recalled for an agent (ISO 8601, UTC); empty if never."""
+    ours = (recalls for recalls in sessions() if recalls[0].agent == agent)
+    return max((recall.time for recalls in ours for recall in recalls if recall.tokens), default="")
+
+
+def _read(path: Path) -> list[Recall]:
+    recalls = []
+    with suppress(OSError):
+        for line in path.read_bytes().splitlines():
+            with suppress(msgspec.DecodeError):  # cut off by a power failure
+                recalls.append(msgspec.json.decode(line, type=Recall))
+    return recalls
+
+
+def _discard_old() -> None:
+    """Remove the files of sessions that ended long ago."""
+    for path in _folder().glob("*/*.jsonl"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > KEPT_SECONDS:
+                path.unlink()
+
+
+def _path(agent: str, session: str) -> Path:
+    return _folder() / agent / f"{digest_of(session.encode('utf-8', 'surrogatepass'))[:32]}.jsonl"
+
+
+def _folder() -> Path:
+    return Path(os.path.join(state_folder(), "recall"))

@@ -1,0 +1,69 @@
+"""`memsync hook`: what an agent runs at its events. It prints what the daemon recalls, and nothing on any fault.
+
+An agent waits for it before each prompt, so it imports little, and neither click nor the settings.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from memsync.client.connection import Client
+from memsync.client.wire import socket_path
+from memsync.errors import DaemonNotRunning, DaemonUnavailable
+from memsync.system.user_folders import state_folder, write_own_file
+
+EVENTS = ("session-start", "prompt", "session-end")
+MAX_PAYLOAD_BYTES = 600_000
+"""A longer prompt is no question. In JSON within JSON it may take half as much again, and a request at most 1 MB."""
+ANSWER_SECONDS = 2.0
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Print what the agent is to have in its context. Exits of agents' hooks mean refusals, so no error leaves this."""
+    try:
+        event, agent = arguments[0], arguments[arguments.index("--agent") + 1]
+        payload = sys.stdin.buffer.read(MAX_PAYLOAD_BYTES + 1)
+        if event in EVENTS and len(payload) <= MAX_PAYLOAD_BYTES:
+            sys.stdout.write(_answered(event, agent, payload.decode()))
+            sys.stdout.flush()
+    except BaseException:  # noqa: BLE001 (because an agent takes an exit code for a refusal of the prompt)
+        return
+
+
+def _answered(event: str, agent: str, payload: str) -> str:
+    asked = {"event": event, "agent": agent, "payload": payload, "folder": os.getcwd()}
+    known = os.path.join(state_folder(), "recall", "socket")  # of the daemon that answered before
+    with suppress(OSError, DaemonUnavailable), open(known) as stream:
+        return _ask(stream.read(), asked)
+    return _ask_the_daemon(asked, known)
+
+
+def _ask(socket: str, asked: Mapping[str, str]) -> str:
+    with Client(socket, None) as daemon, daemon.patient(ANSWER_SECONDS):
+        return str(daemon.call("hook", asked)["out"])
+
+
+def _ask_the_daemon(asked: Mapping[str, str], known: str) -> str:
+    """Ask the daemon of agents' conversations, without it that of the default memory; start it if it does not run."""
+    from memsync.settings.load import load_settings
+    from memsync.settings.roots import TRANSCRIPTS, default_root, registered_roots
+
+    root = registered_roots().get(TRANSCRIPTS) or default_root()
+    if root is None or not root.path:
+        return ""
+    settings = load_settings(root=root.path)
+    socket = socket_path(settings.index_name)
+    try:
+        answer = _ask(socket, asked)
+    except DaemonNotRunning:
+        if settings["daemon.use"] and settings["daemon.autostart"] != "never":
+            from memsync.daemon import daemon_lock, process
+
+            if daemon_lock.running(settings) is None:
+                process.start_unasked(settings.options)
+        return ""
+    write_own_file(known, socket.encode())
+    return answer

@@ -1,0 +1,63 @@
+"""`memsync hook`, as agents run it: it always exits with 0, and prints what the daemon recalls or nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memsync.settings.roots import RegisteredRoot, add
+from tests.support.daemon_fixtures import wait_until
+from tests.support.daemon_process import Cli
+
+HERON = "The heron nests in the tall alder by the quiet pond."
+PROMPT = {"session_id": "s1", "hook_event_name": "UserPromptSubmit", "prompt": "Where does the heron nest?"}
+
+
+def hook(payload: bytes | dict[str, str], *arguments: str) -> str:
+    """Run a hook and return what it prints."""
+    given = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    command = [sys.executable, "-P", "-m", "memsync", "hook", *(arguments or ("prompt", "--agent", "claude-code"))]
+    done = subprocess.run(command, input=given, capture_output=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode()
+
+
+def test_hook_recalls_through_the_daemon_which_it_starts_itself(cli: Cli, root: Path) -> None:
+    """The first time it says nothing; then the real model decides. `recall` shows what it did."""
+    (root / "birds.md").write_text(f"# Birds\n\n{HERON}\n")
+    add(RegisteredRoot("mine", str(root), default=True))
+    assert hook(PROMPT) == ""
+    wait_until(lambda: "serves" in cli.log, "the daemon")
+    wait_until(lambda: HERON in hook(PROMPT), "vectors")
+    assert hook({**PROMPT, "prompt": "How is a compiler bootstrapped?"}) == ""
+    text = cli("recall", "--why").stdout
+    assert "mine:birds.md:" in text
+    assert "bootstrapped?  (0 tokens" in text
+    assert len(json.loads(cli("recall", "--json").stdout)) >= 2
+    assert "s1" in cli("recall", "list").stdout
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"{", b"[]", b"\xff", b"null", b'{"prompt": 1}', b"[" * 100_000, b'"' + b"x" * 700_000 + b'"'],
+    ids=range(8),
+)
+def test_payload_may_be_anything(payload: bytes) -> None:
+    """An agent takes any other exit code for a refusal of the prompt."""
+    assert hook(payload) == ""
+
+
+@pytest.mark.parametrize("arguments", [("prompt",), ("nope", "--agent", "codex"), ("prompt", "--agent"), ("--agent",)])
+def test_wrong_arguments_print_nothing(arguments: tuple[str, ...]) -> None:
+    """A hook of another version of memsync must not disturb the agent."""
+    assert hook(PROMPT, *arguments) == ""
+
+
+def test_recall_before_any_hook_says_what_to_do(cli: Cli) -> None:
+    """And a session that there is none of is an error."""
+    assert "memsync agents" in cli("recall").stderr
+    assert cli("recall", "s9").returncode == 2
