@@ -205,7 +205,7 @@ class Workspace:
     def write(self, what: str, subject: str, change: Callable[[], Done]) -> Written:
         """Make one change under the writers' lock, commit it if the settings say so, and index the note.
 
-        The commit message is `what` and the first line of `subject`.
+        The commit message is `what` and the first line of `subject`, which is also searched for secrets.
         """
         from memsync.edit import commits
 
@@ -218,8 +218,26 @@ class Workspace:
                 paths = [done.moved_from, done.path] if done.moved_from else [done.path]
                 commit, complaint = commits.commit(self.files.root, paths, message)
         generation, indexing = self._index_now(done.path)
-        warnings = (*done.warnings, *filter(None, [complaint]), *indexing)
+        warnings = (*done.warnings, *filter(None, [complaint]), *indexing, *self._secrets(done, subject))
         return Written(done.path, done.line, generation, commit, warnings)
+
+    def _secrets(self, done: Done, text: str) -> tuple[str, ...]:
+        """Return a warning for each secret of a text that was written, with its line in the note.
+
+        A failure here only gives a warning, because the note is written already.
+        """
+        from memsync.notes.secrets import places, secrets_in
+
+        try:
+            digests = {secret.digest for secret in secrets_in(text)}
+            found = list(places(self.files.read(done.path)[0])) if digests else []
+        except (MemsyncError, OSError) as error:
+            return (f"{done.path} was not checked for secrets: {error}",)
+        return tuple(
+            f"line {line} seems to contain a secret ({kind}, {digest}). Remove it: memsync open {done.path}:{line}"
+            for line, kind, digest in found
+            if line >= done.line and digest in digests
+        )
 
     def _index_now(self, path: NotePath) -> tuple[int, tuple[str, ...]]:
         """Index a written note if it is small; return the generation (0: not indexed yet) and warnings.

@@ -45,6 +45,7 @@ from memsync.model.upkeep import (
     Pruning,
     Purge,
     Restoring,
+    Secrets,
     Stale,
     Stats,
 )
@@ -77,9 +78,11 @@ def render(result: Any, operation: Operation[Any, Any], offered: Command) -> Non
 
 
 def exit_code(result: Any, operation: Operation[Any, Any]) -> int:
-    """Return NO_EXIT_CODE for a result that names failures or a difference, or that lists no notes; otherwise 0."""
+    """Return NO_EXIT_CODE for failures, secrets, a difference and an empty list of notes; otherwise 0."""
     if operation.result == Difference | None:
         has_failed = result is not None
+    elif isinstance(result, Secrets):
+        has_failed = bool(result.secrets or result.failed)
     else:
         has_failed = bool(getattr(result, "failed", ())) or (isinstance(result, Notes) and not result.notes)
     return NO_EXIT_CODE if has_failed else 0
@@ -399,6 +402,11 @@ def _stale(stale: Stale, _: Command) -> None:
         remark(f"Retrievals have been counted since {since}." if since else "No retrievals were counted yet.")
 
 
+def _secrets(found: Secrets, _: Command) -> None:
+    rows = [(place.citation, place.kind, place.digest) for place in found.secrets]
+    say_table(rows, f"no secret found in {count(found.notes, 'note')}")
+
+
 def _collections(listed: Collections, _: Command) -> None:
     rows = []
     for folder in listed.collections:
@@ -521,6 +529,7 @@ RENDERERS: dict[Any, Callable[[Any, Command], None]] = {
     Forgetting: _forgetting,
     Duplicates: _duplicates,
     Stale: _stale,
+    Secrets: _secrets,
     Collections: _collections,
     Stats: _stats,
     SyncReport: _sync_report,

@@ -14,8 +14,8 @@ COMMANDS = {
         ["cli.command_exchange"], "handoff": ["features.threads"], "hook": ["cli.command_recall"], "import":
         ["cli.command_exchange"], "recall": ["cli.command_recall"], "routes": ["features.threads"],
         "sessions": ["features.threads"], "thread": ["features.threads"]},
-    "Upkeep": {"duplicates": ["features.duplicates"], "eval": ["cli.command_eval"], "forget":
-        ["cli.command_forget"], "prune": ["features.pruning"], "stale": ["features.usage"], "stats":
+    "Upkeep": {"check": ["features.secrets"], "duplicates": ["features.duplicates"], "eval": ["cli.command_eval"],
+        "forget": ["cli.command_forget"], "prune": ["features.pruning"], "stale": ["features.usage"], "stats":
         ["features.usage"]},
     "Index": {"index": ["cli.command_index"], "rebuild": ["features.indexing"], "status": ["cli.command_status"],
         "sync": ["features.indexing"], "vectors": ["cli.command_vectors"], "verify": ["features.indexing"]},

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         pruning,
         recovery,
         search,
+        secrets,
         threads,
         usage,
     )
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "duplicates", "forgetting", "indexing", "listing", "log", "patterns", "preferences", "pruning", "recovery",
-    "search", "threads", "usage",
+    "search", "secrets", "threads", "usage",
 ]  # fmt: skip
 
 

@@ -157,7 +157,7 @@ def new_note(
     head = head_of({"tier": tier, "tags": list(tags_of(tags))})
     body = f"\n{cleaned(text)}\n" if text.strip() else ""
     content = f"{head}# {one_line(title) or title_of(place)}\n{body}"
-    return memory.write("note", title or place, lambda: memory.writer.create(place, content))
+    return memory.write("note", f"{title or place}\n{text}", lambda: memory.writer.create(place, content))
 
 
 def _clock(text: str) -> str:

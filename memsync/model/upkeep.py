@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -116,6 +117,30 @@ class Duplicates(Struct, frozen=True):
     pending_vectors: int = 0
     left_out: int = 0
     warnings: tuple[str, ...] = ()
+
+
+class SecretPlace(Struct, frozen=True):
+    """A line on which a secret begins, its kind, and the first 8 digits of its SHA-256."""
+
+    computed: ClassVar = ("citation",)
+
+    path: NotePath
+    line: int
+    kind: str
+    digest: str
+
+    @property
+    def citation(self) -> str:
+        """`path:line`, as in search results."""
+        return f"{self.path}:{self.line}"
+
+
+class Secrets(Struct, frozen=True):
+    """The secrets in `notes` notes, by path and line; `failed` notes could not be read."""
+
+    secrets: tuple[SecretPlace, ...]
+    notes: int
+    failed: tuple[Failure, ...] = ()
 
 
 class NoteUse(Struct, frozen=True):

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from memsync.errors import MemsyncError, NoteError
+from memsync.notes.decode import decode
 from memsync.system.user_folders import cache_folder, digest_of
 
 if TYPE_CHECKING:
@@ -86,6 +88,19 @@ def redacted(text: str) -> tuple[str, int]:
     return text, count
 
 
+def places(content: bytes) -> Iterator[tuple[int, str, str]]:
+    """Yield the line on which each secret of a note begins, its kind and its digest. Raises NoteError for binary."""
+    try:
+        text = "\n".join(decode(content).lines)
+    except ValueError as error:
+        raise NoteError(str(error)) from None
+    line, counted = 1, 0
+    for secret in secrets_in(text):
+        line += text.count("\n", counted, secret.start)
+        counted = secret.start
+        yield line, secret.kind, secret.digest
+
+
 def _apart(found: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
     """Return spans with those that overlap joined; the longest of the first names the rule, memsync's own last."""
     spans: list[tuple[int, int, str]] = []
@@ -99,10 +114,14 @@ def _apart(found: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
 
 
 def _scanner() -> Scanner:
-    """Return the scanner, loaded once. Compiling its rules takes seconds, so they are kept compiled in the cache."""
+    """Return the scanner, loaded once; its compiled rules are kept in the cache. Raises MemsyncError."""
     if not _loaded:
-        from kingfisher_sdk import Rules, Scanner
+        try:
+            from kingfisher_sdk import Rules, Scanner
 
-        rules = Rules([_OWN_RULES], confidence="low", cache_dir=os.path.join(cache_folder(), "secrets"))
-        _loaded.append(Scanner(rules, base64=False))
+            rules = Rules([_OWN_RULES], confidence="low", cache_dir=os.path.join(cache_folder(), "secrets"))
+            _loaded.append(Scanner(rules, base64=False))
+        except (ImportError, OSError, RuntimeError, ValueError) as error:
+            hint = "Install it again: pip install kingfisher-secret-scanner"
+            raise MemsyncError(f"the library that finds secrets cannot be used: {error}", hint=hint) from error
     return _loaded[0]

@@ -53,6 +53,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "undo_prune": {},
     "duplicates": {},
     "stale": {},
+    "secrets": {},
     "notes": {},
     "collections": {},
     "stats": {},
