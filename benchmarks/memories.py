@@ -99,16 +99,14 @@ class RunningDaemon:
 
 @contextmanager
 def own_user_folders(state: Path) -> Iterator[None]:
-    """Keep all files of a user in `state`, also those of daemons: the vector cache, sockets and indexes."""
-    before = os.environ.get("XDG_STATE_HOME")
-    os.environ["XDG_STATE_HOME"] = str(state / "user")
+    """Keep all files of a user in `state`, also those of daemons: settings, the vector cache, sockets and indexes."""
+    before = dict(os.environ)
+    os.environ.update(XDG_STATE_HOME=str(state / "user"), XDG_CONFIG_HOME=str(state / "user" / "config"))
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["XDG_STATE_HOME"]
-        else:
-            os.environ["XDG_STATE_HOME"] = before
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ _PLACE = re.compile(r"^- [a-z]+:(.+?):(\d+)(?:-(\d+))?(?: \([^)]*\))?: ", re.MUL
 
 def hooks(data: Path, state: Path) -> list[Row]:
     """Ask facts and three small memories what they know and what they do not know; then take the time of a hook."""
-    with _own_folders(state):
+    with own_user_folders(state / "hooks"):
         facts = read_questions(data / "facts" / "questions.jsonl")
         coding = [question.text for question in read_questions(data / "faq" / "questions.jsonl")]
         firing: list[bool] = []
@@ -136,17 +136,3 @@ def _times(data: Path, prompts: list[str]) -> list[Row]:
             f"{theirs * 1000:.0f} ms)", "≤ 1.6 ×", ratio <= 1.6),
         Row("hook: p95, ms", p95, "≤ 150", p95 <= 150),
     ]  # fmt: skip
-
-
-@contextmanager
-def _own_folders(state: Path) -> Iterator[None]:
-    before = os.environ.get("XDG_CONFIG_HOME")
-    os.environ["XDG_CONFIG_HOME"] = str(state / "hooks" / "config")
-    try:
-        with own_user_folders(state / "hooks"):
-            yield
-    finally:
-        if before is None:
-            del os.environ["XDG_CONFIG_HOME"]
-        else:
-            os.environ["XDG_CONFIG_HOME"] = before

@@ -14,5 +14,5 @@ AGENT = Agent(
     memory=("CLAUDE.md", "projects/*/memory/**/*.md"),
     sessions=("projects/*/*.jsonl", "projects/*/*/subagents/*.jsonl"),
     loaded=("CLAUDE.md", "MEMORY.md"),
-    own_folder=lambda folder: "projects/" + re.sub(r"[^A-Za-z0-9]", "-", folder),
+    own_folder=lambda folder: re.sub(r"[^A-Za-z0-9]", "-", folder),
 )

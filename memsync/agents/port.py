@@ -17,8 +17,8 @@ class Agent:
     writes by itself, and of its transcripts.
 
     `loaded` are the names of files that the agent reads by itself at the start of a session. `own_folder` returns the
-    folder of a project in the agent's memory, empty if it keeps them together. `answer` returns what a hook prints, so
-    that the agent adds a text to its context at an event.
+    folder of a project in the memory that is registered under the agent's name, empty if it keeps all in one. `answer`
+    returns what a hook prints, so that the agent adds a text to its context at an event.
     """
 
     name: str

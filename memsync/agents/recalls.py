@@ -66,7 +66,7 @@ def in_context(recalls: Sequence[Recall]) -> frozenset[str]:
 
 
 def digests(text: str) -> tuple[str, ...]:
-    """Return a digest of each line of a text that is not blank, whatever its spaces."""
+    """Return a digest of each line of a text. Blank lines are left out, and runs of spaces count as one."""
     lines = (" ".join(line.split()) for line in text.split("\n"))
     return tuple(digest_of(line.encode("utf-8", "surrogatepass"))[:16] for line in lines if line)
 

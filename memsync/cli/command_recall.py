@@ -58,7 +58,8 @@ def recall(_: click.Context, session: str, why: bool) -> Answer:
     recalls = next((recalls for recalls in sessions() if recalls[0].session.startswith(session)), None)
     if recalls is None:
         what = f"no session begins with {session[:100]!r}" if session else "no hook has asked for anything yet"
-        raise UsageError(what, hint="See: memsync recall list" if session else "Connect an agent: memsync agents")
+        hint = "See: memsync recall list" if session else "docs/agents.md says how an agent runs memsync hook."
+        raise UsageError(what, hint=hint)
     return Answer([to_json(recall) for recall in recalls], [_headline(recalls), *_told(recalls, why=why)])
 
 

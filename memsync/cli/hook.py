@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
 from memsync.client.connection import Client
 from memsync.client.wire import socket_path
-from memsync.errors import DaemonNotRunning, DaemonUnavailable
+from memsync.errors import AnswerLost, DaemonNotRunning, DaemonUnavailable
 from memsync.system.user_folders import state_folder, write_own_file
 
 EVENTS = ("session-start", "prompt", "session-end")
@@ -36,9 +35,13 @@ def run(arguments: Sequence[str]) -> None:
 def _answered(event: str, agent: str, payload: str) -> str:
     asked = {"event": event, "agent": agent, "payload": payload, "folder": os.getcwd()}
     known = os.path.join(state_folder(), "recall", "socket")  # of the daemon that answered before
-    with suppress(OSError, DaemonUnavailable), open(known) as stream:
-        return _ask(stream.read(), asked)
-    return _ask_the_daemon(asked, known)
+    try:
+        with open(known) as stream:
+            return _ask(stream.read(), asked)
+    except AnswerLost:  # it works on the answer: to ask again would take as long
+        return ""
+    except (OSError, DaemonUnavailable):
+        return _ask_the_daemon(asked, known)
 
 
 def _ask(socket: str, asked: Mapping[str, str]) -> str:

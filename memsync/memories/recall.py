@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from memsync.memory import Memory, MemoryApi
 
 FLOOR = 0.3
-"""The least probability that a line answers the prompt (docs/benchmarks.md: 2 % of other prompts then hear one)."""
+"""The least probability that a line answers the prompt (docs/benchmarks.md has what that finds and disturbs)."""
 NEAR_BEST = 0.6
 """A line whose probability is less than this share of the first one's is held back."""
 MAX_LINES = 5
@@ -138,13 +138,14 @@ class Recaller:
         memories = Memories(roots, openers=self._openers, patience=PATIENCE_SECONDS, filters=filters)
         request = SearchRequest(question, limit=MAX_FOUND, mode=Mode.HYBRID, min_score=0.0, fresh=Fresh.BOUNDED)
         found = memories.answer(request)
-        if found.mode is Mode.KEYWORD:  # scores are no probabilities then
-            return "", replace(recall, reason="; ".join(found.warnings))
-        best = found.hits[0].score if found.hits else 0.0
+        # Where words alone were searched, scores are no probabilities.
+        by_meaning = {answer.name for answer in found.roots if answer.model}
+        hits = [hit for hit in found.hits if hit.root in by_meaning]
+        best = hits[0].score if hits else 0.0
         floor, known = max(FLOOR, NEAR_BEST * best), in_context(recorded(agent.name, event.session))
         reason_of = self._reasons(agent, event, known, floor)
         lines, chosen, places = list[Line](), list[Hit](), 0
-        for hit in found.hits:
+        for hit in hits:
             held = "no room" if places == MAX_LINES else reason_of(hit)
             places += held in ("", KNOWN)  # or a question that is asked again would recall what answers it less
             if not held and self._tokens(self._quoted([*chosen, hit])) > MAX_TOKENS:
@@ -167,10 +168,7 @@ class Recaller:
             scopes[TRANSCRIPTS] = (registered[TRANSCRIPTS], [("where", f"project={project_of(folder)}")])
         if agent.name in registered:
             own = agent.own_folder(folder)
-            scopes[agent.name] = (
-                registered[agent.name],
-                [("path", f"{own.removeprefix('projects/')}/*")] if own else [],
-            )
+            scopes[agent.name] = (registered[agent.name], [("path", f"{own}/*")] if own else [])
         if (root := _root_for(folder)) is not None:
             scopes[root.name] = (root, [])
         return scopes

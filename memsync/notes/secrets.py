@@ -54,8 +54,7 @@ def secrets_in(text: str) -> list[Secret]:
     """
     if not _loaded and len(text) < _SHORT and not _SUSPECT.search(text):
         return []
-    # Kingfisher decodes a text that begins with a byte order mark or contains NUL, so its offsets would be others.
-    content = text.replace("\ufeff", " ").replace("\0", " ").encode("utf-8", "replace")
+    content = text.encode("utf-8", "replace")
     found = [finding for finding in _scanner().scan(content) if finding.visible]
     secrets: list[Secret] = []
     counted = characters = 0

@@ -59,5 +59,5 @@ def test_wrong_arguments_print_nothing(arguments: tuple[str, ...]) -> None:
 
 def test_recall_before_any_hook_says_what_to_do(cli: Cli) -> None:
     """And a session that there is none of is an error."""
-    assert "memsync agents" in cli("recall").stderr
+    assert "docs/agents.md" in cli("recall").stderr
     assert cli("recall", "s9").returncode == 2

@@ -45,6 +45,15 @@ def test_write_with_a_secret_warns_and_is_done(write_text: object, memory: Memor
     assert TOKEN in (root / written.path).read_text()
 
 
+def test_warning_is_about_the_new_text_alone(memory: Memory, write: Write) -> None:
+    """Not about another secret of the note, nor about the same one above."""
+    other = "AKIA" + "Q3EGTB7HZ5XN2WPL"
+    write("MEMORY.md", f"# Memory\n\n- {other}\n- We use {TOKEN} there.\n")
+    written = memory.remember(f"They use {TOKEN} here.")
+    (warning,) = written.warnings
+    assert f"line {written.line} seems" in warning
+
+
 def test_library_that_is_broken_only_warns(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """The note is written by then."""
     monkeypatch.setattr("memsync.notes.secrets._loaded", [])
