@@ -122,7 +122,7 @@ class Recaller:
         if root is None:
             return "", replace(recall, reason="no registered memory is used in this folder")
         with self._openers.of(root).memory() as memory:
-            composed = memory.context(budget=START_TOKENS - self._tokens(_labelled()))
+            composed = memory.context(budget=START_TOKENS - self._tokens(_labelled()), public=True)
         shown = digests("\n".join(passage.text for part in composed.parts for passage in part.passages))
         return _labelled(composed.text) if composed.parts else "", replace(recall, shown=shown)
 
@@ -182,6 +182,8 @@ class Recaller:
                 return f"below {floor:.2f}"
             if hit.role == "tool":
                 return "printed by a tool"
+            if hit.local_only:  # an agent sends what it hears to its model
+                return "local-only"
             longest = max(hit.text.split("\n"), key=len).strip()
             is_quoted = len(longest) >= MIN_KNOWN_CHARS and json.dumps(longest, ensure_ascii=False)[1:-1] in transcript
             is_loaded = os.path.basename(hit.path) in (agent.loaded if hit.root == agent.name else INSTRUCTIONS)

@@ -28,11 +28,11 @@ class Hit(Struct, frozen=True):
     quotes the file; `snippet` is the part around the matched words; `highlights` are (start, end) offsets into the
     snippet. `parts` are the summands of the score that hits are ordered by (docs/search.md). `root` is the name of the
     registered memory that it is from, empty in the answer of one memory. `verified` is false if the text is from a
-    database and was not compared with the file.
+    database and was not compared with the file. `local_only` tells that its note must not leave this machine.
     """
 
     computed: ClassVar = ("citation",)
-    optional: ClassVar = {"root": "", "verified": True, "score": 0.0, "also": ()}
+    optional: ClassVar = {"root": "", "verified": True, "score": 0.0, "also": (), "local_only": False}
 
     path: NotePath
     start_line: int
@@ -53,6 +53,7 @@ class Hit(Struct, frozen=True):
     root: str = ""
     verified: bool = True
     also: tuple[str, ...] = ()
+    local_only: bool = False
 
     @property
     def citation(self) -> str:

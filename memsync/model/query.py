@@ -221,6 +221,7 @@ class IndexedChunk(NamedTuple):
     identity: tuple[int, int, int, int]
     form: str = Form.TEXT
     opening: Sequence[int] = ()
+    local_only: bool = False
 
     @property
     def date(self) -> str:

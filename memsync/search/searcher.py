@@ -364,4 +364,5 @@ def _hit(
         ranks=best,
         parts=span.parts,
         also=place.also,
+        local_only=chunk.local_only,
     )

@@ -176,6 +176,24 @@ def test_tool_output_is_never_recalled(ask: Ask, memory: Memory, write: Write) -
     assert "of the tool" not in ask("where does the heron nest?")
 
 
+def test_local_only_notes_never_reach_a_hook(ask: Ask, memory: Memory, write: Write) -> None:
+    """An agent sends what it hears to its model. The record says what was held back."""
+    write("private.md", "---\nlocal-only: true\n---\nThe heron nests in the alder that is secret.\n")
+    write("MEMORY.md", "---\nlocal-only: true\n---\n- A secret stork.\n")
+    write("pinned.md", "---\npinned: true\n---\n- A heron that anybody may know.\n")
+    memory.sync()
+    assert "secret" not in ask("where does the heron nest?")
+    assert "private.md" in [
+        line.citation.split(":")[1] for line in recorded("claude-code", "s1")[0].lines if line.held == "local-only"
+    ]
+    text = ask(event="session-start")
+    assert "anybody may know" in text and "secret" not in text
+    hits = memory.search("heron nests").hits
+    assert "private.md:4" in [hit.citation for hit in hits if hit.local_only]
+    assert "private.md" in str(memory.context("heron nests secret"))
+    assert "private.md" not in str(memory.context("heron nests secret", public=True))
+
+
 @pytest.mark.parametrize("agent", NAMES)
 def test_each_agent_hears_it_in_its_own_envelope(agent: str, ask: Ask) -> None:
     """Plain text, or JSON with the text in one place."""

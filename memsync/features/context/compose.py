@@ -87,6 +87,7 @@ def context(
     found: Annotated[
         tuple[Hit, ...], Meta(description="Hits of registered memories, shown after its own."), Cli(is_hidden=True)
     ] = (),
+    public: Annotated[bool, Meta(description="Leave out local-only notes."), Cli(is_hidden=True)] = False,
 ) -> Context:
     """Return what an agent should read before it answers, as one text within a budget of tokens.
 
@@ -97,10 +98,10 @@ def context(
     budget = budget or memory.settings["context.budget"]
     today = _day(day)
     path = memory.existing_thread(thread) if thread else None
-    hits, warnings, pending = _hits(memory, query, budget)
-    gathered = _Gathered(memory.files, memory.reader)
+    own, warnings, pending = _hits(memory, query, budget)
+    gathered = _Gathered(memory.files, memory.reader, is_public=public)
     foreign = [hit_passage(hit) for hit in found if hit.root]
-    hits += _hit_passages(found)
+    hits = _hit_passages(hit for hit in (*own, *found) if not (public and hit.local_only))
     assembled = assemble(_sources(memory, gathered, path, today, hits), budget, memory.reader.count_tokens)
     paths = {passage.path for part in assembled.parts for passage in part.passages}
     memory.usage.read(paths.difference(passage.path for passage in foreign))
@@ -143,14 +144,14 @@ def context_of_hits(hits: Sequence[Hit], budget: int, count: CountTokens) -> Con
     return assemble([_hits_source(_hit_passages(hits))], budget, count)
 
 
-def _hits(memory: Workspace, query: str, budget: int) -> tuple[list[Passage], Sequence[str], int]:
+def _hits(memory: Workspace, query: str, budget: int) -> tuple[Sequence[Hit], Sequence[str], int]:
     """Return the hits (none without a query), warnings, and the number of changed files that are not searched yet."""
     if not query.strip():
         report = memory.fresh_search.compare()
         return [], [f"{failure.path}: {failure.reason}" for failure in report.failed], report.pending
     parsed = memory.parse(SearchRequest(query, limit=hits_for(budget)))
     result = memory.fresh_search.answer_uncounted(parsed)
-    return _hit_passages(result.hits), result.warnings, result.freshness.pending_text
+    return result.hits, result.warnings, result.freshness.pending_text
 
 
 def hits_for(budget: int) -> int:
@@ -161,7 +162,8 @@ def hits_for(budget: int) -> int:
 class _Gathered:
     """Notes read for one context, each once; `warnings` names those that could not be read."""
 
-    def __init__(self, files: NoteFiles, reader: NoteReader) -> None:
+    def __init__(self, files: NoteFiles, reader: NoteReader, *, is_public: bool = False) -> None:
+        self._is_public = is_public
         self._files = files
         self._reader = reader
         self.note = cache(self._read)
@@ -176,6 +178,8 @@ class _Gathered:
         try:
             content, _ = self._files.read(path)
             note, chunks = self._reader.read(path, content)
+            if self._is_public and note.local_only:
+                return None
             self.warnings += conflict_in(path, note.lines)
             return note, passages_of(note, chunks)
         except FileNotFoundError:

@@ -173,7 +173,7 @@ ORDER BY {_LAST} DESC, n.path, c.start_line LIMIT %(limit)s
 CHUNKS = f"""
 SELECT c.id, n.path, c.section, c.start_line, c.end_line, c.start_column, c.end_column, coalesce(p.hash, ''::bytea),
        c.heading_path, c.role, c.entries, n.kind, n.tier, n.title, n.date, n.importance, n.pinned, {_CHANGED_NS},
-       n.size, n.mtime_ns, n.ctime_ns, n.inode, c.form, c.opening
+       n.size, n.mtime_ns, n.ctime_ns, n.inode, c.form, c.opening, false
 FROM {_CHUNKS_OF_NOTES} LEFT JOIN passage p ON p.root = c.root AND p.id = c.passage
 WHERE c.root = %(root)s AND c.id = ANY (%(ids)s)
 """

@@ -164,7 +164,7 @@ ORDER BY {_LAST} DESC, n.path, c.start_line LIMIT :limit
 CHUNKS = f"""
 SELECT c.id, n.path, c.section, c.start_line, c.end_line, c.start_column, c.end_column, coalesce(p.hash, x''),
        c.heading_path, c.role, c.entries, n.kind, n.tier, n.title, n.date, n.importance, n.pinned, {_CHANGED_NS},
-       n.size, n.mtime_ns, n.ctime_ns, n.inode, c.form, c.opening
+       n.size, n.mtime_ns, n.ctime_ns, n.inode, c.form, c.opening, n.local_only
 FROM chunk c JOIN note n ON n.id = c.note LEFT JOIN passage p ON p.id = c.passage
 WHERE c.id IN (SELECT value FROM json_each(:ids))
 """
