@@ -2,7 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+from memsync.agents.events import About, Event, Record, Who, at, call, count_at, text_at, words_of
 from memsync.agents.port import Agent, folder, specific
+
+_CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
+_ANSWERS = ("function_call_output", "custom_tool_call_output")
+_OF_THE_PROJECT = "# AGENTS.md instructions"
+
+
+def read(record: Record, about: About) -> Iterator[Event]:
+    """Return the events of a line. What is said is in `response_item`; `event_msg` says it again, with the tokens."""
+    kind, time, payload = record.get("type"), record.get("timestamp"), record.get("payload")
+    inner = text_at(payload, "type")
+    if kind == "session_meta":
+        about.learn(session=at(payload, "id") or at(payload, "session_id"), cwd=at(payload, "cwd"))
+        about.learn(branch=at(payload, "git", "branch"), origin=at(payload, "git", "repository_url"))
+        spawned = at(payload, "source", "subagent", "thread_spawn", "parent_thread_id")
+        about.learn(parent=spawned or at(payload, "forked_from_id"))
+    elif kind == "turn_context":
+        about.learn(model=at(payload, "model"), cwd=at(payload, "cwd"))
+    elif kind == "compacted":
+        yield Event(Who.SYSTEM, text_at(payload, "message") or "The agent compacted the conversation here.", time)
+    elif kind == "event_msg" and inner == "token_count":
+        total = count_at(payload, "info", "total_token_usage", "total_tokens")
+        if total and total == about.total:  # only the limits of the account changed
+            return
+        about.total = total
+        last = at(payload, "info", "last_token_usage")
+        cached = count_at(last, "cached_input_tokens")
+        yield Event(
+            Who.USAGE, id=f"{time}", used=(count_at(last, "input_tokens"), count_at(last, "output_tokens"), cached)
+        )
+    elif kind == "response_item":
+        yield from _said(payload, inner, time)
+
+
+def _said(payload: Any, inner: str, time: Any) -> Iterator[Event]:
+    if inner in _CALLS:
+        given = at(payload, "arguments") or at(payload, "input") or at(payload, "action")
+        yield call(at(payload, "name") or inner, given, time, at(payload, "call_id"))
+    elif inner in _ANSWERS:
+        output = at(payload, "output")
+        yield Event(Who.UNSEEN, words_of(at(output, "content") or output), time, text_at(payload, "call_id"))
+    elif text_at(payload, "role") == "assistant":
+        yield Event(Who.ASSISTANT, words_of(at(payload, "content")), time)
+    elif text_at(payload, "role") == "user":
+        text = words_of(at(payload, "content"))
+        yield Event(Who.UNSEEN if text.startswith(_OF_THE_PROJECT) else Who.USER, text, time)
+
 
 AGENT = Agent(
     name="codex",
@@ -13,4 +63,5 @@ AGENT = Agent(
     sessions=("sessions/*/*/*/rollout-*.jsonl",),
     loaded=("AGENTS.md",),
     answer=specific({"session-start": "SessionStart", "prompt": "UserPromptSubmit"}),
+    read=read,
 )

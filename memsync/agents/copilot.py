@@ -2,7 +2,39 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
+from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, text_at
 from memsync.agents.port import Agent, folder, under
+
+
+def read(record: Record, about: About) -> Iterator[Event]:
+    """Return the events of a line."""
+    kind, time, data = record.get("type"), record.get("timestamp"), record.get("data")
+    if kind in ("session.start", "session.resume"):
+        about.learn(session=at(data, "sessionId"), cwd=at(data, "context", "cwd"), model=at(data, "selectedModel"))
+        about.learn(branch=at(data, "context", "branch"))
+    elif kind == "session.model_change":
+        about.learn(model=at(data, "newModel"))
+    elif kind == "user.message":
+        yield Event(Who.USER, text_at(data, "content"), time)
+    elif kind == "assistant.message":
+        message_id = text_at(data, "messageId")
+        yield Event(Who.ASSISTANT, text_at(data, "content"), time, message_id)
+        for made in parts_of(at(data, "toolRequests")):
+            yield call(made.get("name"), made.get("arguments"), time, made.get("toolCallId"))
+        yield Event(Who.USAGE, id=message_id, used=(0, count_at(data, "outputTokens"), 0))
+    elif kind == "tool.execution_complete":
+        yield Event(Who.UNSEEN, text_at(data, "result", "content"), time, text_at(data, "toolCallId"))
+    elif kind == "session.compaction_complete":
+        yield Event(Who.SYSTEM, text_at(data, "summaryContent") or "The agent compacted the conversation here.", time)
+
+
+def session_name(path: str) -> str:
+    """Return the name of the folder: the file is called events.jsonl in each."""
+    return os.path.basename(os.path.dirname(path))
+
 
 AGENT = Agent(
     name="copilot",
@@ -13,4 +45,6 @@ AGENT = Agent(
     sessions=("session-state/*/events.jsonl",),
     loaded=("copilot-instructions.md", "AGENTS.md"),
     answer=under("additionalContext"),
+    read=read,
+    session_name=session_name,
 )

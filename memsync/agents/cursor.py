@@ -2,7 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
+from memsync.agents.events import About, Event, Record, Who, at, call, parts_of, text_at, words_of
 from memsync.agents.port import Agent, folder, under
+
+_ASKED = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
+
+
+def read(record: Record, about: About) -> Iterator[Event]:  # noqa: ARG001 (because all readers have these parameters)
+    """Return the events of a line. Around what the user asked is what Cursor adds: open files, rules, dates."""
+    content = at(record, "message", "content")
+    if record.get("type"):
+        return
+    if record.get("role") == "user":
+        text = words_of(content)
+        asked = _ASKED.search(text) if "</user_query>" in text else None
+        yield Event(Who.USER, asked[1] if asked else text)
+    elif record.get("role") == "assistant":
+        for part in parts_of(content):
+            if part.get("type") == "tool_use":
+                yield call(part.get("name"), part.get("input"), "", part.get("id"))
+            elif text := text_at(part, "text"):
+                yield Event(Who.ASSISTANT, text)
+
 
 AGENT = Agent(
     name="cursor",
@@ -13,4 +37,5 @@ AGENT = Agent(
     sessions=("projects/*/agent-transcripts/**/*.jsonl",),
     loaded=("AGENTS.md",),
     answer=under("additional_context"),
+    read=read,
 )

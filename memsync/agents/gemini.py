@@ -2,7 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, text_at, words_of
 from memsync.agents.port import Agent, folder, specific
+
+
+def fold(records: Iterable[Record]) -> list[Record]:
+    """Return the head and the messages: a later record with the same id replaces a message, `$set` replaces all."""
+    head: dict[str, Any] = {}
+    messages: dict[str, Record] = {}
+    for record in records:
+        change = at(record, "$set") if "$set" in record else record
+        listed = at(change, "messages")
+        if isinstance(listed, list) or not text_at(record, "id"):
+            head.update(change if isinstance(change, dict) else {})
+        for message in listed if isinstance(listed, list) else [record]:
+            if isinstance(message, dict) and text_at(message, "id"):
+                messages[message["id"]] = message
+    head.pop("messages", None)
+    return [head, *messages.values()]
+
+
+def read(record: Record, about: About) -> Iterator[Event]:
+    """Return the events of the head or of a message."""
+    kind, time, message_id = record.get("type"), record.get("timestamp"), text_at(record, "id")
+    if "sessionId" in record:
+        about.learn(session=record["sessionId"])
+    elif kind == "user":
+        yield Event(Who.USER, words_of(record.get("content")), time)
+    elif kind == "gemini":
+        about.learn(model=record.get("model"))
+        yield Event(Who.ASSISTANT, words_of(record.get("content")), time, message_id)
+        for made in parts_of(record.get("toolCalls")):
+            yield call(made.get("name"), made.get("args"), time, made.get("id"))
+            for part in parts_of(made.get("result")):
+                output = text_at(part, "functionResponse", "response", "output")
+                yield Event(Who.UNSEEN, output, time, text_at(made, "id"))
+        used = record.get("tokens")
+        counts = (count_at(used, "input"), count_at(used, "output"), count_at(used, "cached"))
+        yield Event(Who.USAGE, id=message_id, used=counts)
+
 
 AGENT = Agent(
     name="gemini",
@@ -13,4 +54,6 @@ AGENT = Agent(
     sessions=("tmp/*/chats/session-*.json", "tmp/*/chats/session-*.jsonl"),
     loaded=("GEMINI.md",),
     answer=specific({"session-start": "SessionStart", "prompt": "BeforeAgent"}),
+    read=read,
+    fold=fold,
 )

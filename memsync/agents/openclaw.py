@@ -2,7 +2,49 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, text_at, words_of
 from memsync.agents.port import Agent, folder
+
+
+def read(record: Record, about: About) -> Iterator[Event]:
+    """Return the events of a line."""
+    kind, time, message = record.get("type"), record.get("timestamp"), record.get("message")
+    role, content, message_id = text_at(message, "role"), at(message, "content"), text_at(record, "id")
+    if kind == "session":
+        parent = text_at(record, "parentSession")
+        about.learn(session=record.get("id"), cwd=record.get("cwd"), parent=os.path.basename(parent)[:100])
+    elif kind == "model_change":
+        about.learn(model=record.get("modelId"))
+    elif kind in ("compaction", "branch_summary"):
+        yield Event(Who.SYSTEM, text_at(record, "summary") or "The agent compacted the conversation here.", time)
+    elif kind != "message":
+        return
+    elif role == "user":
+        yield Event(Who.USER, words_of(content), time)
+    elif role == "toolResult":
+        yield Event(Who.UNSEEN, words_of(content), time, text_at(message, "toolCallId"))
+    elif role == "assistant":
+        yield from _answered(message, message_id, time, about)
+
+
+def _answered(message: Any, message_id: str, time: Any, about: About) -> Iterator[Event]:
+    about.learn(model=at(message, "model"))
+    for part in parts_of(at(message, "content")):
+        if part.get("type") == "toolCall":
+            yield call(part.get("name"), part.get("arguments"), time, part.get("id"))
+        elif part.get("type") == "text":
+            yield Event(Who.ASSISTANT, words_of([part]), time, message_id)
+        else:
+            yield Event(Who.UNSEEN, text_at(part, "thinking"))
+    usage, cost = at(message, "usage"), at(message, "usage", "cost", "total")
+    cached = count_at(usage, "cacheRead")
+    used = (count_at(usage, "input") + count_at(usage, "cacheWrite") + cached, count_at(usage, "output"), cached)
+    yield Event(Who.USAGE, id=message_id, used=used, cost=cost if isinstance(cost, float) else 0.0)
+
 
 AGENT = Agent(
     name="openclaw",
@@ -12,4 +54,5 @@ AGENT = Agent(
     memory=("workspace/**/*.md",),
     sessions=("agents/*/sessions/*.jsonl",),
     loaded=("AGENTS.md", "MEMORY.md", "SOUL.md", "USER.md"),
+    read=read,
 )

@@ -2,7 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from memsync.agents.events import About, Event, Record, Who, at, call, count_at, text_at
 from memsync.agents.port import Agent, folder
+
+
+def read(record: Record, about: About) -> Iterator[Event]:
+    """Return the events of a row of the database: a session, or a message with its parts."""
+    data = record.get("data")
+    time = at(data, "time", "created")
+    row = record.get("session")
+    if row is not None:
+        about.learn(session=at(row, "id"), cwd=at(row, "directory"), parent=at(row, "parent_id"))
+        return
+    message_id = text_at(record, "id")
+    is_user = at(data, "role") == "user"
+    about.learn(model=at(data, "modelID"))
+    for part in record.get("parts", ()):
+        kind = at(part, "type")
+        if kind == "text" and at(part, "synthetic") is not True:
+            yield Event(Who.USER if is_user else Who.ASSISTANT, text_at(part, "text"), time, message_id)
+        elif kind == "tool":
+            yield call(at(part, "tool"), at(part, "state", "input"), time, at(part, "callID"))
+            yield Event(Who.UNSEEN, text_at(part, "state", "output"), time, text_at(part, "callID"))
+        elif kind == "compaction":
+            yield Event(Who.SYSTEM, "The agent compacted the conversation here.", time)
+    tokens, cost = at(data, "tokens"), at(data, "cost")
+    cached = count_at(tokens, "cache", "read")
+    used = (count_at(tokens, "input") + count_at(tokens, "cache", "write") + cached, count_at(tokens, "output"), cached)
+    if not is_user:
+        yield Event(Who.USAGE, id=message_id, used=used, cost=cost if isinstance(cost, float) else 0.0)
+
 
 AGENT = Agent(
     name="opencode",
@@ -12,4 +43,6 @@ AGENT = Agent(
     memory=(),
     sessions=("opencode.db",),
     loaded=("AGENTS.md",),
+    read=read,
+    is_database=True,
 )

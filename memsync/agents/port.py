@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from memsync.agents.events import About, Event, Record, no_events
+
+
+def stem(path: str) -> str:
+    """Return a file's name without its ending."""
+    return os.path.splitext(os.path.basename(path))[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +26,10 @@ class Agent:
     `loaded` are the names of files that the agent reads by itself at the start of a session. `own_folder` returns the
     folder of a project in the memory that is registered under the agent's name, empty if it keeps all in one. `answer`
     returns what a hook prints, so that the agent adds a text to its context at an event.
+
+    `read` returns the events of one record of a transcript, and tells `About` what it says about the session. `fold`
+    returns the records of a transcript that says some things again; without it, each line is a record. `session_name`
+    returns the name of a session, from the path of its transcript. `is_database`: one file has all sessions.
     """
 
     name: str
@@ -30,6 +41,10 @@ class Agent:
     loaded: tuple[str, ...] = ()
     own_folder: Callable[[str], str] = lambda folder: ""
     answer: Callable[[str, str], str] = lambda event, text: text
+    read: Callable[[Record, About], Iterable[Event]] = no_events
+    fold: Callable[[Iterable[Record]], list[Record]] | None = None
+    session_name: Callable[[str], str] = stem
+    is_database: bool = False
 
 
 def folder(variable: str, usual: str) -> Callable[[], Path]:

@@ -1,14 +1,17 @@
-"""`memsync import` and `memsync export`."""
+"""`memsync import`, `memsync ingest` and `memsync export`."""
 
 from __future__ import annotations
+
+import sys
 
 import click
 
 from memsync.cli.common import answering, here, opened_here, progress_on_stderr
 from memsync.cli.output import NO_EXIT_CODE, Answer, remark, say_as_it_is
-from memsync.errors import FilesystemError
+from memsync.errors import FilesystemError, UsageError
 from memsync.model.json import to_json
 from memsync.model.text import count, json_line, printable
+from memsync.settings.load import load_settings
 
 SECTION = "Conversations"
 
@@ -37,11 +40,46 @@ def import_(context: click.Context, files: tuple[str, ...]) -> Answer:
 
 
 @click.command()
+@click.argument("names", nargs=-1, metavar="[AGENT|FILE|FOLDER]...")
+@answering
+def ingest(_: click.Context, names: tuple[str, ...]) -> Answer:
+    """Take in the conversations of all agents, or only those of an AGENT, a FILE or a FOLDER.
+
+    They go to a memory of their own, `transcripts`, in your data folder: a thread each, and the agent's own file. What
+    was taken in before is not read again. The daemon of that memory does this by itself.
+
+    \b
+    memsync ingest
+    memsync ingest codex
+    memsync --root transcripts search "why two pools"
+    """
+    from memsync.agents.ingest import ingest as take_in
+    from memsync.agents.ingest import transcripts_root
+
+    settings = load_settings(root=str(transcripts_root(create=True)))
+    with progress_on_stderr() as progress:
+        report = take_in(names, progress, keep_raw=settings["agents.keep_raw"])
+    taken = f"{count(report.new, 'new session')}, {report.grown:,} grown, {report.unchanged:,} unchanged"
+    if report.skipped:
+        taken += f"; {count(report.skipped, 'line')} skipped, which are not JSON or too long"
+    return Answer(to_json(report), [taken], report.wrong, NO_EXIT_CODE if report.wrong else 0)
+
+
+@click.command()
 @click.argument("threads", nargs=-1, metavar="[THREAD]...")
 @click.option("--output", "-o", default="", metavar="FILE", help="Write to FILE (default: standard output).")
+@click.option("--raw", is_flag=True, help="Print the bytes of an agent's own transcript: of the session THREAD.")
 @click.pass_context
-def export(context: click.Context, threads: tuple[str, ...], output: str) -> None:
+def export(context: click.Context, threads: tuple[str, ...], output: str, raw: bool) -> None:
     """Print THREADS, or all threads, as JSON Lines: one message per line. `memsync import` reads them."""
+    if raw:
+        if len(threads) != 1 or output:
+            raise UsageError("--raw prints one session", hint="Run: memsync export SESSION --raw > FILE")
+        from memsync.agents.raw_files import raw_file, unpacked
+
+        for block in unpacked(raw_file(threads[0])):
+            sys.stdout.buffer.write(block)
+        return
     with opened_here(context) as memory:
         chosen = tuple(map(here(context).note, threads))
         lines = memory.export_lines(chosen, warn=lambda text: remark(printable(text)))

@@ -12,8 +12,8 @@ COMMANDS = {
         "features.preferences"], "recover": ["cli.command_composed"], "remember": ["features.log"]},
     "Conversations": {"agents": ["features.threads"], "costs": ["features.threads"], "export":
         ["cli.command_exchange"], "handoff": ["features.threads"], "hook": ["cli.command_recall"], "import":
-        ["cli.command_exchange"], "recall": ["cli.command_recall"], "routes": ["features.threads"],
-        "sessions": ["features.threads"], "thread": ["features.threads"]},
+        ["cli.command_exchange"], "ingest": ["cli.command_exchange"], "recall": ["cli.command_recall"],
+        "routes": ["features.threads"], "sessions": ["features.threads"], "thread": ["features.threads"]},
     "Upkeep": {"check": ["features.secrets"], "duplicates": ["features.duplicates"], "eval": ["cli.command_eval"],
         "forget": ["cli.command_forget"], "prune": ["features.pruning"], "stale": ["features.usage"], "stats":
         ["features.usage"]},

@@ -60,7 +60,8 @@ class Form(StrEnum):
     `text`: one entry, found by its words and by meaning. `heading`: a heading without text, found only by its words.
     `window`: neighbouring entries of a conversation, found by meaning; each of them also has a `text` chunk. `group`:
     neighbouring items of a long list in a reference note, or of a text with tasks, found by the meaning of all and by
-    the words of each. `field`: a line of front matter that is no prose, found only by its words.
+    the words of each. `field`: a line of front matter that is no prose, or what a tool was asked or
+    printed, found only by its words.
     """
 
     TEXT = "text"

@@ -209,6 +209,10 @@ class _Chunker:
 
     def _cut(self, units: Sequence[_Unit]) -> None:
         """Add the chunks of the section: text in packs, lists by item."""
+        if self._section.role == "tool":  # without a vector: the words of a few hundred calls would hide what was said
+            for pack in _packed(units, self._limits):
+                self._add(pack, [self._entry(pack)], Form.FIELD)
+            return
         begin = bool(self._section.heading_path)
         heading, rest = units[:begin], units[begin:]
         groups = list(_groups(rest, self._limits, always=self._note.is_remembered))

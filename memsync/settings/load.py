@@ -87,6 +87,7 @@ SETTINGS = (
     Setting("git.commit", False, "Commit each note that memsync writes (except imports) to git, and nothing else."),
     Setting("agents.roots", [], "Registered memories that agents recall from in every folder, besides its own memory."),
     Setting("agents.off", [], "Folders in which agents recall nothing."),
+    Setting("agents.keep_raw", False, "Keep an agent's raw transcript even if it has a secret."),
     Setting("daemon.use", True, "Use the daemon if one serves this root with the same settings."),
     Setting(
         "daemon.autostart",

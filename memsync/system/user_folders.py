@@ -18,7 +18,7 @@ try:  # because hashlib loads OpenSSL, which takes as long as reading all settin
 except ImportError:  # the module has another name in CPython 3.11
     from hashlib import sha256
 
-FOLDER_VARIABLES = ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "FASTEMBED_CACHE_PATH")
+FOLDER_VARIABLES = ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "FASTEMBED_CACHE_PATH")
 """Environment variables that, besides the home folder, decide where memsync's own files are."""
 _NAME = "memsync"
 _ACCESS_LIST = "system.posix_acl_access"
@@ -37,6 +37,11 @@ def config_folder() -> str:
 def cache_folder() -> str:
     """Return the folder for files that can be downloaded again, such as models."""
     return _folder("XDG_CACHE_HOME", ".cache", "Library/Caches")
+
+
+def data_folder() -> str:
+    """Return the folder for memories that memsync itself fills, such as transcripts."""
+    return _folder("XDG_DATA_HOME", ".local/share", "Library/Application Support")
 
 
 def _folder(variable: str, usual: str, on_macos: str) -> str:

@@ -1,0 +1,90 @@
+"""The raw transcripts, byte for byte: gzip files in the folder raw/ of the transcripts root, only ever appended to."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from memsync.agents import NAMES
+from memsync.errors import UsageError
+from memsync.model.text import quoted
+from memsync.settings.roots import TRANSCRIPTS, registered_roots
+from memsync.system.user_folders import open_private
+
+FOLDER = "raw"
+BLOCK_BYTES = 1_000_000
+_LEVEL = 3
+_GZIP = 31
+
+
+def unpacked(path: Path, packed_bytes: int = 2**62) -> Iterator[bytes]:
+    """Yield the content of a raw file, as far as it is whole. Raises OSError."""
+    with path.open("rb") as file:
+        decompress = zlib.decompressobj(_GZIP)
+        while block := file.read(min(BLOCK_BYTES, max(0, packed_bytes - file.tell()))):
+            while block:
+                try:
+                    yield decompress.decompress(block)
+                except zlib.error:  # the end, which a killed process has written in part
+                    return
+                block = decompress.unused_data
+                if decompress.eof:
+                    decompress = zlib.decompressobj(_GZIP)
+
+
+def append(path: Path, packed_bytes: int, source: BinaryIO, start: int, end: int) -> int:
+    """Append source[start:end] after the first `packed_bytes` of a raw file, and return its new length.
+
+    What was there after them is from a process that was killed. If the disk is full, the file is as before. With 0, the
+    file is replaced in one step. Raises OSError.
+    """
+    target = path if packed_bytes else path.with_suffix(".new")
+    with open(target, "r+b" if packed_bytes else "wb", opener=open_private) as file:
+        try:
+            file.truncate(packed_bytes)
+            file.seek(packed_bytes)
+            compress = zlib.compressobj(_LEVEL, wbits=_GZIP)
+            source.seek(start)
+            while start < end and (block := source.read(min(BLOCK_BYTES, end - start))):
+                start += len(block)
+                file.write(compress.compress(block))
+            file.write(compress.flush())
+            file.flush()
+        except OSError:
+            os.ftruncate(file.fileno(), packed_bytes)
+            raise
+        length = file.tell()
+    if target != path:
+        os.replace(target, path)
+    return length
+
+
+def is_beginning(path: Path, packed_bytes: int, source: BinaryIO) -> bool | None:
+    """Tell whether the source begins with a raw file's content; None if the content begins with the whole source."""
+    source.seek(0)
+    for block in unpacked(path, packed_bytes):
+        same = source.read(len(block))
+        if same != block:
+            return None if block.startswith(same) and not source.read(1) else False
+    return True
+
+
+def raw_file(session: str) -> Path:
+    """Return the raw file of a session: its name, the end of its name, or its thread's. Raises UsageError."""
+    root = registered_roots().get(TRANSCRIPTS)
+    found = Path(root.path, FOLDER).glob("*/*.gz") if root is not None and root.path else ()
+    files = [path for path in found if path.parent.name in NAMES]
+    wanted = session.removeprefix("threads/").removesuffix(".md")
+    names = {path: path.name.partition(".json")[0] for path in files}
+    same = [path for path, name in names.items() if wanted in (name, f"{path.parent.name}-{name}")]
+    same = same or [path for path, name in names.items() if wanted and name.endswith(wanted)]
+    if len(same) != 1:
+        hint = "See: memsync --root transcripts sessions. With a secret in it, a raw transcript is not kept."
+        if same:
+            hint = "Name one: " + ", ".join(sorted(f"{path.parent.name}-{names[path]}" for path in same)[:5])
+        problem = "several raw transcripts match" if same else "there is no raw transcript of"
+        raise UsageError(f"{problem} {quoted(session)}", hint=hint)
+    return same[0]

@@ -1,0 +1,221 @@
+"""Writes the events of a session as thread notes: a large session is divided into parts, one note each.
+
+A part is a function of the transcript from the part's first line on, and of what is known about the session there. So a
+session that has grown is rendered again only from the beginning of its last part.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from memsync.agents.events import About, Event, Who, moment_of, without_injected
+from memsync.agents.project import project_of
+from memsync.edit.markdown import exact_message, one_line
+from memsync.edit.set_fields import head_of
+from memsync.model.text import count
+from memsync.model.vocabulary import Tier
+from memsync.notes.rules import THREADS_FOLDER
+from memsync.notes.secrets import redacted
+from memsync.system.user_folders import digest_of, replace_file
+
+PART_CHARS = 200_000
+"""A new part begins after a message that makes the part longer than this."""
+MAX_MESSAGE_CHARS = 50_000
+"""The thread has the first part of a longer message. The raw file has all of it, and Markdown takes long to parse."""
+MAX_TITLE_CHARS = 80
+MAX_ARGUMENT_CHARS = 200
+_OTHER = re.compile(r"[^\w.-]+", re.ASCII)
+_SEAL = re.compile(rb'^ingested: "([0-9a-f]{16})"\n', re.MULTILINE)
+_UNSEALED = b'ingested: "0000000000000000"\n'
+
+
+def sealed(content: bytes) -> bytes:
+    """Return a note with the digest of everything else in it."""
+    return content.replace(_UNSEALED, b'ingested: "%b"\n' % digest_of(content)[:16].encode(), 1)
+
+
+def is_as_written(content: bytes) -> bool:
+    """Tell whether nobody has changed a note since `sealed` wrote it."""
+    match = _SEAL.search(content, 0, 10_000)
+    return match is not None and content == sealed(_SEAL.sub(_UNSEALED, content, count=1))
+
+
+@dataclass(slots=True)
+class _Message:
+    role: str
+    time: str
+    model: str
+    texts: list[str]
+    id: str = ""
+    tools: dict[str, tuple[str, int]] = field(default_factory=dict)
+    usage: dict[str, Event] = field(default_factory=dict)
+
+    def used(self, which: int) -> int:
+        return sum(event.used[which] for event in self.usage.values())
+
+    @property
+    def cost(self) -> float:
+        return round(sum(event.cost for event in self.usage.values()), 9)
+
+
+class SessionThread:
+    """The thread notes of one session, from the part `number` on.
+
+    Notes that a person has changed or removed are never written: what comes after the line at `taken` goes into the
+    next part then. `start` and `about` are where the last part begins, and what was known about the session there.
+    `secrets` counts those in all texts, also in those that no thread gets.
+    """
+
+    def __init__(self, root: Path, agent: str, name: str, number: int, about: About, taken: int) -> None:
+        self.number, self.start, self.about, self.secrets, self.has_changed = number, 0, about, 0, False
+        self._root, self._agent, self._name = root, agent, name
+        self._now = replace(about)
+        self._is_kept = taken > 0 and not self._may_write(self.path)
+        self._taken = taken
+        self._messages: list[str] = []
+        self._size = 0
+        self._open: _Message | None = None
+        self._times: list[str] = []
+        self._totals = [0, 0, 0.0]
+
+    @property
+    def path(self) -> str:
+        """The part's note."""
+        number = f"-{self.number}" if self.number > 1 else ""
+        return f"{THREADS_FOLDER}{self._agent}-{self._name}{number}.md"
+
+    def _may_write(self, path: str) -> bool:
+        try:
+            return is_as_written((self._root / path).read_bytes())
+        except OSError:
+            return False
+
+    @property
+    def now(self) -> About:
+        """What is known about the session by now: the reader of the transcript changes it."""
+        return self._now
+
+    def add_line(self, offset: int, before: About, events: Iterable[Event]) -> None:
+        """Add the events of the line at an offset; `before` is what was known before the line."""
+        may_end_part = True
+        for event in events:
+            if event.who is Who.USAGE:
+                if self._open is not None and self._open.role not in ("user", "system"):
+                    self._open.usage[event.id] = event
+                continue
+            text = event.text if event.who is Who.TOOL else without_injected(event.text)
+            text, secrets = redacted(text)
+            self.secrets += secrets
+            if event.who is Who.UNSEEN:
+                self._answered(event.id, len(text))
+            elif text.strip() or event.who is Who.TOOL:
+                self._add(event, text, (offset, before) if may_end_part else None)
+                may_end_part = False
+
+    def _answered(self, call_id: str, size: int) -> None:
+        if self._open is not None and call_id in self._open.tools:
+            line, given = self._open.tools[call_id]
+            self._open.tools[call_id] = (line, given + size)
+
+    def _add(self, event: Event, text: str, place: tuple[int, About] | None) -> None:
+        role = _role_of(event)
+        is_new = self._open is None or self._open.role != role or role in ("user", "system", "handoff")
+        if self._open is not None and not is_new and event.who is not Who.TOOL:
+            is_new = not event.id or event.id != self._open.id
+        is_kept = self._is_kept and place is not None and place[0] >= self._taken
+        if is_new or is_kept:
+            self._close()
+            if place is not None and (is_kept or self._size > PART_CHARS):
+                self._next_part(*place)
+            model = self._now.model if event.who in (Who.ASSISTANT, Who.TOOL) else ""
+            self._open = _Message(role, moment_of(event.time), model, [])
+        assert self._open is not None
+        self._open.id = event.id if event.who is Who.ASSISTANT else self._open.id
+        if event.who is Who.TOOL:
+            given = one_line(text[:MAX_ARGUMENT_CHARS]) + "…" * (len(text) > MAX_ARGUMENT_CHARS)
+            key = event.id or f"{len(self._open.tools)}"
+            self._open.tools[key] = (f"> {one_line(event.tool)} {given}".rstrip(), len(text))
+        else:
+            self._open.texts.append(text)
+            if event.who is Who.USER and not self._now.title:
+                self._now.title = one_line(text)[:MAX_TITLE_CHARS]
+
+    def _close(self) -> None:
+        message, self._open = self._open, None
+        if message is None:
+            return
+        used = {"in": message.used(0), "out": message.used(1), "cached": message.used(2)}
+        attributes = {name: str(number) for name, number in used.items() if number}
+        if message.cost:
+            attributes["cost"] = f"{message.cost:.9f}".rstrip("0")
+        if message.model:
+            attributes["model"] = one_line(message.model)
+        text = "\n\n".join(message.texts)
+        if len(text) > MAX_MESSAGE_CHARS:
+            text = f"{text[:MAX_MESSAGE_CHARS]}… ({len(text) - MAX_MESSAGE_CHARS:,} more characters)"
+        tools = "\n".join(f"{line} ({count(size, 'character')})" for line, size in message.tools.values())
+        for role, said in ((message.role, text), ("tool", tools[:MAX_MESSAGE_CHARS])):
+            if said:
+                self._messages.append(exact_message(role, said, message.time, attributes).text)
+                self._size += len(self._messages[-1])
+                attributes = {}
+        self._times += filter(None, [message.time])
+        totals = zip(self._totals, (used["in"], used["out"], message.cost), strict=True)
+        self._totals = [total + more for total, more in totals]
+
+    def _next_part(self, start: int, about: About) -> None:
+        self._write()
+        self.number, self.start, self.about, self._is_kept = self.number + 1, start, about, False
+        self.about.title = self.about.title or self._now.title
+        self._messages, self._size, self._times, self._totals = [], 0, [], [0, 0, 0.0]
+
+    def finish(self) -> None:
+        """Write the last part."""
+        self._close()
+        self._write()
+
+    def _write(self) -> None:
+        """Write the part, unless its note is so already. A note that others changed gets no text: take the next one."""
+        if self._is_kept or not self._messages:
+            return
+        while os.path.lexists(self._root / self.path) and not self._may_write(self.path):
+            self.number += 1
+        note = self._root / self.path
+        content = sealed((self._head() + "\n\n".join(self._messages) + "\n").encode())
+        if not note.exists() or note.read_bytes() != content:
+            replace_file(str(note), content)
+            self.has_changed = True
+
+    def _head(self) -> str:
+        now = self._now
+        now.origin = now.origin or _project(now.cwd)
+        title = redacted(now.title)[0] or f"{self._agent} {self._name}"
+        tokens_in, tokens_out, cost = self._totals
+        facts = {
+            "title": title if self.number == 1 else f"{title} ({self.number})",
+            "session": now.parent or now.session or self._name,
+            "agent": self._agent, "project": now.origin, "model": now.model, "branch": now.branch, "cwd": now.cwd,
+        }  # fmt: skip
+        texts = {key: redacted(one_line(text))[0] for key, text in facts.items()}
+        times = {"created": min(self._times), "updated": max(self._times)} if self._times else {}
+        spent = {"tokens_in": int(tokens_in), "tokens_out": int(tokens_out), "cost": round(cost, 9)}
+        tier = {"tier": str(Tier.PROJECT), "source": f"{self._agent}:{self._name}"}
+        kept = {key: number for key, number in spent.items() if number}
+        return head_of({**texts, **times, **kept, **tier, "ingested": "0" * 16})
+
+
+def _role_of(event: Event) -> str:
+    """Return the role of an event. What a subagent gets to do is a handoff: the user did not say it."""
+    if event.agent and event.who is Who.USER:
+        return "handoff"
+    if event.who is Who.TOOL or event.who is Who.ASSISTANT:
+        return f"agent:{_OTHER.sub('-', event.agent)[:60]}" if event.agent else "assistant"
+    return event.who.value
+
+
+def _project(cwd: str) -> str:
+    return project_of(cwd) if os.path.isabs(cwd) and cwd.isprintable() else ""

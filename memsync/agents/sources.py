@@ -1,0 +1,206 @@
+"""Finds the transcripts of agents, and opens them: no link is followed below an agent's folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from fnmatch import fnmatchcase
+from itertools import islice
+from typing import BinaryIO, NamedTuple
+
+from memsync.agents import agent_named, agents
+from memsync.agents.events import About, Record, Who
+from memsync.agents.port import Agent
+from memsync.errors import UsageError
+from memsync.model.text import quoted
+
+MAX_LINE_BYTES = 8_000_000
+"""A longer line is not read: parsed, it takes up to ten times its size in memory."""
+MAX_DOCUMENT_BYTES = 32_000_000
+MAX_CONTAINERS = 200_000
+MAX_NAME_CHARS = 100
+_OTHER = re.compile(r"[^A-Za-z0-9_-]+")
+_TRIED_RECORDS = 50
+_ENDINGS = (".jsonl", ".json", ".db")
+_SESSIONS = "SELECT * FROM session"
+_MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
+_PARTS = "SELECT data FROM part WHERE message_id = ? ORDER BY id"
+
+
+class Source(NamedTuple):
+    """One transcript. `session` is set if it is one of a database."""
+
+    agent: Agent
+    path: str
+    session: str = ""
+
+    @property
+    def key(self) -> str:
+        """What identifies it."""
+        return f"{self.agent.name}\n{self.path}\n{self.session}"
+
+    @property
+    def name(self) -> str:
+        """The session's name, of letters that a file may have."""
+        return _OTHER.sub("-", self.session or self.agent.session_name(self.path))[:MAX_NAME_CHARS] or "session"
+
+    @property
+    def is_document(self) -> bool:
+        """True if the file is read whole each time, because it is replaced and not appended to."""
+        return bool(self.session) or self.path.endswith(".json")
+
+
+def sources_of(agent: Agent) -> Iterator[tuple[Agent, str]]:
+    """Yield (agent, path) of each transcript below an agent's folder."""
+    home = os.path.realpath(agent.home())
+    for pattern in agent.sessions:
+        for path in _matching(home, pattern.split("/")):
+            if ".checkpoint." not in path:
+                yield agent, path
+
+
+def _matching(folder: str, pattern: list[str]) -> Iterator[str]:
+    first, *rest = pattern
+    if first == "**":
+        yield from _matching(folder, rest)
+    try:
+        with os.scandir(folder) as listed:
+            entries = sorted(listed, key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        if first == "**" or (rest and fnmatchcase(entry.name, first)):
+            if entry.is_dir(follow_symlinks=False):
+                yield from _matching(entry.path, pattern if first == "**" else rest)
+        elif not rest and fnmatchcase(entry.name, first) and entry.is_file(follow_symlinks=False):
+            yield entry.path
+
+
+def named_sources(name: str) -> Iterator[tuple[Agent, str]]:
+    """Yield (agent, path) of the transcripts of an agent, of a file, or of a folder. Raises UsageError."""
+    if not os.path.exists(name) or (os.sep not in name and name in [agent.name for agent in agents()]):
+        yield from sources_of(agent_named(name))
+        return
+    path = os.path.realpath(name)
+    if os.path.isfile(path):
+        agent = _agent_of(path)
+        if agent is None:
+            hint = "memsync agents names the agents that memsync knows; for exports of chats: memsync import FILE"
+            raise UsageError(f"{quoted(name)} is not a transcript of an agent that memsync knows", hint=hint)
+        yield agent, path
+        return
+    for ending in _ENDINGS:
+        for found in _matching(path, ["**", f"*{ending}"]):
+            agent = _agent_of(found)
+            if agent is not None and ".checkpoint." not in found:
+                yield agent, found
+
+
+def _agent_of(path: str) -> Agent | None:
+    """Return whose transcript a file is: who reads most messages in its first records."""
+    if path.endswith(".db"):
+        return agent_named("opencode") if os.path.basename(path) == "opencode.db" else None
+    best, most = None, 0
+    with opened(path) as file:
+        lines = islice(lines_of(file, 0, 2**62), _TRIED_RECORDS)
+        records = [record for _, line in lines if (record := record_of(line)) is not None]
+        if path.endswith(".json") and not records:
+            records = [record for record in [document_of(file)] if record is not None]
+    for agent in agents():
+        about = About()
+        folded = agent.fold(records) if agent.fold else records
+        events = (event for record in folded for event in agent.read(record, about))
+        said = sum(event.who in (Who.USER, Who.ASSISTANT) and bool(event.text) for event in events)
+        if said > most:
+            best, most = agent, said
+    return best
+
+
+def opened(path: str) -> BinaryIO:
+    """Open a regular file to read it, and follow no link. Raises OSError."""
+    file = open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb")  # noqa: SIM115 (because the caller closes it)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(f"{path} is not a regular file")
+    return file
+
+
+def whole_end(file: BinaryIO, start: int, size: int) -> int:
+    """Return the end of the last complete line; a last line without a line end is complete if it is a whole object."""
+    end = size
+    while end > start:
+        block_start = max(start, end - 65_536)
+        file.seek(block_start)
+        found = file.read(end - block_start).rfind(b"\n")
+        if found >= 0:
+            end = block_start + found + 1
+            break
+        end = block_start
+    if 0 < size - end <= MAX_LINE_BYTES:
+        file.seek(end)
+        if record_of(file.read(size - end)) is not None:
+            return size
+    return end
+
+
+def lines_of(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, line) of each line; a line that is too long is empty."""
+    file.seek(start)
+    while start < end and (line := file.readline(MAX_LINE_BYTES)):
+        length = len(line)
+        is_too_long = length == MAX_LINE_BYTES and not line.endswith(b"\n")
+        while is_too_long and not line.endswith(b"\n") and (line := file.readline(1_000_000)):
+            length += len(line)
+        yield start, b"" if is_too_long else line
+        start += length
+
+
+def record_of(line: bytes, max_bytes: int = MAX_LINE_BYTES) -> Record | None:
+    """Return the object that a line is; None if it is none, or if it would take too much memory."""
+    if len(line) > max_bytes or line.count(b"{") + line.count(b"[") > MAX_CONTAINERS:
+        return None
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def document_of(file: BinaryIO) -> Record | None:
+    """Return the object that a file is; None if it is none, or too large."""
+    file.seek(0)
+    return record_of(file.read(MAX_DOCUMENT_BYTES + 1), MAX_DOCUMENT_BYTES)
+
+
+def sessions_of(path: str) -> Iterator[tuple[str, BinaryIO]]:
+    """Yield (session, its rows as JSON Lines) of OpenCode's database. Raises OSError, sqlite3.Error.
+
+    It is opened read-only; without a write-ahead log also as immutable, because SQLite would create one beside it.
+    """
+    opened(path).close()
+    has_log = os.path.exists(f"{path}-wal")
+    uri = f"file:{path.replace('%', '%25').replace('?', '%3f').replace('#', '%23')}?mode=ro"
+    with closing(sqlite3.connect(uri + "&immutable=1" * (not has_log), uri=True)) as database:
+        database.row_factory = sqlite3.Row
+        database.execute("PRAGMA trusted_schema = OFF")
+        for row in database.execute(_SESSIONS).fetchall():
+            with tempfile.TemporaryFile() as file:
+                file.write(_line({"session": dict(row)}))
+                for message in database.execute(_MESSAGES, (row["id"],)):
+                    parts = [record_of(_bytes(part[0])) for part in database.execute(_PARTS, (message["id"],))]
+                    file.write(_line({"id": message["id"], "data": record_of(_bytes(message["data"])), "parts": parts}))
+                yield str(row["id"]), file
+
+
+def _line(row: object) -> bytes:
+    return json.dumps(row, default=str).encode() + b"\n"
+
+
+def _bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
