@@ -51,9 +51,13 @@ exclude = ["/{raw_files.FOLDER}/"]
 """
 _TAIL_BYTES = 4_096
 _BATCH_FILES = 200
+_FEW_FILES = 16
 _BATCH_BYTES = 32_000_000
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_TABLE = "CREATE TABLE IF NOT EXISTS taken (source TEXT PRIMARY KEY, row TEXT NOT NULL) WITHOUT ROWID"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS taken (source TEXT PRIMARY KEY, owned TEXT, row TEXT NOT NULL) WITHOUT ROWID;
+CREATE UNIQUE INDEX IF NOT EXISTS taken_owned ON taken (owned);
+"""
 READING = "reading"
 
 
@@ -133,22 +137,18 @@ class Ingester:
         self._keep_raw = keep_raw
         self._folder = Path(keep_dir(str(root))) / "ingest"
         self._report = IngestReport()
-        self._rows: dict[str, _Taken] = {}
-        self._owners: dict[str, str] = {}
-        self._changed: dict[str, _Taken | None] = {}
+        self._unsaved = 0
+        self._is_few = True
 
     @contextmanager
     def locked(self) -> Iterator[Ingester]:
-        """Hold the lock, and read what was taken. Raises IndexBusy, FilesystemError."""
+        """Hold the lock. Raises IndexBusy, FilesystemError."""
 
         def busy(holder: str) -> IndexBusy:
             return IndexBusy(f"{holder} is taking in transcripts", hint="Try again.")
 
         with file_lock(self._folder / "lock", WAIT_SECONDS, busy, poll_seconds=0.05), ExitStack() as stack:
             self._database = stack.enter_context(closing(self._opened_database()))
-            rows = self._database.execute("SELECT source, row FROM taken")
-            self._rows = {source: _Taken(**json.loads(row)) for source, row in rows}
-            self._owners = {_owned(key, row.name): key for key, row in self._rows.items() if row.name}
             for folder in (THREADS_FOLDER, raw_files.FOLDER):
                 (self._root / folder).mkdir(mode=0o700, exist_ok=True)
             yield self
@@ -160,7 +160,7 @@ class Ingester:
             database = sqlite3.connect(path, isolation_level=None)
             try:
                 database.execute("PRAGMA synchronous = FULL")
-                database.execute(_TABLE)
+                database.executescript(_SCHEMA)
                 database.execute("SELECT count(*), max(length(row)) FROM taken").fetchone()
                 break
             except sqlite3.DatabaseError:
@@ -168,72 +168,84 @@ class Ingester:
                 path.unlink(missing_ok=True)
         return database
 
+    def _known(self, source: Source) -> _Taken | None:
+        found = self._database.execute("SELECT row FROM taken WHERE source = ?", (source.key,)).fetchone()
+        return _Taken(**json.loads(found[0])) if found else None
+
+    def _keep(self, source: Source, row: _Taken) -> None:
+        """Store a row with the next `_save`. Another source that had the name has nothing else, and loses its row."""
+        if not self._database.in_transaction:
+            self._database.execute("BEGIN")
+        owned = f"{source.agent.name}\n{row.name}" if row.name else None
+        self._database.execute("REPLACE INTO taken VALUES (?, ?, ?)", (source.key, owned, json.dumps(asdict(row))))
+        self._unsaved += 1
+
+    def _is_free(self, source: Source, name: str) -> bool:
+        owned = (f"{source.agent.name}\n{name}", source.key)
+        return not self._database.execute("SELECT 1 FROM taken WHERE owned = ? AND source <> ?", owned).fetchone()
+
     def run(self, found: Iterable[tuple[Agent, str]], progress: Progress = no_progress) -> IngestReport:
         """Take in transcripts. Raises FilesystemError if the disk is full: what was taken before stays."""
         self._report = IngestReport()
-        sized = [(agent, path, _stamp_of(path)) for agent, path in found]
-        total, done, unsaved = sum(stamp[2] for *_, stamp in sized), 0, 0
         try:
-            for agent, path, stamp in sized:
-                taken = len(self._changed)
-                self._take_file(agent, path, stamp)
-                done += stamp[2]
-                unsaved += stamp[2] if len(self._changed) > taken else 0
-                progress(READING, done, max(1, total))
-                if unsaved > _BATCH_BYTES or len(self._changed) >= _BATCH_FILES:
-                    self._save()
-                    unsaved = 0
-        finally:
-            self._save()
+            self._run(found, progress)
+        except (OSError, sqlite3.Error) as error:
+            hint = "Free some space, and run it again: what was taken in before is there."
+            raise FilesystemError(f"{self._root} cannot be written: {error}", hint=hint) from error
         return self._report
 
+    def _run(self, found: Iterable[tuple[Agent, str]], progress: Progress) -> None:
+        stamped = ((agent, path, _stamp_of(path)) for agent, path in found)
+        sized = [(agent, path, stamp) for agent, path, stamp in stamped if self._is_wanted(Source(agent, path), stamp)]
+        self._is_few = len(sized) <= _FEW_FILES
+        total, done, saved = max(1, sum(stamp[2] for *_, stamp in sized)), 0, 0
+        try:
+            for agent, path, stamp in sized:
+                self._take_file(agent, path, stamp)
+                done += stamp[2]
+                if self._unsaved >= _BATCH_FILES or done - saved > _BATCH_BYTES:
+                    self._save()
+                    saved = done
+                progress(READING, done, total)
+        finally:
+            self._save()
+
     def _save(self) -> None:
-        """Store the rows of what was taken, once its files are on disk."""
-        if not self._changed:
-            return
-        os.sync()
-        rows = [(key, json.dumps(asdict(row)) if row else "") for key, row in self._changed.items()]
-        self._database.execute("BEGIN")
-        self._database.executemany("REPLACE INTO taken VALUES (?, ?)", rows)
-        self._database.execute("DELETE FROM taken WHERE row = ''")
-        self._database.execute("COMMIT")
-        self._changed.clear()
+        """Commit the rows of what was taken, once its files are on disk."""
+        if self._unsaved:
+            if not self._is_few:  # a wait for each file would take most of the time
+                os.sync()
+            self._database.execute("COMMIT")
+            self._unsaved = 0
 
     def _take_file(self, agent: Agent, path: str, stamp: list[int]) -> None:
         source = Source(agent, path)
-        known = self._rows.get(source.key)
-        if known is not None and known.stamp == stamp:
-            self._report.unchanged += 1
-            return
         try:
             if not agent.is_database:
                 with opened(path) as file:
                     self._take(source, file, stamp)
                 return
-            for session, file in sessions_of(path):
-                size = file.tell()
-                file.seek(0)
-                digest = [int(digest_of(file.read())[:12], 16)]
-                self._take(Source(agent, path, session), file, [0, 0, size, *digest])
+            for session, now, file in sessions_of(
+                path, lambda name, now: self._is_wanted(source._replace(session=name), now)
+            ):
+                self._take(source._replace(session=session), file, now)
             self._keep(source, _Taken(stamp))
-        except (OSError, sqlite3.Error, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            if isinstance(error, OSError) and error.errno in _FULL:
-                hint = "Free some space, and run it again: what was taken in before is there."
-                raise FilesystemError(f"{self._root} cannot be written: {reason}", hint=hint) from error
-            self._report.wrong.append(f"{quoted(path, 300)}: {reason[:200]}")
+        except OSError as error:
+            if error.errno in _FULL:
+                raise
+            self._report.wrong.append(f"{quoted(path, 300)}: {str(error.strerror or error)[:200]}")
 
-    def _keep(self, source: Source, row: _Taken) -> None:
-        self._rows[source.key] = self._changed[source.key] = row
+    def _is_wanted(self, source: Source, stamp: list[int]) -> bool:
+        """Tell whether a transcript has changed since it was taken."""
+        known = self._known(source)
+        is_wanted = known is None or known.stamp != stamp
+        self._report.unchanged += not is_wanted
+        return is_wanted
 
     def _take(self, source: Source, file: BinaryIO, stamp: list[int]) -> None:
         """Take in what a transcript has, and what was not taken from it yet."""
-        known = self._rows.get(source.key)
-        if known is not None and known.stamp == stamp:
-            self._report.unchanged += 1
-            return
-        size = stamp[2]
-        row = self._continued(source, file, stamp)
+        known, size = self._known(source), file.seek(0, os.SEEK_END)
+        row = self._continued(source, file, stamp, size)
         if row is None:
             self._report.unchanged += 1
             if known is None or known.stamp != stamp:
@@ -251,26 +263,16 @@ class Ingester:
         else:
             self._report.unchanged += 1
         if row.offset:
-            self._claim(source, row.name)
             self._keep(source, replace(row, stamp=stamp))
 
-    def _claim(self, source: Source, name: str) -> None:
-        """Make a name the source's own: another source that had it has nothing else."""
-        owner = self._owners.get(_owned(source.key, name), source.key)
-        if owner != source.key:
-            del self._rows[owner]
-            self._changed[owner] = None
-        self._owners[_owned(source.key, name)] = source.key
-
-    def _continued(self, source: Source, file: BinaryIO, stamp: list[int]) -> _Taken | None:
+    def _continued(self, source: Source, file: BinaryIO, stamp: list[int], size: int) -> _Taken | None:
         """Return what was taken of a transcript: what is after it is new. None if all of it was taken before.
 
         A transcript that was rewritten gets another name, so that the old one stays. That is found by the bytes before
         the place that was reached, and by the raw file if it is not the same file any more: reading all of each file
         again would find a change in its middle, too, but agents only append.
         """
-        known = self._rows.get(source.key)
-        size = stamp[2]
+        known = self._known(source)
         is_known = known is not None and bool(known.name)
         if known is not None and is_known and (source.is_document or known.stamp[:2] == stamp[:2]):
             if source.is_document and size >= known.offset:
@@ -281,7 +283,6 @@ class Ingester:
         while True:
             name = source.name if number == 1 else f"{source.name}-r{number}"
             path = self._raw_path(source, name)
-            owner = self._owners.get(_owned(source.key, name), source.key)
             if path.exists():
                 mine = known if known is not None and known.name == name else None
                 same = raw_files.is_beginning(path, mine.packed if mine else 2**62, file)
@@ -289,7 +290,7 @@ class Ingester:
                     return mine or _Taken(stamp, name)
                 if same is None:
                     return None
-            elif owner == source.key and not (is_known and known is not None and known.name == name):
+            elif self._is_free(source, name) and not (is_known and known is not None and known.name == name):
                 return _Taken(stamp, name)
             elif not size:
                 return None
@@ -303,7 +304,7 @@ class Ingester:
         """Write the thread and the raw file of source[:end], and put into `row` what is taken then."""
         agent, about = source.agent, About(**row.about)
         taken = 0 if source.is_document else row.offset
-        thread = SessionThread(self._root, agent.name, row.name, row.part, about, taken)
+        thread = SessionThread(self._root, agent.name, row.name, row.part, about, taken, sync=self._is_few)
         thread.start = row.start
         for offset, record in self._records(source, file, 0 if agent.fold else row.start, end):
             before = replace(thread.now)
@@ -321,7 +322,8 @@ class Ingester:
             row.packed = 0
         else:
             raw.parent.mkdir(mode=0o700, exist_ok=True)
-            row.packed = raw_files.append(raw, row.packed, file, row.offset if row.packed else 0, end)
+            start = row.offset if row.packed else 0
+            row.packed = raw_files.append(raw, row.packed, file, start, end, sync=self._is_few)
         row.offset, row.tail = end, _tail(file, end)
         if not agent.fold and not source.is_document:
             row.part, row.start, row.about = thread.number, thread.start, asdict(thread.about)
@@ -351,11 +353,6 @@ class Ingester:
 MAX_FOLDED_BYTES = 64_000_000
 
 
-def _owned(key: str, name: str) -> str:
-    """Return what only one source may have: the agent and the name of a session."""
-    return f"{key.partition(chr(10))[0]}\n{name}"
-
-
 def _tail(file: BinaryIO, offset: int) -> str:
     start = max(0, offset - _TAIL_BYTES)
     file.seek(start)
@@ -363,10 +360,12 @@ def _tail(file: BinaryIO, offset: int) -> str:
 
 
 def _stamp_of(path: str) -> list[int]:
-    """Return device, inode, size and time of a file; zeros if it is gone."""
-    try:
-        status = os.lstat(path)
-        times = [status.st_mtime_ns]
-        return [status.st_dev, status.st_ino, status.st_size, *times]
-    except OSError:
-        return [0, 0, 0, 0]
+    """Return device, inode, size and time of a file, and size and time of a database's log; zeros for what is gone."""
+    stamp = []
+    for name in (path, f"{path}-wal")[: 2 if path.endswith(".db") else 1]:
+        try:
+            status = os.lstat(name)
+            stamp += [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns]
+        except OSError:
+            stamp += [0, 0, 0, 0]
+    return stamp

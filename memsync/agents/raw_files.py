@@ -35,7 +35,7 @@ def unpacked(path: Path, packed_bytes: int = 2**62) -> Iterator[bytes]:
                     decompress = zlib.decompressobj(_GZIP)
 
 
-def append(path: Path, packed_bytes: int, source: BinaryIO, start: int, end: int) -> int:
+def append(path: Path, packed_bytes: int, source: BinaryIO, start: int, end: int, *, sync: bool) -> int:
     """Append source[start:end] after the first `packed_bytes` of a raw file, and return its new length.
 
     What was there after them is from a process that was killed. If the disk is full, the file is as before. With 0, the
@@ -53,6 +53,8 @@ def append(path: Path, packed_bytes: int, source: BinaryIO, start: int, end: int
                 file.write(compress.compress(block))
             file.write(compress.flush())
             file.flush()
+            if sync:
+                os.fsync(file.fileno())
         except OSError:
             os.ftruncate(file.fileno(), packed_bytes)
             raise

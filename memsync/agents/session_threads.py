@@ -70,9 +70,10 @@ class SessionThread:
     `secrets` counts those in all texts, also in those that no thread gets.
     """
 
-    def __init__(self, root: Path, agent: str, name: str, number: int, about: About, taken: int) -> None:
+    def __init__(self, root: Path, agent: str, name: str, number: int, about: About, taken: int, *, sync: bool) -> None:
         self.number, self.start, self.about, self.secrets, self.has_changed = number, 0, about, 0, False
         self._root, self._agent, self._name = root, agent, name
+        self._sync = sync
         self._now = replace(about)
         self._is_kept = taken > 0 and not self._may_write(self.path)
         self._taken = taken
@@ -187,7 +188,7 @@ class SessionThread:
         note = self._root / self.path
         content = sealed((self._head() + "\n\n".join(self._messages) + "\n").encode())
         if not note.exists() or note.read_bytes() != content:
-            replace_file(str(note), content)
+            replace_file(str(note), content, sync=self._sync)
             self.has_changed = True
 
     def _head(self) -> str:

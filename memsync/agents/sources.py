@@ -8,13 +8,14 @@ import re
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import BinaryIO, NamedTuple
+from urllib.parse import quote
 
-from memsync.agents import agent_named, agents
+from memsync.agents import NAMES, agent_named, agents
 from memsync.agents.events import About, Record, Who
 from memsync.agents.port import Agent
 from memsync.errors import UsageError
@@ -28,7 +29,11 @@ MAX_NAME_CHARS = 100
 _OTHER = re.compile(r"[^A-Za-z0-9_-]+")
 _TRIED_RECORDS = 50
 _ENDINGS = (".jsonl", ".json", ".db")
-_SESSIONS = "SELECT * FROM session"
+_SESSIONS = """
+SELECT *, (SELECT ifnull(max(time_updated), 0) FROM message WHERE session_id = session.id) AS message_at,
+    (SELECT ifnull(max(time_updated), 0) + count(*) FROM part WHERE session_id = session.id) AS part_at
+FROM session
+"""
 _MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
 _PARTS = "SELECT data FROM part WHERE message_id = ? ORDER BY id"
 
@@ -84,10 +89,13 @@ def _matching(folder: str, pattern: list[str]) -> Iterator[str]:
 
 def named_sources(name: str) -> Iterator[tuple[Agent, str]]:
     """Yield (agent, path) of the transcripts of an agent, of a file, or of a folder. Raises UsageError."""
-    if not os.path.exists(name) or (os.sep not in name and name in [agent.name for agent in agents()]):
+    if name in NAMES:
         yield from sources_of(agent_named(name))
         return
     path = os.path.realpath(name)
+    if not os.path.exists(path):
+        hint = f"Agents: {', '.join(NAMES)}."
+        raise UsageError(f"{quoted(name)} is neither an agent nor a file or folder", hint=hint)
     if os.path.isfile(path):
         agent = _agent_of(path)
         if agent is None:
@@ -178,24 +186,34 @@ def document_of(file: BinaryIO) -> Record | None:
     return record_of(file.read(MAX_DOCUMENT_BYTES + 1), MAX_DOCUMENT_BYTES)
 
 
-def sessions_of(path: str) -> Iterator[tuple[str, BinaryIO]]:
-    """Yield (session, its rows as JSON Lines) of OpenCode's database. Raises OSError, sqlite3.Error.
+def sessions_of(path: str, is_wanted: Callable[[str, list[int]], bool]) -> Iterator[tuple[str, list[int], BinaryIO]]:
+    """Yield (session, stamp, its rows as JSON Lines) of OpenCode's database, if it is wanted. Raises OSError.
 
     It is opened read-only; without a write-ahead log also as immutable, because SQLite would create one beside it.
     """
     opened(path).close()
     has_log = os.path.exists(f"{path}-wal")
-    uri = f"file:{path.replace('%', '%25').replace('?', '%3f').replace('#', '%23')}?mode=ro"
-    with closing(sqlite3.connect(uri + "&immutable=1" * (not has_log), uri=True)) as database:
-        database.row_factory = sqlite3.Row
-        database.execute("PRAGMA trusted_schema = OFF")
-        for row in database.execute(_SESSIONS).fetchall():
-            with tempfile.TemporaryFile() as file:
-                file.write(_line({"session": dict(row)}))
-                for message in database.execute(_MESSAGES, (row["id"],)):
-                    parts = [record_of(_bytes(part[0])) for part in database.execute(_PARTS, (message["id"],))]
-                    file.write(_line({"id": message["id"], "data": record_of(_bytes(message["data"])), "parts": parts}))
-                yield str(row["id"]), file
+    uri = f"file:{quote(path)}?mode=ro" + "&immutable=1" * (not has_log)
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as database:
+            database.row_factory = sqlite3.Row
+            database.execute("PRAGMA trusted_schema = OFF")
+            for row in database.execute(_SESSIONS).fetchall():
+                stamp = [int(row["message_at"]), int(row["part_at"]), 0, 0]
+                if is_wanted(str(row["id"]), stamp):
+                    with tempfile.TemporaryFile() as file:
+                        _dump(database, row, file)
+                        yield str(row["id"]), stamp, file
+    except (sqlite3.Error, IndexError, ValueError) as error:
+        raise OSError(f"OpenCode's database cannot be read: {error}") from error
+
+
+def _dump(database: sqlite3.Connection, session: sqlite3.Row, file: BinaryIO) -> None:
+    known = {key: session[key] for key in session.keys() if not key.endswith("_at")}  # noqa: SIM118 (because a Row yields values)
+    file.write(_line({"session": known}))
+    for message in database.execute(_MESSAGES, (session["id"],)):
+        parts = [record_of(_bytes(part[0])) for part in database.execute(_PARTS, (message["id"],))]
+        file.write(_line({"id": message["id"], "data": record_of(_bytes(message["data"])), "parts": parts}))
 
 
 def _line(row: object) -> bytes:
