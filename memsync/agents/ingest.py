@@ -65,14 +65,15 @@ READING = "reading"
 class IngestReport:
     """What an ingest did: the sessions that were new, had grown, or were taken already.
 
-    `skipped` counts lines that are not JSON or too large; `wrong` lists the transcripts that could not be taken.
+    `skipped` counts lines that are not JSON or too large; `files` are the agent and the path of each transcript that
+    was new or had grown; `wrong` lists those that could not be taken.
     """
 
     new: int = 0
     grown: int = 0
     unchanged: int = 0
     skipped: int = 0
-    threads: list[str] = field(default_factory=list)
+    files: list[tuple[str, str]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
 
@@ -260,6 +261,7 @@ class Ingester:
             self._read(source, file, row, end)
             self._report.new += is_new
             self._report.grown += not is_new
+            self._report.files.append((source.agent.name, source.path))
         else:
             self._report.unchanged += 1
         if row.offset:
@@ -327,8 +329,6 @@ class Ingester:
         row.offset, row.tail = end, _tail(file, end)
         if not agent.fold and not source.is_document:
             row.part, row.start, row.about = thread.number, thread.start, asdict(thread.about)
-        if thread.has_changed:
-            self._report.threads.append(thread.path)
 
     def _records(self, source: Source, file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, Any]]:
         """Yield (offset, record). Counts the lines that are none."""

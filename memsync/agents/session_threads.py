@@ -71,7 +71,7 @@ class SessionThread:
     """
 
     def __init__(self, root: Path, agent: str, name: str, number: int, about: About, taken: int, *, sync: bool) -> None:
-        self.number, self.start, self.about, self.secrets, self.has_changed = number, 0, about, 0, False
+        self.number, self.start, self.about, self.secrets = number, 0, about, 0
         self._root, self._agent, self._name = root, agent, name
         self._sync = sync
         self._now = replace(about)
@@ -189,7 +189,6 @@ class SessionThread:
         content = sealed((self._head() + "\n\n".join(self._messages) + "\n").encode())
         if not note.exists() or note.read_bytes() != content:
             replace_file(str(note), content, sync=self._sync)
-            self.has_changed = True
 
     def _head(self) -> str:
         now = self._now

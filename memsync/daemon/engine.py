@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from memsync import __version__
 from memsync.daemon.health import Health
 from memsync.daemon.keeper import Keeper
+from memsync.daemon.transcripts import TranscriptKeeper
 from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.daemon.watch import MakeWatcher
 from memsync.memories.recall import Recaller
@@ -45,6 +46,7 @@ class Engine:
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self.vectors = VectorKeeper(memory, self.health, clock)
         self.recaller = Recaller(memory)
+        self.transcripts = TranscriptKeeper(memory, self.health, clock)
         self.keeper = Keeper(memory, make_watcher, self.health, self.vectors.text_committed, clock)
         memory.fresh_search.live = self.keeper
         memory.daemon_status = self._with_daemon
@@ -53,6 +55,7 @@ class Engine:
         """Start watching, indexing and embedding."""
         self.keeper.start()
         self.vectors.start()
+        self.transcripts.start()
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -77,9 +80,10 @@ class Engine:
         self.memory.reranking.close()
         self.keeper.stop()
         self.vectors.stop()
+        self.transcripts.stop()
         with self._unused:
             has_ended = self._unused.wait_for(lambda: self._in_use == 0, STOP_SECONDS)
-        for keeper in (self.keeper, self.vectors):
+        for keeper in (self.keeper, self.vectors, self.transcripts):
             has_ended &= keeper.join(max(0.0, deadline - time.monotonic()))
         self.recaller.close()
         if has_ended:

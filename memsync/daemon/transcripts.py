@@ -1,0 +1,105 @@
+"""Take in agents' transcripts as they grow, in the daemon of the memory `transcripts`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+from memsync.agents import NAMES, agent_named
+from memsync.agents.ingest import Ingester, transcripts_root
+from memsync.agents.port import Agent
+from memsync.agents.sources import sources_of
+from memsync.daemon.health import Health
+from memsync.errors import IndexBusy, MemsyncError
+from memsync.memory import Memory
+from memsync.ports import Clock
+from memsync.sync.gate import Stopped
+
+FOLLOW_SECONDS = 0.5
+"""How often a transcript that has grown lately is looked at."""
+LATELY_SECONDS = 600.0
+SCAN_SECONDS = 60.0
+"""How often all transcripts are looked for: of an agent without a hook, too."""
+
+
+class TranscriptKeeper:
+    """Takes in transcripts on its own thread: at a hook's word, while they grow, and all of them from time to time."""
+
+    def __init__(self, memory: Memory, health: Health, clock: Clock = time) -> None:
+        self._memory = memory
+        self._health = health
+        self._clock = clock
+        self._condition = threading.Condition()
+        self._stopping = False
+        self._told: set[str] = set()
+        self._growing: dict[tuple[str, str], float] = {}
+        self._thread = threading.Thread(target=self._run, name="transcripts", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread, if the memory is the one of transcripts."""
+        with suppress(MemsyncError):  # what is wrong with the list of memories, other commands say
+            if transcripts_root() == self._memory.settings.root:
+                self._thread.start()
+
+    def stop(self) -> None:
+        """Make the thread end after the current transcript."""
+        with self._condition:
+            self._stopping = True
+            self._condition.notify_all()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the thread; return whether it ended in time."""
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def told(self, agent: str) -> None:
+        """Look at an agent's transcripts at once: it has run a hook."""
+        with self._condition:
+            self._told |= {agent} & {*NAMES}
+            self._condition.notify_all()
+
+    def _run(self) -> None:
+        scan_at = self._clock.monotonic()
+        with suppress(Stopped):
+            while not self._stopping:
+                with self._condition:
+                    told, self._told = self._told, set()
+                now = self._clock.monotonic()
+                if now >= scan_at:
+                    told, scan_at = set(NAMES), now + SCAN_SECONDS
+                self.step(told)
+                with self._condition:
+                    if not self._told and not self._stopping:
+                        self._condition.wait(FOLLOW_SECONDS if self._growing else scan_at - now)
+
+    def step(self, told: set[str]) -> None:
+        """Take in the transcripts of these agents, and those that have grown lately. Raises Stopped."""
+        settings = self._memory.settings
+        ingester = Ingester(settings.root, keep_raw=settings["agents.keep_raw"])
+        try:
+            with ingester.locked():
+                report = ingester.run(self._found(told), self._progress)
+        except IndexBusy:  # memsync ingest does the same
+            return
+        except MemsyncError as error:
+            self._health.fault("transcripts", error)
+            return
+        now = self._clock.monotonic()
+        self._growing |= dict.fromkeys(report.files, now)
+        self._growing = {found: at for found, at in self._growing.items() if now - at < LATELY_SECONDS}
+        if report.wrong:
+            self._health.fault("transcripts", report.wrong[0])
+        elif told:
+            self._health.mended("transcripts")
+
+    def _found(self, told: set[str]) -> Iterator[tuple[Agent, str]]:
+        for name in told:
+            yield from sources_of(agent_named(name))
+        yield from ((agent_named(name), path) for name, path in self._growing if name not in told)
+
+    def _progress(self, what: str, done: int, total: int) -> None:  # noqa: ARG002 (because a Progress has these)
+        if self._stopping:
+            raise Stopped
