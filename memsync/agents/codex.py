@@ -7,6 +7,7 @@ from typing import Any
 
 from memsync.agents.events import About, Event, Record, Who, at, call, count_at, text_at, words_of
 from memsync.agents.port import Agent, folder, specific
+from memsync.agents.project import of_url
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
 _ANSWERS = ("function_call_output", "custom_tool_call_output")
@@ -19,7 +20,7 @@ def read(record: Record, about: About) -> Iterator[Event]:
     inner = text_at(payload, "type")
     if kind == "session_meta":
         about.learn(session=at(payload, "id") or at(payload, "session_id"), cwd=at(payload, "cwd"))
-        about.learn(branch=at(payload, "git", "branch"), origin=at(payload, "git", "repository_url"))
+        about.learn(branch=at(payload, "git", "branch"), origin=of_url(text_at(payload, "git", "repository_url")))
         spawned = at(payload, "source", "subagent", "thread_spawn", "parent_thread_id")
         about.learn(parent=spawned or at(payload, "forked_from_id"))
     elif kind == "turn_context":

@@ -288,6 +288,8 @@ class Ingester:
             if path.exists():
                 mine = known if known is not None and known.name == name else None
                 same = raw_files.is_beginning(path, mine.packed if mine else 2**62, file)
+                if same and mine is None and not file.read(1) and not self._is_free(source, name):
+                    return None  # a copy
                 if same:
                     return mine or _Taken(stamp, name)
                 if same is None:

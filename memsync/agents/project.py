@@ -34,6 +34,11 @@ def _origin(config: str) -> str:
         if line.lstrip().startswith("["):
             is_origin = line.strip() == _ORIGIN
         elif is_origin and (url := _URL.match(line)):
-            place = _PLACE.match(url[1])
-            return f"{place[1].lower()}/{place[2]}" if place else url[1]
+            return of_url(url[1])
     return ""
+
+
+def of_url(url: str) -> str:
+    """Return the project of a repository's address."""
+    place = _PLACE.match(url)
+    return f"{place[1].lower()}/{place[2]}" if place else url

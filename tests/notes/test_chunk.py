@@ -156,6 +156,17 @@ def test_link_definition_right_behind_a_heading_is_in_its_chunk() -> None:
 # ----------------------------------------------------------------------------------------- boundaries
 
 
+def test_what_a_tool_was_asked_has_no_vector() -> None:
+    """Its words are found, and so is its line; what the user and the agent say is found by meaning, too."""
+    text = "## assistant\n\nI look.\n\n## tool\n\n> Read birds.md (9 characters)\n\n## user\n\nThanks.\n"
+    chunks = cut(text, path="threads/talk.md")
+    assert [(c.role, c.form.is_words_only, c.start_line, c.end_line) for c in chunks if c.role] == [
+        ("assistant", False, 1, 3),
+        ("tool", True, 5, 7),
+        ("user", False, 9, 11),
+    ]
+
+
 def test_chunk_never_crosses_a_section() -> None:
     """However small two sections are, they stay apart."""
     chunks = cut("top\n\n# A\n\na\n\n## B\n\nb\n\n# C\n")

@@ -39,6 +39,7 @@ LEADS_SOMEWHERE = {
     "daemon.autostart": '[daemon]\nautostart = "always"\n',
     "agents.roots": '[agents]\nroots = ["all"]\n',
     "agents.off": '[agents]\noff = ["/"]\n',
+    "agents.keep_raw": "[agents]\nkeep_raw = true\n",
     "cli.open_with": '[cli]\nopen_with = "evil://{path}"\n',
 }
 VALUES = {
@@ -46,6 +47,7 @@ VALUES = {
     "cli.open_with": "vscode",
     "agents.roots": '["work"]',
     "agents.off": '["/elsewhere"]',
+    "agents.keep_raw": "true",
     "index.backend": "other",
     "index.name": "other",
     "index.store_text": "true",
