@@ -270,35 +270,40 @@ class Ingester:
     def _continued(self, source: Source, file: BinaryIO, stamp: list[int], size: int) -> _Taken | None:
         """Return what was taken of a transcript: what is after it is new. None if all of it was taken before.
 
-        A transcript that was rewritten gets another name, so that the old one stays. That is found by the bytes before
-        the place that was reached, and by the raw file if it is not the same file any more: reading all of each file
-        again would find a change in its middle, too, but agents only append.
+        Whether it was rewritten is found by the bytes before the place that was reached, and by the raw file if it is
+        not the same file any more: reading all of each file again would find a change in its middle, too, but agents
+        only append.
         """
         known = self._known(source)
-        is_known = known is not None and bool(known.name)
-        if known is not None and is_known and (source.is_document or known.stamp[:2] == stamp[:2]):
-            if source.is_document and size >= known.offset:
+        known = known if known is not None and known.name else None
+        if known is not None and size >= known.offset:
+            if source.is_document:
                 return replace(known, packed=0, part=1, start=0, about={}) if size else None
-            if not source.is_document and size >= known.offset and _tail(file, known.offset) == known.tail:
+            if known.stamp[:2] == stamp[:2] and _tail(file, known.offset) == known.tail:
                 return known
-        number = 1
+        return self._named(source, file, known, size)
+
+    def _named(self, source: Source, file: BinaryIO, known: _Taken | None, size: int) -> _Taken | None:
+        """Return what was taken under the first name whose raw file a transcript begins with, or that is free.
+
+        So a transcript that was rewritten gets another name, and the old one stays.
+        """
+        number = 0
         while True:
+            number += 1
             name = source.name if number == 1 else f"{source.name}-r{number}"
-            path = self._raw_path(source, name)
+            path, mine = self._raw_path(source, name), known if known is not None and known.name == name else None
             if path.exists():
-                mine = known if known is not None and known.name == name else None
                 same = raw_files.is_beginning(path, mine.packed if mine else 2**62, file)
-                if same and mine is None and not file.read(1) and not self._is_free(source, name):
-                    return None  # a copy
-                if same:
-                    return mine or _Taken(stamp, name)
-                if same is None:
+                is_copy = same and mine is None and not file.read(1) and not self._is_free(source, name)
+                if same is None or is_copy:
                     return None
-            elif self._is_free(source, name) and not (is_known and known is not None and known.name == name):
-                return _Taken(stamp, name)
+                if same:
+                    return mine or _Taken([], name)
+            elif mine is None and self._is_free(source, name):
+                return _Taken([], name)
             elif not size:
                 return None
-            number += 1
 
     def _raw_path(self, source: Source, name: str) -> Path:
         ending = ".json" if source.path.endswith(".json") else ".jsonl"
