@@ -1,7 +1,7 @@
 """Takes the transcripts of agents into the transcripts root: the raw file, and a thread in Markdown.
 
-What was taken is in a database in the state folder, one row a transcript. A row is stored after its files are on disk.
-So after a crash the same lines are read again, and give the same files.
+What was taken is in a database beside them, one row a transcript. A row is stored after its files are on disk. So after
+a crash the same lines are read again, and give the same files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from memsync.model.text import quoted
 from memsync.notes.rules import THREADS_FOLDER
 from memsync.ports import Progress, no_progress
 from memsync.settings.config_file import NAME as CONFIG_NAME
-from memsync.settings.paths import keep_dir
 from memsync.settings.registering import add_root
 from memsync.settings.roots import TRANSCRIPTS, registered_roots
 from memsync.system.file_lock import file_lock
@@ -100,18 +99,16 @@ class _Taken:
 def transcripts_root(*, create: bool = False) -> Path | None:
     """Return the registered transcripts root; None without one, unless it is to be created. Raises ConfigError."""
     known = registered_roots().get(TRANSCRIPTS)
-    if known is not None:
-        if known.dsn:
-            hint = f"Register it under another name: memsync roots remove {TRANSCRIPTS}"
-            raise ConfigError(f"{TRANSCRIPTS} is a memory of a database", hint=hint)
-        return Path(known.path)
-    if not create:
-        return None
-    root = Path(data_folder()) / TRANSCRIPTS
-    own_folder(root)
-    if not (root / CONFIG_NAME).exists():
-        replace_file(str(root / CONFIG_NAME), _CONFIG.encode(), sync=True)
-    return Path(add_root(TRANSCRIPTS, str(root)).path)
+    if known is not None and known.dsn:
+        hint = f"Register it under another name: memsync roots remove {TRANSCRIPTS}"
+        raise ConfigError(f"{TRANSCRIPTS} is a memory of a database", hint=hint)
+    root = Path(known.path if known else os.path.join(data_folder(), TRANSCRIPTS))
+    if create:
+        own_folder(root)
+        if not (root / CONFIG_NAME).exists():
+            replace_file(str(root / CONFIG_NAME), _CONFIG.encode(), sync=True)
+        return root if known else Path(add_root(TRANSCRIPTS, str(root)).path)
+    return root if known else None
 
 
 def ingest(names: Iterable[str] = (), progress: Progress = no_progress, *, keep_raw: bool = False) -> IngestReport:
@@ -136,7 +133,7 @@ class Ingester:
     def __init__(self, root: Path, *, keep_raw: bool = False) -> None:
         self._root = root
         self._keep_raw = keep_raw
-        self._folder = Path(keep_dir(str(root))) / "ingest"
+        self._folder = root / ".ingest"
         self._report = IngestReport()
         self._unsaved = 0
         self._is_few = True
@@ -148,6 +145,7 @@ class Ingester:
         def busy(holder: str) -> IndexBusy:
             return IndexBusy(f"{holder} is taking in transcripts", hint="Try again.")
 
+        own_folder(self._folder)
         with file_lock(self._folder / "lock", WAIT_SECONDS, busy, poll_seconds=0.05), ExitStack() as stack:
             self._database = stack.enter_context(closing(self._opened_database()))
             for folder in (THREADS_FOLDER, raw_files.FOLDER):

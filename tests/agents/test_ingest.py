@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +34,11 @@ def kept() -> dict[str, bytes]:
     """Return what the transcripts root has, by path."""
     root = transcripts_root()
     assert root is not None
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and ".ingest" not in path.parts
+    }
 
 
 def threads() -> dict[str, str]:
@@ -191,16 +196,26 @@ def test_copy_of_a_transcript_is_the_same_session(tmp_path: Path) -> None:
     assert figures(take_in()) == (0, 0, 1)
 
 
-def test_list_of_what_was_taken_may_be_lost_or_damaged(tmp_path: Path) -> None:
+def test_list_of_what_was_taken_may_be_lost_or_damaged() -> None:
     """Everything is read again, and gives the same files."""
     write_session(talk(3))
     take_in()
     before = kept()
-    (database,) = (tmp_path / "state").rglob("taken.db")
+    (database,) = Path(str(transcripts_root())).rglob("taken.db")
     for content in (b"", b"x" * 5_000):
         database.write_bytes(content)
         take_in()
         assert kept() == before
+
+
+def test_memory_that_was_deleted_is_made_again() -> None:
+    """Whoever deletes the folder and not its registration gets what the agents still have."""
+    write_session(talk(1))
+    take_in()
+    before = kept()
+    shutil.rmtree(str(transcripts_root()))
+    take_in()
+    assert kept() == before
 
 
 def test_note_that_a_person_has_changed_is_never_written() -> None:
@@ -255,7 +270,7 @@ def test_secret_is_replaced_and_its_raw_file_not_kept() -> None:
     assert SECRET.encode() in raw("s1")
     root = transcripts_root()
     assert root is not None
-    assert all(path.stat().st_mode & 0o077 == 0 for path in (root, *root.rglob("*")))
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (root, *(root / name for name in kept())))
 
 
 def test_recalled_text_is_left_out_wherever_it_stands() -> None:
