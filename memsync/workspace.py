@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from memsync.errors import ConfigError, MemsyncError, NoThread, UsageError
+from memsync.errors import ConfigError, MemsyncError, NoThread, UsageError, WriteRefused
 from memsync.model.answer import SearchResult
 from memsync.model.query import EmbeddingSpace, Query, SearchRequest
 from memsync.model.status import Status
@@ -91,7 +91,8 @@ class Workspace:
         self.settings = settings
         self.index = index
         self._cache = cache
-        self.files = files or NoteFiles(settings.root, settings["files.exclude"], settings.require_current)
+        exclude = settings["files.exclude"]
+        self.files = files or NoteFiles(settings.root, exclude, settings.require_current, settings.only)
         self.reader = _note_reader(settings, counter)
         self.models = EmbeddingModels(make_embedder, embedder_of, clock)
         self.usage = UsageCounter(
@@ -148,7 +149,14 @@ class Workspace:
         """Changes single notes. There must be only one, because it holds the writers' lock."""
         from memsync.edit.note_writer import NoteWriter
 
-        return NoteWriter(self.settings.root, self.settings.keep_dir, self.reader.rules, self.syncer.check_root)
+        return NoteWriter(self.settings.root, self.settings.keep_dir, self.reader.rules, self._check_root)
+
+    def _check_root(self) -> None:
+        """Raise WriteRefused if the files belong to another program, RootError if this is another folder."""
+        if self.settings.only:
+            reason = f"the files of {self.settings.root} belong to another program"
+            raise WriteRefused(reason, hint="Write to a memory root of your own, see: memsync roots list")
+        self.syncer.check_root()
 
     @cached_property
     def archive(self) -> Retiring:

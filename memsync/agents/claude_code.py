@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, text_at, words_of
-from memsync.agents.port import Agent, folder
+from memsync.agents.port import Agent, Obstacle, SetupFile, below, folder, grouped, server
 
 
 def read(record: Record, about: About) -> Iterator[Event]:
@@ -51,14 +53,39 @@ def _answered(record: Record, about: About, agent: str) -> Iterator[Event]:
     yield Event(Who.USAGE, id=message_id, used=used, cost=cost if isinstance(cost, float) else 0.0)
 
 
+HOME = folder("CLAUDE_CONFIG_DIR", ".claude")
+MIN_KEPT_DAYS = 7
+"""A daemon may not run for a week."""
+EVENTS = {"session-start": "SessionStart", "prompt": "UserPromptSubmit", "session-end": "SessionEnd"}
+
+
+def _servers() -> Path:
+    """Return the file with the user's MCP servers, which is in the folder only if a variable names that."""
+    return HOME() / ".claude.json" if os.environ.get("CLAUDE_CONFIG_DIR") else Path("~/.claude.json").expanduser()
+
+
 AGENT = Agent(
     name="claude-code",
     title="Claude Code",
     tried="2.1.330",
-    home=folder("CLAUDE_CONFIG_DIR", ".claude"),
+    home=HOME,
     memory=("CLAUDE.md", "projects/*/memory/**/*.md"),
     sessions=("projects/*/*.jsonl", "projects/*/*/subagents/*.jsonl"),
     loaded=("CLAUDE.md", "MEMORY.md"),
-    own_folder=lambda folder: re.sub(r"[^A-Za-z0-9]", "-", folder),
+    own_folder=lambda folder: "projects/" + re.sub(r"[^A-Za-z0-9]", "-", folder),
+    setup=(
+        SetupFile(below(HOME, "settings.json"), ".claude/settings.json", grouped(EVENTS)),
+        SetupFile(_servers, ".mcp.json", server("mcpServers")),
+    ),
+    program="claude",
+    obstacles=(
+        Obstacle("settings.json", ("disableAllHooks",), bool, "disableAllHooks turns all hooks off"),
+        Obstacle(
+            "settings.json",
+            ("cleanupPeriodDays",),
+            lambda days: not isinstance(days, int) or days < MIN_KEPT_DAYS,
+            "cleanupPeriodDays lets Claude Code delete transcripts before memsync may have read them",
+        ),
+    ),
     read=read,
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memsync.agents.events import About, Event, Record, Who, at, call, count_at, text_at, words_of
-from memsync.agents.port import Agent, folder, specific
+from memsync.agents.port import Agent, Obstacle, SetupFile, below, folder, grouped, server, specific
 from memsync.agents.project import of_url
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
@@ -55,14 +55,30 @@ def _said(payload: Any, inner: str, time: Any) -> Iterator[Event]:
         yield Event(Who.UNSEEN if text.startswith(_OF_THE_PROJECT) else Who.USER, text, time)
 
 
+HOME = folder("CODEX_HOME", ".codex")
+EVENTS = {"session-start": "SessionStart", "prompt": "UserPromptSubmit"}
+SECONDS = 3
+"""Codex allows no more for the end of a session."""
+_hooks = grouped({**EVENTS, "session-end": "SessionEnd"}, SECONDS)
+
+
 AGENT = Agent(
     name="codex",
     title="Codex",
     tried="0.169.0",
-    home=folder("CODEX_HOME", ".codex"),
+    home=HOME,
     memory=("AGENTS.md", "memories/**/*.md"),
     sessions=("sessions/*/*/*/rollout-*.jsonl",),
     loaded=("AGENTS.md",),
-    answer=specific({"session-start": "SessionStart", "prompt": "UserPromptSubmit"}),
+    answer=specific(EVENTS),
+    setup=(
+        SetupFile(below(HOME, "hooks.json"), ".codex/hooks.json", _hooks),
+        SetupFile(below(HOME, "config.toml"), ".codex/config.toml", server("mcp_servers")),
+    ),
+    afterwards="Codex runs no hook before you trust it: start codex, and type /hooks.",
+    program="codex",
+    obstacles=(
+        Obstacle("config.toml", ("features", "hooks"), lambda value: value is False, "[features] hooks is off"),
+    ),
     read=read,
 )

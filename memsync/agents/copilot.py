@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, text_at
-from memsync.agents.port import Agent, folder, under
+from memsync.agents.port import HOOK_SECONDS, Agent, Caller, SetupFile, as_file, below, folder, server, under
 
 
 def read(record: Record, about: About) -> Iterator[Event]:
@@ -36,15 +37,30 @@ def session_name(path: str) -> str:
     return os.path.basename(os.path.dirname(path))
 
 
+HOME = folder("COPILOT_HOME", ".copilot")
+EVENTS = {"session-start": "sessionStart", "prompt": "userPromptSubmitted", "session-end": "sessionEnd"}
+
+
+def _hooks(_: Sequence[str], call: Caller) -> dict[str, Any]:
+    form = {"type": "command", "timeoutSec": HOOK_SECONDS}
+    return {"hooks": {name: [{**form, "bash": call(event)}] for event, name in EVENTS.items()}}
+
+
 AGENT = Agent(
     name="copilot",
     title="Copilot CLI",
     tried="1.0.102",
-    home=folder("COPILOT_HOME", ".copilot"),
+    home=HOME,
     memory=("copilot-instructions.md",),
     sessions=("session-state/*/events.jsonl",),
     loaded=("copilot-instructions.md", "AGENTS.md"),
     answer=under("additionalContext"),
+    setup=(
+        SetupFile(below(HOME, "hooks", "memsync.json"), ".github/hooks/memsync.json", as_file(_hooks, version=1)),
+        SetupFile(below(HOME, "mcp-config.json"), None, server("mcpServers", type="local", tools=["*"])),
+    ),
+    program="copilot",
+    hooks_run_by=("bash", "-c"),
     read=read,
     session_name=session_name,
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from memsync.agents.events import About, Event, Record, Who, at, call, parts_of, text_at, words_of
-from memsync.agents.port import Agent, folder, under
+from memsync.agents.port import HOOK_SECONDS, Agent, Caller, SetupFile, below, folder, server, under
 
 _ASKED = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
 
@@ -28,14 +29,29 @@ def read(record: Record, about: About) -> Iterator[Event]:  # noqa: ARG001 (beca
                 yield Event(Who.ASSISTANT, text)
 
 
+HOME = folder("CURSOR_CONFIG_DIR", ".cursor")
+EVENTS = {"session-start": "sessionStart", "prompt": "beforeSubmitPrompt", "session-end": "sessionEnd"}
+
+
+def _hooks(_: Sequence[str], call: Caller) -> dict[str, Any]:
+    hooks = {name: [{"command": call(event), "timeout": HOOK_SECONDS}] for event, name in EVENTS.items()}
+    return {"version": 1, "hooks": hooks}
+
+
 AGENT = Agent(
     name="cursor",
     title="Cursor",
     tried="",
-    home=folder("CURSOR_CONFIG_DIR", ".cursor"),
+    home=HOME,
     memory=("rules/**/*.mdc",),
     sessions=("projects/*/agent-transcripts/**/*.jsonl",),
     loaded=("AGENTS.md",),
     answer=under("additional_context"),
+    setup=(
+        SetupFile(below(HOME, "hooks.json"), ".cursor/hooks.json", _hooks),
+        SetupFile(below(HOME, "mcp.json"), ".cursor/mcp.json", server("mcpServers")),
+    ),
+    program="cursor",
+    reads_too=("claude-code",),
     read=read,
 )

@@ -6,7 +6,20 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, text_at, words_of
-from memsync.agents.port import Agent, folder, specific
+from memsync.agents.port import (
+    HOOK_SECONDS,
+    NAME,
+    Agent,
+    Obstacle,
+    SetupFile,
+    as_file,
+    below,
+    folder,
+    grouped,
+    server,
+    specific,
+    united,
+)
 
 
 def fold(records: Iterable[Record]) -> list[Record]:
@@ -45,15 +58,32 @@ def read(record: Record, about: About) -> Iterator[Event]:
         yield Event(Who.USAGE, id=message_id, used=counts)
 
 
+HOME = below(folder("GEMINI_CLI_HOME", ""), ".gemini")
+EVENTS = {"session-start": "SessionStart", "prompt": "BeforeAgent"}
+_hooks = grouped({**EVENTS, "session-end": "SessionEnd"}, HOOK_SECONDS * 1000)  # it counts in milliseconds
+_server = server("mcpServers")
+_extension = below(HOME, "extensions", NAME)
+
+
 AGENT = Agent(
     name="gemini",
     title="Gemini CLI",
     tried="0.61.0",
-    home=folder("GEMINI_CLI_HOME", ".gemini"),
+    home=HOME,
     memory=("GEMINI.md",),
     sessions=("tmp/*/chats/session-*.json", "tmp/*/chats/session-*.jsonl"),
     loaded=("GEMINI.md",),
-    answer=specific({"session-start": "SessionStart", "prompt": "BeforeAgent"}),
+    answer=specific(EVENTS),
+    setup=(
+        SetupFile(None, ".gemini/settings.json", united(_hooks, _server)),
+        SetupFile(below(_extension, "gemini-extension.json"), None, as_file(_server, name=NAME, version="1.0.0")),
+        SetupFile(below(_extension, "hooks", "hooks.json"), None, as_file(_hooks)),
+    ),
+    program="gemini",
+    hooks_run_by=("bash", "-c"),
+    obstacles=(
+        Obstacle("settings.json", ("hooksConfig", "enabled"), lambda value: value is False, "hooksConfig is off"),
+    ),
     read=read,
     fold=fold,
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, text_at, words_of
-from memsync.agents.port import Agent, folder
+from memsync.agents.port import NAME, Agent, SetupFile, below, folder, plugin
 
 
 def read(record: Record, about: About) -> Iterator[Event]:
@@ -46,13 +46,25 @@ def _answered(message: Any, message_id: str, time: Any, about: About) -> Iterato
     yield Event(Who.USAGE, id=message_id, used=used, cost=cost if isinstance(cost, float) else 0.0)
 
 
+HOME = folder("OPENCLAW_STATE_DIR", ".openclaw")
+_ENTRY = {"plugins": {"entries": {NAME: {"enabled": True, "hooks": {"allowPromptInjection": True}}}}}
+_extension = below(HOME, "extensions", NAME)
+
+
 AGENT = Agent(
     name="openclaw",
     title="OpenClaw",
     tried="",
-    home=folder("OPENCLAW_STATE_DIR", ".openclaw"),
+    home=HOME,
     memory=("workspace/**/*.md",),
     sessions=("agents/*/sessions/*.jsonl",),
     loaded=("AGENTS.md", "MEMORY.md", "SOUL.md", "USER.md"),
+    setup=(
+        SetupFile(below(_extension, "openclaw.plugin.json"), None, plugin("openclaw.plugin.json", "openclaw")),
+        SetupFile(below(_extension, "package.json"), None, plugin("openclaw.package.json", "openclaw")),
+        SetupFile(below(_extension, "index.js"), None, plugin("openclaw.js", "openclaw")),
+        SetupFile(below(HOME, "openclaw.json"), None, lambda program, call: _ENTRY),
+    ),
+    program="openclaw",
     read=read,
 )

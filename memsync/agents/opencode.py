@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 from memsync.agents.events import About, Event, Record, Who, at, call, count_at, text_at
-from memsync.agents.port import Agent, folder
+from memsync.agents.port import NAME, Agent, Caller, SetupFile, below, folder, plugin
 
 
 def read(record: Record, about: About) -> Iterator[Event]:
@@ -35,6 +37,22 @@ def read(record: Record, about: About) -> Iterator[Event]:
         yield Event(Who.USAGE, id=message_id, used=used, cost=cost if isinstance(cost, float) else 0.0)
 
 
+SETTINGS = folder("OPENCODE_CONFIG_DIR", ".config/opencode")
+
+
+def _config() -> Path:
+    """Return the user's settings file, which may have comments and then another name."""
+    place = SETTINGS() / "opencode.jsonc"
+    return place if place.exists() else place.with_suffix(".json")
+
+
+def _server(program: Sequence[str], _: Caller) -> dict[str, Any]:
+    return {"mcp": {NAME: {"type": "local", "command": [*program, "mcp"], "enabled": True}}}
+
+
+_plugin = plugin("opencode.js", "opencode")
+
+
 AGENT = Agent(
     name="opencode",
     title="OpenCode",
@@ -43,6 +61,11 @@ AGENT = Agent(
     memory=(),
     sessions=("opencode.db",),
     loaded=("AGENTS.md",),
+    setup=(
+        SetupFile(below(SETTINGS, "plugins", "memsync.js"), ".opencode/plugins/memsync.js", _plugin),
+        SetupFile(_config, "opencode.json", _server),
+    ),
+    program="opencode",
     read=read,
     is_database=True,
 )

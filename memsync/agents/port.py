@@ -4,11 +4,44 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from memsync.agents.events import About, Event, Record, no_events
+
+NAME = "memsync"
+"""The name of memsync in the settings of agents. A member of this name that is there already is the user's own."""
+HOOK_SECONDS = 5
+"""How long an agent waits for a hook; one that starts the daemon takes about a second."""
+Caller = Callable[[str], str]
+"""Returns the command line of memsync's hook for an event, quoted for a shell."""
+
+
+Entries = Callable[[Sequence[str], Caller], dict[str, Any]]
+"""Returns what memsync adds to a settings file, given memsync's own program."""
+
+
+class SetupFile(NamedTuple):
+    """A file by which an agent is connected: its place for the user, and in a project (None: it has none).
+
+    If `entries` returns a text, it is the whole of a file that is memsync's own.
+    """
+
+    user: Callable[[], Path] | None
+    project: str | None
+    entries: Entries | Callable[[Sequence[str], Caller], str]
+
+
+class Obstacle(NamedTuple):
+    """A value in an agent's settings file, below its home, that makes memsync useless; `says` tells why, in words."""
+
+    file: str
+    keys: tuple[str, ...]
+    is_bad: Callable[[Any], bool]
+    says: str
 
 
 def stem(path: str) -> str:
@@ -46,6 +79,18 @@ class Agent:
     session_name: Callable[[str], str] = stem
     is_database: bool = False
 
+    setup: tuple[SetupFile, ...] = ()
+    """The files by which it is connected."""
+    afterwards: str = ""
+    """What the user has to do after connecting, in a sentence."""
+    program: str = ""
+    """The program that prints its version with --version; empty if it has none."""
+    hooks_run_by: tuple[str, ...] = ("/bin/sh", "-c")
+    """The program and options with which it runs the command line of a hook."""
+    reads_too: tuple[str, ...] = ()
+    """The agents whose hooks it runs, too."""
+    obstacles: tuple[Obstacle, ...] = ()
+
 
 def folder(variable: str, usual: str) -> Callable[[], Path]:
     """Return a function that returns the folder that an environment variable names; without it, one in the home."""
@@ -54,6 +99,46 @@ def folder(variable: str, usual: str) -> Callable[[], Path]:
         return Path(os.environ.get(variable) or os.path.join(os.path.expanduser("~"), usual))
 
     return named
+
+
+def below(folder: Callable[[], Path], *names: str) -> Callable[[], Path]:
+    """Return a function that returns a place below a folder."""
+    return lambda: folder().joinpath(*names)
+
+
+def grouped(events: Mapping[str, str], seconds: int = HOOK_SECONDS) -> Entries:
+    """Return hooks in the form of Claude Code; `events` are the agent's names of the events of memsync."""
+
+    def entries(_: Sequence[str], call: Caller) -> dict[str, Any]:
+        form = {"type": "command", "timeout": seconds}
+        return {"hooks": {name: [{"hooks": [{**form, "command": call(event)}]}] for event, name in events.items()}}
+
+    return entries
+
+
+def server(key: str, **more: Any) -> Entries:
+    """Return the entry for memsync's MCP server, which the agent starts, in the object under a key."""
+    return lambda program, call: {key: {NAME: {"command": program[0], "args": [*program[1:], "mcp"], **more}}}
+
+
+def as_file(*parts: Entries, **more: Any) -> Callable[[Sequence[str], Caller], str]:
+    """Return the text of a whole file in JSON with these entries, and more members."""
+    return lambda program, call: json.dumps({**more, **united(*parts)(program, call)}, indent=2) + "\n"
+
+
+def united(*parts: Entries) -> Entries:
+    """Return the entries of several functions as one, which must not have the same outer keys."""
+    return lambda program, call: {key: value for part in parts for key, value in part(program, call).items()}
+
+
+def plugin(name: str, agent: str) -> Callable[[Sequence[str], Caller], str]:
+    """Return a plugin in JavaScript that runs memsync's hooks: the file of this name in `plugins/`."""
+    file = resources.files("memsync.agents").joinpath("plugins", name)
+
+    def text(program: Sequence[str], _: Caller) -> str:
+        return file.read_text().replace('["memsync"]', json.dumps([*program, "hook"]), 1).replace("AGENT", agent)
+
+    return text
 
 
 def specific(names: Mapping[str, str]) -> Callable[[str, str], str]:

@@ -14,6 +14,8 @@ from msgspec import Struct
 
 from memsync.system.user_folders import digest_of, open_private, own_folder, state_folder
 
+CANARY = "memsync-agents-check-"
+"""A session whose id begins so is none: `memsync agents check` tries a hook. It hears a fixed text."""
 KEPT_SECONDS = 30 * 86_400.0
 MAX_FILE_BYTES = 4_000_000
 """A longer file is begun anew: the session then may hear a line twice."""
@@ -95,10 +97,11 @@ def sessions() -> Iterator[list[Recall]]:
             yield recalls
 
 
-def last_delivered(agent: str) -> str:
-    """Return when something was last recalled for an agent (ISO 8601, UTC); empty if never."""
+def last_delivered(agent: str) -> Recall | None:
+    """Return what was last recalled for an agent; None if nothing ever was."""
     ours = (recalls for recalls in sessions() if recalls[0].agent == agent)
-    return max((recall.time for recalls in ours for recall in recalls if recall.tokens), default="")
+    delivered = (recall for recalls in ours for recall in recalls if recall.tokens)
+    return max(delivered, key=lambda recall: recall.time, default=None)
 
 
 def _read(path: Path) -> list[Recall]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.common import load
+from memsync.cli.common import load, own_program
 from memsync.cli.output import remark, say
 from memsync.errors import NoMemoryRoot, UsageError
 from memsync.model.text import printable
@@ -170,9 +170,6 @@ def _install(client: str, settings: Settings | None, port: int | None, limits: M
 
 def _command(settings: Settings | None, flags: Sequence[str]) -> list[str]:
     """Return the command that serves this memory, or the registered ones; it works in any current folder."""
-    program = os.path.abspath(sys.argv[0])
-    is_installed = os.path.basename(program) == "memsync" and os.access(program, os.X_OK)
-    start = [program] if is_installed else [sys.executable, "-P", "-m", "memsync"]
     if settings is None:
-        return [*start, "mcp", "--all-roots", *flags]
-    return [*start, *settings.options, "mcp", *flags]
+        return [*own_program(), "mcp", "--all-roots", *flags]
+    return [*own_program(), *settings.options, "mcp", *flags]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -61,6 +62,13 @@ def answering(command: Callable[..., Answer]) -> Callable[..., None]:
             sys.exit(answer.code)
 
     return json_option(click.pass_context(callback))
+
+
+def own_program() -> list[str]:
+    """Return the command that starts memsync in any folder and environment: this program by its full path."""
+    program = os.path.abspath(sys.argv[0])
+    is_installed = os.path.basename(program) == "memsync" and os.access(program, os.X_OK)
+    return [program] if is_installed else [sys.executable, "-P", "-m", "memsync"]
 
 
 def load(context: click.Context) -> Settings:

@@ -20,12 +20,18 @@ MAX_PAYLOAD_BYTES = 600_000
 ANSWER_SECONDS = 2.0
 
 
+def pause_file() -> str:
+    """Return the file that exists while no hook says anything."""
+    return os.path.join(state_folder(), "recall", "paused")
+
+
 def run(arguments: Sequence[str]) -> None:
     """Print what the agent is to have in its context. Exits of agents' hooks mean refusals, so no error leaves this."""
     try:
         event, agent = arguments[0], arguments[arguments.index("--agent") + 1]
         payload = sys.stdin.buffer.read(MAX_PAYLOAD_BYTES + 1)
-        if event in EVENTS and len(payload) <= MAX_PAYLOAD_BYTES:
+        is_silent = event != "session-end" and os.path.exists(pause_file())  # the end of a session says nothing anyway
+        if event in EVENTS and len(payload) <= MAX_PAYLOAD_BYTES and not is_silent:
             sys.stdout.write(_answered(event, agent, payload.decode()))
             sys.stdout.flush()
     except BaseException:  # noqa: BLE001 (because an agent takes an exit code for a refusal of the prompt)

@@ -371,7 +371,7 @@ def costs(
 
 
 @operation(
-    Command("agents", help="Print what agents ran, newest first: their task, how it ended, what it used.",
+    Command("runs", help="Print what agents ran, newest first: their task, how it ended, what it used.",
             fixed={"role": "agent"}, columns=("task", "status", "model")),
     Command("routes", help="Print how questions were routed, newest first.",
             fixed={"role": "router"}, columns=("intent", "complexity", "workflow", "method", "confidence")),

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from memsync.agents import agent_named
 from memsync.agents.project import project_of
-from memsync.agents.recalls import MAX_PROMPT_CHARS, Line, Recall, digests, in_context, now, record, recorded
+from memsync.agents.recalls import CANARY, MAX_PROMPT_CHARS, Line, Recall, digests, in_context, now, record, recorded
 from memsync.memories.opener import Opener, Openers
 from memsync.memories.several import Memories
 from memsync.model.answer import Hit
@@ -99,6 +99,8 @@ class Recaller:
     def answer(self, agent_name: str, event_name: str, payload: str, folder: str) -> str:
         """Return what the hook prints, empty for nothing. Raises MemsyncError, ValueError and OSError."""
         agent, event = agent_named(agent_name), Event.read(payload, folder)
+        if event.session.startswith(CANARY) and event_name != "session-end":  # neither asked for nor recorded
+            return agent.answer(event_name, _labelled(event.session))
         started = time.perf_counter()
         off = self._memory.settings["agents.off"]
         if any(is_inside(os.path.realpath(event.folder), os.path.realpath(os.path.expanduser(path))) for path in off):

@@ -22,7 +22,7 @@ from memsync.model.note import FileStamp
 from memsync.model.status import Failure
 from memsync.model.text import quoted, whole_characters
 from memsync.model.vocabulary import NotePath
-from memsync.notes.ignore import IgnoreFile, IgnoreRules, check_cost, ignores, is_hidden, is_note_name
+from memsync.notes.ignore import IgnoreFile, IgnoreRules, check_cost, ignores, is_hidden, is_note_name, only_pattern
 from memsync.settings.paths import folder_identity
 
 _LOCAL = ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")
@@ -138,14 +138,22 @@ class NoteFiles:
     """The note files of one memory root."""
 
     def __init__(
-        self, root: Path, exclude: Sequence[str] = (), require_settings: Callable[[], None] = lambda: None
+        self,
+        root: Path,
+        exclude: Sequence[str] = (),
+        require_settings: Callable[[], None] = lambda: None,
+        only: Sequence[str] = (),
     ) -> None:
-        """`require_settings` raises ConfigError if other settings hold now than those in use."""
+        """`require_settings` raises ConfigError if other settings hold now than those in use.
+
+        With `only`, just the files that match one of these patterns are notes, whatever a `.gitignore` says.
+        """
         self.root = root
         self.require_settings = require_settings
         self._resolved = os.path.realpath(root)
         self.is_local = file_system_of(root).is_local
         self._ignore = IgnoreRules(exclude)
+        self._only = only_pattern(only)
 
     def root_identity(self) -> str:
         """Return what tells the root from another folder later found at the same path, see `folder_identity`.
@@ -202,7 +210,7 @@ class NoteFiles:
         self, folder: str, entries: Sequence[os.DirEntry[str]], rules: tuple[IgnoreFile, ...], scan: FileScan
     ) -> list[tuple[str, tuple[IgnoreFile, ...]]]:
         """Add the notes of one folder to `scan` and return the subfolders to scan, with their rules."""
-        check_files = any(rule.for_files for rule in rules)
+        check_files = self._only is not None or any(rule.for_files for rule in rules)
         places = scan.places
         if places is not None and not places.hold(folder[:-1]):
             entries = [e for e in entries if places.hold(folder + e.name) or places.are_under(f"{folder}{e.name}/")]
@@ -210,7 +218,7 @@ class NoteFiles:
         for entry in entries:
             name = entry.name
             try:
-                if is_note_name(name) and (not check_files or not ignores(rules, folder + name, is_folder=False)):
+                if is_note_name(name) and (not check_files or not self._ignores(rules, folder + name, is_folder=False)):
                     info = entry.stat(follow_symlinks=False)
                     if info.st_mode & _TYPE_MASK == stat.S_IFREG:
                         scan.add(folder + name, identity_of(info))
@@ -219,10 +227,15 @@ class NoteFiles:
             except OSError as error:
                 scan.cannot_read(folder + name, error)
                 continue
-            if is_folder and not ignores(rules, folder + name, is_folder=True):
+            if is_folder and not self._ignores(rules, folder + name, is_folder=True):
                 scan.folder_inodes.append(entry.inode())
                 folders.append((f"{folder}{name}/", rules))
         return folders
+
+    def _ignores(self, rules: Sequence[IgnoreFile], path: str, *, is_folder: bool) -> bool:
+        if self._only is not None and not self._only.fullmatch(f"{path}/" if is_folder else path):
+            return True
+        return ignores(rules, path, is_folder=is_folder)
 
     def holds(self, path: NotePath) -> bool:
         """Tell whether a scan finds a note at that path; that the file can be opened is not enough."""
@@ -240,10 +253,10 @@ class NoteFiles:
                 pass
             except OSError:
                 return True
-            if inner and (is_hidden(inner) or ignores(rules, folder + inner, is_folder=True)):
+            if inner and (is_hidden(inner) or self._ignores(rules, folder + inner, is_folder=True)):
                 return True
             folder += f"{inner}/" if inner else ""
-        return not is_note_name(name) or ignores(rules, path, is_folder=False)
+        return not is_note_name(name) or self._ignores(rules, path, is_folder=False)
 
     def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
         """Return the bytes of a note and its stamp at the time of reading. Raises FileNotFoundError if it is gone.

@@ -118,6 +118,22 @@ class IgnoreRules:
         return parsed[1]
 
 
+def only_pattern(patterns: Sequence[str]) -> re.Pattern[str] | None:
+    """Return an expression for the files that match a pattern, and, with a slash, for the folders above them.
+
+    A `*` matches names within a folder, `**` any folders. None without patterns: then everything may be a note.
+    """
+    forms = []
+    for pattern in patterns:
+        parts = ["(?:[^/]+/)*" if part == "**" else f"{_name(part)}/" for part in pattern.split("/")]
+        forms += [*("".join(parts[:depth]) for depth in range(1, len(parts))), "".join(parts)[:-1]]
+    return re.compile("|".join(forms), re.DOTALL) if forms else None
+
+
+def _name(part: str) -> str:
+    return re.escape(part).replace(r"\*", "[^/]*")
+
+
 def check_cost(rules: Sequence[IgnoreFile]) -> None:
     """Raise OSError if the rules of a folder have more than MAX_PATTERN_BYTES of patterns to try one by one."""
     if sum(rule.tried_bytes for rule in rules) > MAX_PATTERN_BYTES:

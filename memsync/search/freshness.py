@@ -338,11 +338,11 @@ class FreshSearch:
             except EmbedderError as error:
                 warnings.append(_warning_of(error, SEARCHED_BY_WORDS))
                 return None
-            if near is None:
+            if near is not None:
+                warnings.append(self._models.complaint(near.space))
+            elif self.freshness(0).pending_vectors:  # a memory without text lacks nothing
                 advice = "the first are being computed" if self.live else self._syncer.advice
                 warnings.append(f"no vectors yet: {SEARCHED_BY_WORDS}; {advice}")
-            else:
-                warnings.append(self._models.complaint(near.space))
             return near
 
         return await_near

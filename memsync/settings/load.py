@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memsync.settings.roots import RegisteredRoot
 
 BUILT_IN_MODEL = "minilm"
+ROOTS_NAME = "roots.toml"
 RERANK_MODEL = "Xenova/ms-marco-MiniLM-L-6-v2"
 UNITED = "privacy.local_only"
 """The setting whose lists from all config files and the environment are united: none of them can remove a pattern."""
@@ -174,6 +175,8 @@ class Settings:
         self.sources = sources
         self.options = options
         self.warnings = warnings
+        self.only: Sequence[str] = ()
+        """If not empty, only files that match a pattern are notes, and memsync writes none: another program does."""
         self.stamps: Mapping[str, tuple[int, ...]] = {}
         self.load_again: Callable[[], Settings] = lambda: self
 
@@ -192,7 +195,7 @@ class Settings:
     def decisive(self) -> list[Any]:
         """Return all settings except those under [daemon] and [cli], as JSON values."""
         values = {name: value for name, value in self.values.items() if not name.startswith(("daemon.", "cli."))}
-        return [self.root_name, values, list(self.kinds.items()), list(self.tiers.items())]
+        return [self.root_name, values, list(self.kinds.items()), list(self.tiers.items()), list(self.only)]
 
     @property
     def is_default_root(self) -> bool:
@@ -267,6 +270,8 @@ def load_settings(
     named_root = _named_root(root, environ)
     folder = os.path.abspath(named_root or cwd or os.getcwd())
     stamps = config_file.stamps_of(config or environ.get("MEMSYNC_CONFIG") or "", folder)  # before the files are read
+    roots = os.path.join(config_folder(), ROOTS_NAME)
+    stamps[roots] = config_file.stamp_of(roots)
     files = _find_files(config, named_root, folder, environ)
     in_own_file = _in_own_file(files, named_root)
     in_file = _in_file(files.over) if files.over is not None else {}
@@ -279,9 +284,25 @@ def load_settings(
     if "memsync.root" not in given:
         return _of_default_root(files)
     settings = _resolved(files, given, environ, is_root_named=root is not None)
+    if stamps[roots]:
+        _read_in_place(settings, is_strict=bool(named_root) and files.over is None)
     settings.stamps = config_file.stamps_of("", settings.root_name) | stamps
     settings.load_again = partial(load_settings, config=config, root=root, environ=environ, cwd=folder)
     return settings
+
+
+def _read_in_place(settings: Settings, *, is_strict: bool) -> None:
+    """Read from the user's list of memories whether the files belong to another program.
+
+    An error in that list ends only commands on a folder that may be such a one: it was named, and has no config.toml.
+    """
+    from memsync.settings.roots import patterns_in_place  # here, because few users have such a memory
+
+    try:
+        settings.only = patterns_in_place(settings.root_name)
+    except ConfigError:
+        if is_strict:
+            raise
 
 
 def _over(in_own_file: dict[str, _Given], in_file: dict[str, _Given]) -> dict[str, _Given]:

@@ -11,15 +11,16 @@ from memsync.settings.paths import expanded
 from memsync.settings.roots import FILE_NAME, RegisteredRoot, add, check_name
 
 
-def add_root(name: str, folder: str) -> RegisteredRoot:
+def add_root(name: str, folder: str, only: tuple[str, ...] = ()) -> RegisteredRoot:
     """Register the memory root at `folder` under a name, after all others, and return the entry.
 
+    With `only`, it belongs to another program, needs no config.toml, and only files that match a pattern are notes.
     Raises UsageError for a name that is not allowed or taken and for a folder that is registered already, RootError for
     a folder that is not a memory root, ConfigError, FilesystemError.
     """
     check_name(name)
-    path = _memory_root(folder)
-    added = RegisteredRoot(name, path)
+    path = _memory_root(folder, is_in_place=bool(only))
+    added = RegisteredRoot(name, path, only=only)
     add(added)
     return added
 
@@ -36,7 +37,7 @@ def fault_of(root: RegisteredRoot) -> str:
         return f"{root.path}: {error.strerror or error}"
 
 
-def _memory_root(folder: str) -> str:
+def _memory_root(folder: str, *, is_in_place: bool) -> str:
     """Return the absolute path of a memory root, without links. Raises RootError if the folder is not one."""
     folder = os.path.realpath(expanded(folder, "PATH"))
     if not os.path.isdir(folder):
@@ -47,7 +48,7 @@ def _memory_root(folder: str) -> str:
         path.encode()
     except UnicodeEncodeError:
         raise RootError(f"{path!r} is not UTF-8, so {FILE_NAME} cannot name it", hint="Rename the folder.") from None
-    if not has_config and not os.path.isdir(settings.index_name):
+    if not is_in_place and not has_config and not os.path.isdir(settings.index_name):
         hint = f"Make it one: memsync init {shlex.quote(path)}"
         raise RootError(f"{path} is not a memory root: it has no config.toml and no index", hint=hint)
     return path

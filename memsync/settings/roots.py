@@ -7,7 +7,9 @@
     dsn = "postgresql://reader:password@host/memories"
     memory = "team-notes"
 
-`default = true` marks the folder that commands use outside of every memory root.
+`default = true` marks the folder that commands use outside of every memory root. A folder with
+`only = ["CLAUDE.md", "projects/*/memory/**/*.md"]` belongs to another program: only files that match are notes, and
+memsync writes none of them.
 
 Only the user's commands change this list. Nothing in a memory root can: the file is read from the config folder alone.
 """
@@ -17,7 +19,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from memsync.errors import ConfigError, FilesystemError, IndexBusy, UsageError
@@ -50,6 +52,7 @@ class RegisteredRoot(NamedTuple):
     dsn: str = ""
     memory: str = ""
     default: bool = False
+    only: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -135,21 +138,34 @@ def _entry(file: str, name: str, entry: Any) -> RegisteredRoot:
     where = f"{file}: [{_TABLE}.{name}]"
     if not isinstance(entry, dict):
         raise ConfigError(f"{where} must be a table", hint='Write below it: path = "/the/folder"')
+    entry = {key: _frozen(value) for key, value in entry.items()}
     for key in entry:
         if key not in _KEYS:
             raise ConfigError(f"{where}: unknown key {key[:100]!r}", hint=f"Known keys: {', '.join(_KEYS)}.")
     for key, value in entry.items():
         if type(value) is not type(RegisteredRoot._field_defaults[key]):
-            wanted = "true or false" if key == "default" else "text"
+            wanted = {"default": "true or false", "only": "a list of patterns"}.get(key, "text")
             raise ConfigError(f"{where}: {key} must be {wanted}", hint='Write text in quotes: path = "/the/folder"')
     if entry.get("dsn"):
-        if "path" in entry or "default" in entry:
-            raise ConfigError(f"{where} has dsn and path or default", hint="Keep the dsn, or the others.")
+        if entry.keys() & {"path", "default", "only"}:
+            raise ConfigError(f"{where} has dsn and path, default or only", hint="Keep the dsn, or the others.")
         return RegisteredRoot(name, "", entry["dsn"], entry.get("memory", ""))
     path = expanded(entry.get("path", ""), where)
     if not os.path.isabs(path) or "memory" in entry:
         raise ConfigError(f"{where}: path must be an absolute path", hint="Write the path of the memory's folder.")
-    return RegisteredRoot(name, path, default=entry.get("default", False))
+    return RegisteredRoot(name, path, default=entry.get("default", False), only=entry.get("only", ()))
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) and all(isinstance(item, str) for item in value) else value
+
+
+def patterns_in_place(path: str) -> tuple[str, ...]:
+    """Return `only` of the registered memory at a path; empty if it has none. Raises ConfigError."""
+    with suppress(OSError), open(roots_path(), "rb") as file:
+        if b"only" not in file.read():  # parsing would cost every command more than this
+            return ()
+    return next((root.only for root in registered_roots().values() if root.path == path), ())
 
 
 def chosen_roots(names: tuple[str, ...] = ()) -> dict[str, RegisteredRoot]:
@@ -262,8 +278,13 @@ def _write(roots: Mapping[str, RegisteredRoot]) -> None:
 def _table(root: RegisteredRoot) -> str:
     """Return an entry as TOML, with the keys that it has."""
     values = {key: value for key in _KEYS if (value := getattr(root, key))}
-    lines = [f"{key} = {'true' if value is True else _toml_text(value)}\n" for key, value in values.items()]
-    return "".join([f"[{_TABLE}.{root.name}]\n", *lines])
+    return "".join([f"[{_TABLE}.{root.name}]\n", *(f"{key} = {_toml(value)}\n" for key, value in values.items())])
+
+
+def _toml(value: bool | str | tuple[str, ...]) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml_text, value))}]"
+    return _toml_text(value) if isinstance(value, str) else "true"
 
 
 def _toml_text(text: str) -> str:

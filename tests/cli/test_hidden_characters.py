@@ -103,7 +103,7 @@ COMMANDS = [
     ("sessions",),
     ("costs", "--by", "agent"),
     ("costs", "--by", "model"),
-    ("agents",),
+    ("runs",),
     ("routes",),
     ("handoff",),
     ("export",),

@@ -1,0 +1,119 @@
+"""Try the hooks of an agent as it would run them, with an event of their own that no memory is asked for."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from memsync.agents import agent_named
+from memsync.agents.connecting import OWN, places, read_settings
+from memsync.agents.edits import parsed, texts_in, value_at
+from memsync.agents.port import NAME, Agent
+from memsync.agents.recalls import CANARY
+from memsync.errors import MemsyncError
+
+HEARD_EVENTS = ("session-start", "prompt")
+MAX_SECONDS = 15.0
+"""How long a daemon may take to start: until it answers, a hook says nothing."""
+_PROGRAM = re.compile(r"^const command = (\[.*\])$", re.MULTILINE)
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+
+
+class Hook(NamedTuple):
+    """A hook of memsync's in a file of an agent: the command line, or the words of a command without a shell."""
+
+    file: str
+    event: str
+    command: str | list[str]
+
+
+def hooks_in(agent: Agent, path: str) -> Iterator[Hook]:
+    """Yield the hooks in a file. Raises MemsyncError."""
+    text = (read_settings(path) or b"").decode("utf-8", "replace")
+    if path.endswith(".js"):
+        if found := _PROGRAM.search(text):
+            for event in HEARD_EVENTS:
+                yield Hook(path, event, [*json.loads(found[1]), event, "--agent", agent.name])
+    elif NAME in text:
+        for line in texts_in(parsed(text, is_toml=path.endswith(".toml"))):
+            if (own := OWN.search(line)) and own["agent"] == agent.name:
+                yield Hook(path, own["event"], line)
+
+
+def installed(agent: Agent, folder: Path) -> list[Hook]:
+    """Return the hooks that run in a folder: those for the user, and those of the project there."""
+    files = dict.fromkeys(path for project in (None, folder) for _, path in places(agent, project))
+    return [hook for path in files for hook in hooks_in(agent, path)]
+
+
+def heard(agent: Agent, hook: Hook, folder: Path) -> str:
+    """Run a hook, and return what would have reached the model; empty for nothing, and for what it cannot read."""
+    canary = f"{CANARY}{time.time_ns():x}"
+    names = ("session_id", "sessionId", "conversation_id")
+    event = {**dict.fromkeys(names, canary), "cwd": str(folder), "hook_event_name": hook.event, "prompt": canary}
+    command = [*agent.hooks_run_by, hook.command] if isinstance(hook.command, str) else hook.command
+    with suppress(ValueError, RecursionError):
+        out = _run(command, json.dumps(event).encode(), folder)
+        texts = texts_in(json.loads(out)) if out.startswith("{") else [out]
+        return next((text for text in texts if canary in text and agent.answer(hook.event, text) == out), "")
+    return ""
+
+
+def faults(agent: Agent, folder: Path, said: dict[str, str], deadline: float) -> Iterator[str]:
+    """Yield why memsync is not of use in an agent, in sentences; `said` gets what the model would hear at each event.
+
+    Runs the hooks; the first one again until the daemon answers it, or until the deadline (time.monotonic).
+    """
+    hooks = [hook for hook in installed(agent, folder) if hook.event in HEARD_EVENTS]
+    others = [hook for name in agent.reads_too for hook in installed(agent_named(name), folder)]
+    for hook in hooks:
+        while not (text := heard(agent, hook, folder)) and not said and time.monotonic() < deadline:
+            time.sleep(0.5)
+        if text:
+            said[hook.event] = text
+        else:
+            yield f"its hook for {hook.event} in {hook.file} delivers nothing"
+    for event, number in Counter(hook.event for hook in hooks).items():
+        if number > 1 or any(other.event == event for other in others):
+            files = ", ".join(hook.file for hook in (*hooks, *others) if hook.event == event)
+            yield f"{event} would be answered twice, by the hooks in {files}"
+    yield from _obstacles(agent)
+    version = version_of(agent)
+    if not agent.tried or version != agent.tried:
+        tried = f"was tried with {agent.tried}" if agent.tried else "was never tried with it"
+        yield f"its version is {version or 'unknown'}; memsync {tried}"
+
+
+def version_of(agent: Agent) -> str:
+    """Return the version that an agent's program prints; empty if it prints none."""
+    found = _VERSION.search(_run([agent.program, "--version"], b"", Path.home()))
+    return found[0] if found else ""
+
+
+def _run(command: list[str], given: bytes, folder: Path) -> str:
+    """Return what a program prints; empty if it fails."""
+    try:
+        done = subprocess.run(  # noqa: S603 (because the user's own agent runs it, too)
+            command, input=given, capture_output=True, check=True, timeout=MAX_SECONDS, cwd=folder
+        )
+        return done.stdout.decode("utf-8", "replace")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _obstacles(agent: Agent) -> Iterator[str]:
+    for obstacle in agent.obstacles:
+        path = str(agent.home() / obstacle.file)
+        value = None
+        with suppress(MemsyncError):  # the agent cannot read it either
+            text = (read_settings(path) or b"").decode("utf-8", "replace")
+            value = value_at(parsed(text, is_toml=path.endswith(".toml")), obstacle.keys)
+        if value is not None and obstacle.is_bad(value):
+            yield f"{obstacle.says} ({path})"

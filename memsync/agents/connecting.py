@@ -1,0 +1,292 @@
+"""Connect agents: plan the edits of their settings files, make them, and take them back.
+
+A record in the state folder has each file's bytes before and the digests after. So a file that nobody edited since gets
+its bytes back, and from any other only memsync's own entries are taken out.
+"""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import json
+import os
+import re
+import shlex
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memsync.agents.edits import NotEditable, added, parsed, toml_table, value_at, without
+from memsync.agents.port import NAME, Agent, SetupFile
+from memsync.edit import note_file
+from memsync.edit.note_paths import cannot_write, check_writable
+from memsync.errors import ConfigError, FilesystemError, IndexBusy, UsageError, WriteRefused
+from memsync.model.vocabulary import NotePath
+from memsync.notes.files import open_folder
+from memsync.settings.paths import is_inside
+from memsync.system.file_lock import file_lock
+from memsync.system.user_folders import digest_of, state_folder, write_own_file
+
+MAX_BYTES = 20_000_000
+LOCK_SECONDS = 5.0
+OWN = re.compile(r"\bmemsync\b.* hook (?P<event>session-start|prompt|session-end) --agent (?P<agent>[a-z-]+)$")
+"""The command line of a hook of memsync's."""
+
+Record = Mapping[str, Any]
+"""`before`: the kept bytes in base64, or None; `after`: digests of what memsync wrote; `is_own`: the whole file is its
+own; `project`: the project's folder; `member`: the path of the member that it added; `table`: its text in TOML."""
+
+
+class Change(NamedTuple):
+    """The bytes of one file before and after (None: it does not exist), and what to remember of it afterwards."""
+
+    path: str
+    old: bytes | None
+    new: bytes | None
+    record: Record | None
+
+
+def connections(agent: Agent) -> dict[str, Record]:
+    """Return what was written for an agent, by the path of the file. Raises FilesystemError."""
+    try:
+        with open(_record_file(agent), "rb") as file:
+            records: dict[str, Record] = json.load(file)
+            return records
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        hint = "Remove it. The entries of memsync in the agent's files can then still be found by their command."
+        raise FilesystemError(f"{_record_file(agent)} cannot be read", hint=hint) from error
+
+
+def places(agent: Agent, project: Path | None) -> list[tuple[SetupFile, str]]:
+    """Return the files by which an agent is connected for the user, or in a project; links are followed.
+
+    Raises UsageError if a link leads out of the project.
+    """
+    found = []
+    for setup in agent.setup:
+        place = (setup.user and setup.user()) if project is None else setup.project and project / setup.project
+        if place:
+            path = os.path.realpath(place)
+            if project is not None and not is_inside(path, os.path.realpath(project)):
+                raise UsageError(f"{place} leads out of the project", hint="Replace the link by a file.")
+            found.append((setup, path))
+    return found
+
+
+def planned(agent: Agent, program: Sequence[str], project: Path | None) -> list[Change]:
+    """Return the changes that connect an agent for the user, or in a project. Raises ConfigError and others."""
+
+    def call(event: str) -> str:
+        return shlex.join([*program, "hook", event, "--agent", agent.name])
+
+    records, found = connections(agent), places(agent, project)
+    if not found:
+        raise UsageError(f"{agent.title} cannot be connected in a project", hint="Leave out --project.")
+    changes = []
+    for setup, path in found:
+        change = _connected(agent, path, setup.entries(program, call), records.get(path))
+        of_project = {"project": os.path.realpath(project) if project else ""}
+        changes.append(change._replace(record={**(change.record or {}), **of_project}))
+    return changes
+
+
+def taken_back(agent: Agent) -> tuple[list[Change], list[str]]:
+    """Return the changes that disconnect an agent, and sentences about files that stay. Raises ConfigError."""
+    changes, remarks = [], []
+    for path, record in connections(agent).items():
+        old = read_settings(path)
+        if old is not None and record["is_own"] and digest_of(old) not in record["after"]:
+            remarks.append(f"{path} stays, because it was edited after memsync wrote it")
+        else:
+            changes.append(Change(path, old, _base(agent, path, old, record), None))
+    return changes, remarks
+
+
+def diff_of(change: Change) -> list[str]:
+    """Return the lines of a change in the unified format."""
+    texts = [(content or b"").decode("utf-8", "replace").splitlines(keepends=True) for content in change[1:3]]
+    names = [change.path if content is not None else os.devnull for content in change[1:3]]
+    lines = difflib.unified_diff(texts[0], texts[1], names[0], names[1])
+    return [part for line in lines for part in line.rstrip("\r\n").split("\r")]
+
+
+def apply(agent: Agent, changes: Sequence[Change]) -> None:
+    """Make all changes or none, each in one step, if no file has changed since they were planned.
+
+    Raises WriteRefused, FilesystemError. The records are written first: they also fit files that were not changed yet,
+    so that disconnecting ends what a killed process began.
+    """
+    lock = Path(os.path.dirname(_record_file(agent))) / "lock"
+    with file_lock(lock, LOCK_SECONDS, _busy, poll_seconds=0.02):
+        for change in changes:
+            if read_settings(change.path) != change.old:
+                raise _changed(change.path)
+        records = connections(agent)
+        _keep(agent, {**records, **{change.path: change.record for change in changes if change.record is not None}})
+        done: list[Change] = []
+        try:
+            for change in changes:
+                if change.new != change.old:
+                    _write(change)
+                    done.append(change)
+        except BaseException:
+            for change in reversed(done):
+                _write(change._replace(old=change.new, new=change.old))
+            _keep(agent, records)
+            raise
+        finally:
+            for change in changes:
+                if not os.path.exists(change.path):
+                    project = (change.record or records[change.path])["project"]
+                    _drop_empty_folders(change.path, (project, os.path.realpath(agent.home())))
+        wanted = {**records, **{change.path: change.record for change in changes}}
+        _keep(agent, {path: record for path, record in wanted.items() if record is not None})
+
+
+# ------------------------------------------------------------------------------------------------ planning
+
+
+def _connected(agent: Agent, path: str, entries: Mapping[str, Any] | str, record: Record | None) -> Change:
+    """Return the change that connects an agent by one file."""
+    old = read_settings(path)
+    is_as_written = old is not None and record is not None and digest_of(old) in record["after"]
+    own: dict[str, Any] = {"is_own": isinstance(entries, str), "member": [], "table": None}
+    if isinstance(entries, str):
+        before, new = None, entries.encode()
+        if old not in (None, new) and not is_as_written:
+            raise UsageError(f"{path} exists, and memsync did not write it", hint="Move it away first.")
+    else:
+        is_toml = path.endswith(".toml")
+        before = _base(agent, path, old, record)
+        with _named(path):
+            text, member = _text(before), _member(entries)
+            value = parsed(text, is_toml=is_toml)
+            if value_at(value, member) is None:
+                own |= {"member": member, "table": toml_table(text, entries) if is_toml else None}
+            new = added(text, entries, is_toml=is_toml).encode()
+            if old is not None and parsed(_text(old), is_toml=is_toml) == parsed(new.decode(), is_toml=is_toml):
+                new = old  # the agent has written its file in another way
+    own["before"] = None if before is None else base64.b64encode(before).decode()
+    own["after"] = [*(record["after"] if is_as_written and record else []), digest_of(new)]
+    return Change(path, old, new, own)
+
+
+def _base(agent: Agent, path: str, old: bytes | None, record: Record | None) -> bytes | None:
+    """Return a file without memsync's entries: as it was before, unless somebody has edited it since."""
+    before = None if record is None or record["before"] is None else base64.b64decode(record["before"])
+    if old is None or (record is not None and digest_of(old) in record["after"]):
+        return before if old is not None else None
+    is_toml = path.endswith(".toml")
+
+    def is_own(text: str) -> bool:
+        found = OWN.search(text)
+        return found is not None and found["agent"] == agent.name
+
+    with _named(path):
+        value = parsed(_text(before), is_toml=is_toml)
+        member, table = (record["member"], record["table"]) if record else ([], None)
+        text = without(_text(old), is_own, member, value, table=table or "" if is_toml else None)
+        is_left_over = record is not None and before is None and not set(text) - set("{} \t\r\n")
+    return None if is_left_over else text.encode()
+
+
+def _member(entries: Mapping[str, Any]) -> list[str]:
+    """Return the path of the member with memsync's name in entries; empty if there is none."""
+    for key, value in entries.items():
+        if key == NAME:
+            return [key]
+        if isinstance(value, dict) and (path := _member(value)):
+            return [key, *path]
+    return []
+
+
+def _text(content: bytes | None) -> str:
+    try:
+        return (content or b"").decode()
+    except UnicodeDecodeError as error:
+        line = (content or b"").count(b"\n", 0, error.start) + 1
+        raise NotEditable(f"line {line} is not UTF-8", hint="Correct it.") from None
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Name the file in errors about its text."""
+    try:
+        yield
+    except NotEditable as error:
+        raise ConfigError(f"{path}: {error.message}. Nothing was changed", hint=error.hint) from None
+
+
+# --------------------------------------------------------------------------------------------------- files
+
+
+def read_settings(path: str) -> bytes | None:
+    """Return a file's bytes, None if it does not exist. Raises FilesystemError, ConfigError."""
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+            raise ConfigError(f"{path} is not a file of at most {MAX_BYTES // 1_000_000} MB", hint="Move it away.")
+        return Path(path).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FilesystemError(f"{path} cannot be read: {error.strerror}", hint="Check its permissions.") from error
+
+
+def _write(change: Change) -> None:
+    """Create, replace or delete one file; its mode and attributes stay. Raises WriteRefused, FilesystemError."""
+    name, path, is_done = os.path.basename(change.path), NotePath(change.path), True
+    try:
+        with open_folder(Path("/"), change.path.split("/")[1:-1], create=True) as folder:
+            if change.old is None:
+                note_file.create(folder, name, change.new or b"")
+                return
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            check_writable(path, status)
+            if change.new is None:
+                is_done = note_file.remove(folder, path, name, change.old)
+            else:
+                is_done = note_file.swap(folder, path, change.old, change.new, status)
+    except (FileExistsError, FileNotFoundError):
+        is_done = False
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    if not is_done:
+        raise _changed(change.path)
+
+
+def _drop_empty_folders(path: str, kept: Sequence[str]) -> None:
+    """Remove the folders above a deleted file, as far as nothing is in them; never those `kept`, nor the home."""
+    for folder in map(str, Path(path).parents):
+        if folder in (*kept, os.path.realpath(Path.home())) or not os.path.isdir(folder) or os.listdir(folder):
+            return
+        os.rmdir(folder)
+
+
+def _changed(path: str) -> WriteRefused:
+    reason = f"{path} was changed meanwhile, or a program has it open"
+    return WriteRefused(reason, hint="Nothing was changed. Run the command again.")
+
+
+def _keep(agent: Agent, records: Mapping[str, Record | None]) -> None:
+    file = _record_file(agent)
+    try:
+        if records:
+            write_own_file(file, json.dumps(records).encode(), sync=True)
+        else:
+            Path(file).unlink(missing_ok=True)
+    except OSError as error:
+        reason = f"{file} cannot be written: {error.strerror}"
+        raise FilesystemError(reason, hint="Make room, or check the folder's permissions.") from error
+
+
+def _record_file(agent: Agent) -> str:
+    return os.path.join(state_folder(), "connected", f"{agent.name}.json")
+
+
+def _busy(holder: str) -> IndexBusy:
+    return IndexBusy(f"{holder} is connecting an agent", hint="Try again.")

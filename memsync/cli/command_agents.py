@@ -1,0 +1,221 @@
+"""`memsync agents`: the agents of this machine, and what connects them with memsync."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memsync.agents import NAMES, agent_named, agents
+from memsync.cli.common import answering, own_program
+from memsync.cli.hook import pause_file
+from memsync.cli.output import Answer, local_time, say
+from memsync.errors import MemsyncError, UsageError
+from memsync.model.text import count, printable
+from memsync.system.user_folders import write_own_file
+
+if TYPE_CHECKING:
+    from memsync.agents.connecting import Change
+    from memsync.agents.port import Agent
+
+SECTION = "Set up"
+
+PAUSED = "hooks say nothing until you run: memsync agents resume"
+
+_name = click.argument("name", type=click.Choice(NAMES), metavar="NAME")
+_yes = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+@click.group("agents", invoke_without_command=True)
+@answering
+def agents_(context: click.Context) -> Answer:
+    """Connect coding agents with memsync. Without a command, print the agents of this machine (docs/agents.md).
+
+    Prints where each keeps its memory and transcripts, whether it is connected, and what was last recalled for it.
+
+    \b
+    memsync agents
+    memsync agents connect claude-code
+    memsync agents check
+    memsync agents disconnect claude-code
+    memsync agents pause
+    """
+    if context.invoked_subcommand is not None:
+        return Answer(None)
+    described = [_described(agent) for agent in agents() if agent.home().is_dir()]
+    remarks = [] if described else ["no agent was found"]
+    remarks += [PAUSED] * os.path.exists(pause_file())
+    lines = [line for one in described for line in _lines(one)]
+    return Answer({"agents": described, "paused": os.path.exists(pause_file())}, lines, remarks)
+
+
+@agents_.command()
+@_name
+@click.option("--project", is_flag=True, help="Connect it in the current folder alone.")
+@click.option("--dry-run", is_flag=True, help="Print the changes, and make none.")
+@_yes
+@answering
+def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes: bool) -> Answer:
+    """Connect the agent NAME: add hooks and the MCP server to its settings, and register its memory for searches.
+
+    NAME is claude-code, codex, gemini, copilot, cursor, opencode or openclaw. Prints the changes of each file and asks
+    once. Every other byte stays. The agent's notes are read where they are, and never written.
+    """
+    from memsync.agents.connecting import apply, planned
+
+    agent = agent_named(name)
+    if not project and not agent.home().is_dir():
+        reason = f"{agent.title} is not on this machine: {agent.home()} does not exist"
+        raise UsageError(reason, hint="Start it once, or connect it in a project with --project.")
+    changes = planned(agent, own_program(), Path.cwd() if project else None)
+    document = _shown(context, name, changes, is_agreed=yes or dry_run)
+    if dry_run:
+        return Answer({**document, "changed": []}, [] if document["changed"] else ["nothing to change"])
+    apply(agent, changes)
+    remarks = [] if project else _register(agent)
+    remarks += [agent.afterwards] * bool(document["changed"] and agent.afterwards)
+    return Answer(document, [f"{agent.title} is connected"], remarks)
+
+
+@agents_.command()
+@_name
+@_yes
+@answering
+def disconnect(context: click.Context, name: str, yes: bool) -> Answer:
+    """Take what connect added for the agent NAME out of all files again, and its memory off the list.
+
+    A file that was not edited since is as it was before connect, to the byte.
+    """
+    from memsync.agents.connecting import apply, taken_back
+    from memsync.settings.roots import registered_roots, remove_root
+
+    agent = agent_named(name)
+    changes, remarks = taken_back(agent)
+    document = _shown(context, name, changes, is_agreed=yes)
+    apply(agent, changes)
+    if (root := registered_roots().get(name)) and root.only:
+        remove_root(name)
+    return Answer(document, [f"{agent.title} is not connected"], remarks, code=int(bool(remarks)))
+
+
+@agents_.command()
+@answering
+def check(_: click.Context) -> Answer:
+    """Run the hooks of each connected agent as the agent does, and print what would have reached its model.
+
+    The event that they get is marked as a trial: no memory is asked, and nothing is recorded. Exits with 1 if a hook
+    delivers nothing, if two would deliver the same, if the agent's version is not the one that memsync was tried with,
+    or if its settings turn hooks off or delete transcripts early.
+    """
+    from memsync.agents.checking import MAX_SECONDS, faults, installed
+
+    if os.path.exists(pause_file()):
+        return Answer({"agents": [], "paused": True}, [], [PAUSED], code=1)
+    folder, found, lines, deadline = Path.cwd(), [], [], time.monotonic() + MAX_SECONDS
+    for agent in agents():
+        if installed(agent, folder):
+            said: dict[str, str] = {}
+            wrong = list(faults(agent, folder, said, deadline))
+            found.append({"name": agent.name, "heard": said, "faults": wrong})
+            lines += [f"{agent.name}  {event} delivers: {' '.join(text.split())}" for event, text in said.items()]
+            lines += [f"{agent.name}  {fault}" for fault in wrong]
+    remarks = [] if found else ["no agent is connected here: memsync agents connect NAME"]
+    is_well = bool(found) and not any(one["faults"] for one in found)
+    return Answer({"agents": found, "paused": False}, lines, remarks, code=int(not is_well))
+
+
+@agents_.command()
+@answering
+def pause(_: click.Context) -> Answer:
+    """Let no hook of any agent say anything, until memsync agents resume."""
+    write_own_file(pause_file(), b"")
+    return Answer({"paused": True}, [PAUSED])
+
+
+@agents_.command()
+@answering
+def resume(_: click.Context) -> Answer:
+    """End memsync agents pause."""
+    Path(pause_file()).unlink(missing_ok=True)
+    return Answer({"paused": False}, ["hooks recall again"])
+
+
+def _described(agent: Agent) -> dict[str, Any]:
+    """Return what is known of an agent on this machine."""
+    from memsync.agents.checking import hooks_in
+    from memsync.agents.connecting import connections, places
+    from memsync.agents.recalls import last_delivered
+
+    home, last = agent.home(), last_delivered(agent.name)
+    files = dict.fromkeys([*(path for _, path in places(agent, None)), *connections(agent)])
+    connected = []
+    for path in files:
+        try:
+            connected += [path] * any(hooks_in(agent, path))
+        except MemsyncError as error:
+            connected.append(f"{path}, which cannot be read: {error.message}")
+    return {
+        "name": agent.name,
+        "home": str(home),
+        "memory": list(agent.memory),
+        "notes": sum(1 for pattern in agent.memory for _ in home.glob(pattern)),
+        "sessions": list(agent.sessions),
+        "transcripts": sum(1 for pattern in agent.sessions for _ in home.glob(pattern)),
+        "connected": connected,
+        "last_recall": last.time if last else None,
+        "last_recalled": [line.citation for line in last.lines if not line.held] if last else [],
+    }
+
+
+def _lines(one: dict[str, Any]) -> list[str]:
+    """Return what is printed of an agent."""
+    recalled = f"{local_time(one['last_recall'])} {', '.join(one['last_recalled'])}" if one["last_recall"] else "never"
+    memory, sessions = (", ".join(one[kind]) or "none" for kind in ("memory", "sessions"))
+    return [
+        f"{one['name']}  {one['home']}",
+        f"  memory: {memory} ({count(one['notes'], 'note')})",
+        f"  transcripts: {sessions} ({count(one['transcripts'], 'file')})",
+        f"  connected: {', '.join(one['connected']) or 'no'}",
+        f"  last recall: {recalled.rstrip()}",
+    ]
+
+
+def _shown(context: click.Context, name: str, changes: Sequence[Change], *, is_agreed: bool) -> dict[str, Any]:
+    """Print changes, ask whether to make them, and return them as a document.
+
+    Raises UsageError if there is nobody to ask, click.Abort for a no.
+    """
+    from memsync.agents.connecting import diff_of
+
+    edits = [change for change in changes if change.new != change.old]
+    lines = [line for change in edits for line in diff_of(change)]
+    if not context.params["as_json"]:
+        for line in lines:
+            say(printable(line))
+    if edits and not is_agreed:
+        if context.params["as_json"] or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            hint = "Add --yes, or --dry-run to see the changes of connect."
+            raise UsageError("nobody can be asked here. Nothing was changed", hint=hint)
+        if not click.confirm(f"Change {count(len(edits), 'file')}?", err=True):
+            raise click.Abort
+    return {"agent": name, "changed": [change.path for change in edits], "diff": "\n".join(lines)}
+
+
+def _register(agent: Agent) -> list[str]:
+    """Register the agent's own memory, and return remarks why not."""
+    from memsync.settings.registering import add_root
+    from memsync.settings.roots import registered_roots
+
+    only = tuple(pattern for pattern in agent.memory if pattern.endswith(".md"))
+    if not only or (agent.name in registered_roots() and registered_roots()[agent.name].only == only):
+        return []
+    try:
+        add_root(agent.name, str(agent.home()), only)
+    except MemsyncError as error:
+        return [f"the memory of {agent.title} is not registered: {error.sentences()}"]
+    return []

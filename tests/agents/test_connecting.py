@@ -1,0 +1,319 @@
+"""Agents are connected by edits of their settings files, and disconnected to the byte."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsync.agents import NAMES, agent_named, agents
+from memsync.agents.connecting import MAX_BYTES, apply, connections, planned, taken_back
+from memsync.agents.edits import added, parsed
+from memsync.cli.main import run
+from memsync.edit import note_file
+from memsync.errors import ConfigError, FilesystemError, UsageError, WriteRefused
+from memsync.memory import Memory
+from memsync.settings.load import load_settings
+from memsync.settings.registering import add_root
+from memsync.settings.roots import registered_roots, roots_path
+
+PROGRAM = ("/opt/my tools/memsync",)
+CLAUDE = agent_named("claude-code")
+
+SETTINGS = [
+    "", "{}", "{}\n", '{"a": 1}', '\ufeff{\r\n\t"a": 1, // mine\r\n\t"hooks": {"Stop": []}\r\n}', "// nothing\n",
+    '{\n    "hooks": {\n        "SessionStart": [\n            {"hooks": []} // b\n        ],\n    },\n}\n\n',
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a home with the folders of all agents."""
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "CURSOR_CONFIG_DIR", "GEMINI_CLI_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for agent in agents():
+        agent.home().mkdir(parents=True)
+    return tmp_path / "home"
+
+
+def connect(name: str = "claude-code", project: Path | None = None) -> list[str]:
+    """Connect an agent and return the files that changed."""
+    changes = planned(agent_named(name), PROGRAM, project)
+    apply(agent_named(name), changes)
+    return [change.path for change in changes if change.new != change.old]
+
+
+def disconnect(name: str = "claude-code") -> list[str]:
+    """Disconnect an agent and return the remarks."""
+    changes, remarks = taken_back(agent_named(name))
+    apply(agent_named(name), changes)
+    return remarks
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Return all files below a folder, and its folders."""
+    return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("in_project", [False, True])
+def test_connecting_twice_is_connecting_once_and_disconnecting_leaves_nothing(
+    name: str, in_project: bool, home: Path, tmp_path: Path
+) -> None:
+    """Every file names the program by its full path, and folders that were made go again."""
+    project = tmp_path / "project" if in_project else None
+    (tmp_path / "project").mkdir()
+    before = tree(home) | tree(tmp_path / "project")
+    if name == "openclaw" and in_project:
+        with pytest.raises(UsageError, match="cannot be connected in a project"):
+            connect(name, project)
+        return
+    changed = connect(name, project)
+    texts = [Path(path).read_text() for path in changed]
+    assert any("hook" in text and "/opt/my tools/memsync" in text for text in texts)
+    assert all(
+        parsed(Path(path).read_text(), is_toml=path.endswith("toml")) for path in changed if "js" not in path[-3:]
+    )
+    assert connect(name, project) == []
+    assert disconnect(name) == []
+    assert tree(home) | tree(tmp_path / "project") == before
+
+
+@pytest.mark.parametrize("text", SETTINGS)
+def test_settings_come_back_to_the_byte(text: str, home: Path) -> None:
+    """With their mode, through the user's link to them, which stays."""
+    dotfiles = home / "dotfiles.json"
+    dotfiles.write_bytes(text.encode())
+    dotfiles.chmod(0o640)
+    settings = home / ".claude" / "settings.json"
+    settings.symlink_to(dotfiles)
+    connect()
+    value = parsed(dotfiles.read_bytes().decode())
+    assert value["hooks"]["SessionStart"][0]["hooks"][0]["command"].startswith("'/opt/my tools/memsync' hook session-")
+    assert connect() == []
+    disconnect()
+    assert dotfiles.read_bytes() == text.encode()
+    assert settings.is_symlink() and dotfiles.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("text", SETTINGS)
+@pytest.mark.parametrize("forgets", [False, True])
+def test_what_the_user_wrote_meanwhile_stays(text: str, forgets: bool, home: Path, tmp_path: Path) -> None:
+    """Then only memsync's own entries go, even if the state folder is lost; connecting again adds none twice."""
+    settings = home / ".claude" / "settings.json"
+    settings.write_bytes(text.encode())
+    connect()
+    mine = {"mine": {"x": 1}, "hooks": {"Stop": [{"hooks": [{"command": "memsync sync"}]}]}}
+    settings.write_bytes(added(settings.read_bytes().decode(), mine).encode())
+    expected = parsed(added(text, mine))
+    if forgets:
+        (tmp_path / "state" / "memsync" / "connected" / "claude-code.json").unlink()
+        (home / ".claude.json").unlink()
+    connect()
+    assert settings.read_text().count("hook prompt --agent claude-code") == 1
+    disconnect()
+    value = parsed(settings.read_bytes().decode())
+    assert value["mine"] == {"x": 1} and value["hooks"]["Stop"] == expected["hooks"]["Stop"]
+    assert forgets or value == expected
+
+
+def test_own_server_of_the_user_is_neither_replaced_nor_removed(home: Path) -> None:
+    """He may have set it up by hand, for example over HTTP."""
+    servers = home / ".claude.json"
+    servers.write_text('{"mcpServers": {"memsync": {"url": "http://127.0.0.1:1"}}}')
+    connect()
+    disconnect()
+    assert json.loads(servers.read_text())["mcpServers"] == {"memsync": {"url": "http://127.0.0.1:1"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{\n\n"a": nope}', r"settings.json: it is not JSON \(line 3\). Nothing was changed"),
+        (b'{\n"a": "\xff"}', "line 2 is not UTF-8"), (b"[]", "not a JSON object"),
+        (b" " * (MAX_BYTES + 1), "at most 20 MB"),
+        (b'{"hooks": {"SessionStart": {}}}', "line 1: a list must be here"),
+    ],
+)  # fmt: skip
+def test_unreadable_settings_are_named_and_nothing_changes(content: bytes, words: str, home: Path) -> None:
+    """Not even the other files of the agent."""
+    settings = home / ".claude" / "settings.json"
+    settings.write_bytes(content)
+    with pytest.raises(ConfigError, match=words):
+        connect()
+    assert settings.read_bytes() == content and not (home / ".claude.json").exists()
+
+
+def test_files_of_others_are_not_overwritten(home: Path, tmp_path: Path) -> None:
+    """A plugin of the same name, an edited one of memsync's, a device, a link out of a project, a read-only file."""
+    plugin = home / ".copilot" / "hooks" / "memsync.json"
+    plugin.parent.mkdir()
+    plugin.write_text("{}")
+    with pytest.raises(UsageError, match="memsync did not write it"):
+        connect("copilot")
+    plugin.unlink()
+    connect("copilot")
+    plugin.write_text(plugin.read_text() + "\n")
+    assert "stays, because it was edited" in disconnect("copilot")[0]
+    assert plugin.exists()
+    os.mkfifo(home / ".cursor" / "hooks.json")
+    with pytest.raises(ConfigError, match="not a file of at most"):
+        connect("cursor")
+    (tmp_path / "clone").mkdir()
+    (tmp_path / "clone" / ".claude").symlink_to(home / ".claude")
+    with pytest.raises(UsageError, match="leads out of the project"):
+        connect(project=tmp_path / "clone")
+    (home / ".claude" / "settings.json").write_text("{}")
+    (home / ".claude" / "settings.json").chmod(0o400)
+    with pytest.raises(WriteRefused, match="is read-only"):
+        connect()
+
+
+def test_file_that_changed_since_the_diff_is_not_overwritten(home: Path) -> None:
+    """Neither if it changed before the first write, nor just before its own."""
+    settings = home / ".claude" / "settings.json"
+    settings.write_text("{}")
+    changes = planned(CLAUDE, PROGRAM, None)
+    settings.write_text('{"mine": 1}')
+    with pytest.raises(WriteRefused, match="was changed meanwhile"):
+        apply(CLAUDE, changes)
+    assert settings.read_text() == '{"mine": 1}' and not (home / ".claude.json").exists()
+    changes = planned(CLAUDE, PROGRAM, None)
+    settings.unlink()
+    with pytest.raises(WriteRefused, match="was changed meanwhile"):
+        apply(CLAUDE, changes)
+    assert not settings.exists()
+
+
+@pytest.mark.parametrize(("name", "number"), [("claude-code", 0), ("claude-code", 1), ("gemini", 0), ("gemini", 1)])
+@pytest.mark.parametrize("times", [1, 100])
+def test_full_disk_changes_nothing(
+    name: str, number: int, times: int, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written before is put back, too; if there is no room even for that, by disconnecting later."""
+    (home / ".claude" / "settings.json").write_text('{"mine": 1}')
+    (home / ".claude.json").write_text("{ }")
+    before, write, calls = tree(home), os.write, itertools.count()
+
+    def fail(descriptor: int, content: Any) -> int:
+        if number <= next(calls) < number + times:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, content)
+
+    monkeypatch.setattr("memsync.edit.note_file.os.write", fail)
+    with pytest.raises(FilesystemError, match="No space left"):
+        connect(name)
+    monkeypatch.setattr("memsync.edit.note_file.os.write", write)
+    if times > 1:
+        disconnect(name)
+    assert tree(home) == before
+    assert connections(agent_named(name)) == {}
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_killed_process_leaves_each_file_old_or_new(number: int, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disconnecting ends what it began, and so does connecting again."""
+    settings = home / ".claude" / "settings.json"
+    settings.write_text('{"mine": 1}')
+    (home / ".claude.json").write_text("{ }")
+    before = tree(home)
+    swap, left = note_file.swap, iter(range(number))
+
+    def swap_or_die(*arguments: Any) -> bool:
+        if next(left, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return swap(*arguments)
+
+    monkeypatch.setattr(note_file, "swap", swap_or_die)
+    killed = os.fork()
+    if not killed:
+        connect()
+        os._exit(0)
+    os.waitpid(killed, 0)
+    monkeypatch.setattr(note_file, "swap", swap)
+    disconnect()
+    assert tree(home) == before
+    assert len(connect()) == 2
+
+
+def test_two_at_once_connect_once(home: Path) -> None:
+    """The second one finds the files as it wants them, or says that they have changed."""
+    with ThreadPoolExecutor(4) as pool:
+        errors = [future.exception() for future in [pool.submit(connect) for _ in range(4)]]
+    assert all(error is None or "was changed meanwhile" in str(error) for error in errors)
+    assert None in errors
+    connect()
+    assert (home / ".claude" / "settings.json").read_text().count("hook prompt") == 1
+    disconnect()
+    assert not (home / ".claude" / "settings.json").exists()
+
+
+def test_commands(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    """Nobody is asked without a terminal; --json is one document; the agent's notes are registered and left alone."""
+    memory = home / ".claude" / "projects" / "-p" / "memory"
+    memory.mkdir(parents=True)
+    (memory / "fact.md").write_text("The heron nests.")
+    before = tree(home)
+    assert run(["agents", "connect", "claude-code"]) == UsageError.exit_code
+    assert run(["agents", "connect", "claude-code", "--dry-run"]) == 0
+    assert "+" in capsys.readouterr().out and tree(home) == before and not registered_roots()
+    assert run(["agents", "connect", "claude-code", "--yes", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["changed"]) == 2
+    assert registered_roots()["claude-code"].only == CLAUDE.memory
+    assert run(["agents", "pause"]) == run(["agents", "--json"]) == 0
+    described = json.loads(capsys.readouterr().out.partition("\n")[2])
+    assert described["paused"] and described["agents"][0]["connected"] and described["agents"][0]["notes"] == 1
+    assert run(["agents", "resume"]) == run(["agents", "disconnect", "claude-code", "--yes"]) == 0
+    assert tree(home) == before and not registered_roots()
+    script = (home / ".copilot" / "hooks" / "memsync.json", "opencode")
+    assert run(["agents", "connect", script[1], "--yes"]) == 0
+    plugin = home / ".config" / "opencode" / "plugins" / "memsync.js"
+    subprocess.run(["node", "--check", plugin.rename(tmp_path / "plugin.mjs")], check=False, capture_output=True)
+
+
+def test_root_in_place_has_only_its_notes_and_refuses_writes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No config.toml is needed there, and neither one nor a .gitignore can bring another file back."""
+    monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
+    folder = home / ".claude"
+    names = ("CLAUDE.md", "p/memory/a.md", "p/memory/deep/b.md", "p/c.md", "d.md", "p/other/e.md", "q/q/memory/f.md")
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("The heron nests.")
+    add_root("claude-code", str(folder), ("CLAUDE.md", "*/memory/**/*.md"))
+    (folder / "config.toml").write_text('[memsync]\n[files]\nexclude = ["!*.md", "!*/"]\n')
+    (folder / "p" / ".gitignore").write_text("!*.md\n!*/\n!other/\n")
+    before = tree(folder)
+    with Memory.open(root=folder) as memory:
+        assert {note.path for note in memory.notes().notes} == {"CLAUDE.md", "p/memory/a.md", "p/memory/deep/b.md"}
+        writes: list[Callable[[], object]] = [
+            lambda: memory.log("x"), lambda: memory.remember("x"), lambda: memory.new_thread("x"),
+            lambda: memory.new_note("p/memory/x.md", "x"), lambda: memory.set_preference("x", "y"),
+        ]  # fmt: skip
+        for write in writes:
+            with pytest.raises(WriteRefused, match="belong to another program"):
+                write()
+    assert tree(folder) == before
+
+
+def test_error_in_the_list_of_memories_ends_only_commands_that_need_it(home: Path, root: Path) -> None:
+    """A folder of the user's own, with a config.toml, is as it was. One that may be an agent's is not touched."""
+    folder = home / ".claude"
+    add_root("claude-code", str(folder), ("CLAUDE.md",))
+    text = Path(roots_path()).read_text()
+    Path(roots_path()).write_text(text.replace('["CLAUDE.md"]', "1"))
+    (root / "config.toml").write_text("[memsync]\n")
+    assert load_settings(root=root).only == ()
+    with pytest.raises(ConfigError, match="only must be a list of patterns"):
+        load_settings(root=folder)
+    Path(roots_path()).write_text(text)
+    assert load_settings(root=folder).decisive() != load_settings(root=root).decisive()
+    assert load_settings(root=folder).only == ("CLAUDE.md",)
