@@ -279,9 +279,9 @@ class Ingester:
                 return replace(known, packed=0, part=1, start=0, about={}) if size else None
             if known.stamp[:2] == stamp[:2] and _tail(file, known.offset) == known.tail:
                 return known
-        return self._named(source, file, known, size)
+        return self._named(source, file, known)
 
-    def _named(self, source: Source, file: BinaryIO, known: _Taken | None, size: int) -> _Taken | None:
+    def _named(self, source: Source, file: BinaryIO, known: _Taken | None) -> _Taken | None:
         """Return what was taken under the first name whose raw file a transcript begins with, or that is free.
 
         So a transcript that was rewritten gets another name, and the old one stays.
@@ -300,8 +300,6 @@ class Ingester:
                     return mine or _Taken([], name)
             elif mine is None and self._is_free(source, name):
                 return _Taken([], name)
-            elif not size:
-                return None
 
     def _raw_path(self, source: Source, name: str) -> Path:
         ending = ".json" if source.path.endswith(".json") else ".jsonl"

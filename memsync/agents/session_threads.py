@@ -200,7 +200,10 @@ class SessionThread:
             "session": now.parent or now.session or self._name,
             "agent": self._agent, "project": now.origin, "model": now.model, "branch": now.branch, "cwd": now.cwd,
         }  # fmt: skip
-        texts = {key: redacted(one_line(text))[0] for key, text in facts.items()}
+        texts = {}
+        for key, text in facts.items():
+            texts[key], secrets = redacted(one_line(text))
+            self.secrets += secrets
         times = {"created": min(self._times), "updated": max(self._times)} if self._times else {}
         spent = {"tokens_in": int(tokens_in), "tokens_out": int(tokens_out), "cost": round(cost, 9)}
         tier = {"tier": str(Tier.PROJECT), "source": f"{self._agent}:{self._name}"}

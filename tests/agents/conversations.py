@@ -41,10 +41,11 @@ def _codex(cwd: str) -> Lines:
     def item(**payload: Any) -> dict[str, Any]:
         return {"timestamp": AT, "type": "response_item", "payload": payload}
 
-    def counted(total: int) -> dict[str, Any]:
+    def counted(total: int, second: int) -> dict[str, Any]:
         last = {"input_tokens": 8, "output_tokens": 2, "cached_input_tokens": 3}
         info = {"last_token_usage": last, "total_token_usage": {"total_tokens": total}}
-        return {"timestamp": AT, "type": "event_msg", "payload": {"type": "token_count", "info": info}}
+        at = AT.replace("00Z", f"{second:02}Z")
+        return {"timestamp": at, "type": "event_msg", "payload": {"type": "token_count", "info": info}}
 
     def said(text: str) -> dict[str, Any]:
         return item(type="message", role="assistant", content=[{"type": "output_text", "text": text}])
@@ -58,11 +59,11 @@ def _codex(cwd: str) -> Lines:
         item(type="reasoning", summary=[{"type": "summary_text", "text": THOUGHT}]),
         said(SAID),
         item(type="function_call", name="Read", arguments=json.dumps(CALL), call_id="t1"),
-        counted(10),
+        counted(10, 1),
         item(type="function_call_output", call_id="t1", output=PRINTED),
         said(DONE),
-        counted(20),
-        counted(20),
+        counted(20, 2),
+        counted(20, 3),
     ]
 
 

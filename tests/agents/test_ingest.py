@@ -181,6 +181,9 @@ def test_transcript_that_vanishes_shrinks_or_is_rewritten_stays() -> None:
     path.write_bytes(as_bytes(talk(4, 50)))
     take_in()
     assert (raw("claude-code-s1"), raw("s1-r2")) == (first, path.read_bytes())
+    path.write_bytes(as_bytes(talk(5, 60)))
+    take_in()
+    assert raw("s1-r3") == path.read_bytes()
 
 
 def test_copy_of_a_transcript_is_the_same_session(tmp_path: Path) -> None:
@@ -197,15 +200,22 @@ def test_copy_of_a_transcript_is_the_same_session(tmp_path: Path) -> None:
 
 
 def test_list_of_what_was_taken_may_be_lost_or_damaged() -> None:
-    """Everything is read again, and gives the same files."""
+    """Everything is read again, and gives the same files; a note that a person has changed stays beside them."""
     write_session(talk(3))
     take_in()
     before = kept()
-    (database,) = Path(str(transcripts_root())).rglob("taken.db")
+    root = Path(str(transcripts_root()))
+    (database,) = root.rglob("taken.db")
     for content in (b"", b"x" * 5_000):
         database.write_bytes(content)
+        (root / "threads/claude-code-s1.md").unlink()
         take_in()
         assert kept() == before
+    (root / "threads/claude-code-s1.md").write_text("Mine.\n")
+    database.unlink()
+    take_in()
+    assert threads()["threads/claude-code-s1.md"] == "Mine.\n"
+    assert len(threads()) == 2
 
 
 def test_memory_that_was_deleted_is_made_again() -> None:
@@ -218,10 +228,11 @@ def test_memory_that_was_deleted_is_made_again() -> None:
     assert kept() == before
 
 
-def test_note_that_a_person_has_changed_is_never_written() -> None:
+@pytest.mark.parametrize(("end", "first"), [(12, 2), (9, 1)], ids=["after a turn", "within a turn"])
+def test_note_that_a_person_has_changed_is_never_written(end: int, first: int) -> None:
     """What comes later goes into the next part."""
     lines = talk(6)
-    write_session(lines[:12])
+    write_session(lines[:end])
     take_in()
     root = transcripts_root()
     assert root is not None
@@ -232,8 +243,8 @@ def test_note_that_a_person_has_changed_is_never_written() -> None:
     take_in()
     assert note.read_text() == mine
     later = threads()["threads/claude-code-s1-2.md"]
-    assert "\n2 " in later
-    assert "\n1 " not in later
+    assert f"\n{first} " in later
+    assert f"\n{first - 1} " not in later
 
 
 def test_subagents_and_compactions_belong_to_their_session(parse: Parse) -> None:
@@ -251,18 +262,23 @@ def test_subagents_and_compactions_belong_to_their_session(parse: Parse) -> None
     assert [role for role, _ in messages(text)] == ["handoff", "agent:a7", "tool", "agent:a7", "system", "system"]
 
 
-def test_secret_is_replaced_and_its_raw_file_not_kept() -> None:
+def test_secret_is_replaced_and_its_raw_file_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A secret that only a tool printed counts, too: the raw file would have it. A raw file of before goes."""
     lines = talk(2)
     write_session(lines)
     take_in()
     assert raw("s1")
     text = json.dumps(conversations.claude_code("/p", "s1")).replace(PRINTED, SECRET)
-    lines += json.loads(text.replace(ASKED, f"Use {SECRET}"))
+    lines += json.loads(text.replace(ASKED, f"Use {SECRET}").replace('"main"', f'"{SECRET}"'))
     write_session(lines)
     take_in()
+    monkeypatch.setattr(session_threads, "PART_CHARS", 100)
+    lines += talk(3)
+    for end in (-3, None):
+        write_session(lines[:end])
+        take_in()
     assert SECRET.encode() not in b"".join(kept().values())
-    assert "Use [secret: " in threads()["threads/claude-code-s1.md"]
+    assert "Use [secret: " in "".join(threads().values())
     with pytest.raises(UsageError, match="no raw transcript"):
         raw("s1")
     write_session(lines + talk(1))
@@ -275,7 +291,8 @@ def test_secret_is_replaced_and_its_raw_file_not_kept() -> None:
 
 def test_recalled_text_is_left_out_wherever_it_stands() -> None:
     """Also if a block is quoted, unclosed or twice: an unclosed one is no block, since an agent closes its own."""
-    asked = f"{INJECTED} one\n{INJECTED}\ntwo <memsync-recall> in a sentence\n<system-reminder>\nx\n</system-reminder>"
+    nested = f"<system-reminder>\n{INJECTED}\n</system-reminder>"
+    asked = f"{nested}\n{INJECTED} one\n{INJECTED}\ntwo <memsync-recall> in a sentence\n{nested}"
     write_session([{"type": "user", "sessionId": "s1", "timestamp": AT, "message": {"content": asked}}])
     take_in()
     text = threads()["threads/claude-code-s1.md"]
@@ -379,6 +396,54 @@ def test_database_that_is_written_meanwhile_is_read_whole() -> None:
     assert "And the crane?" in threads()["threads/opencode-s1.md"]
     path.write_bytes(b"no database")
     assert "cannot be read" in take_in().wrong[0]
+
+
+def test_sessions_of_one_name_are_kept_apart() -> None:
+    """Also without raw files, which would tell them apart. The last line counts without its end."""
+    for folder, asked in (("-a", f"One {SECRET}"), ("-b", f"Two {SECRET}")):
+        path = Path.home() / f".claude/projects/{folder}/s1.jsonl"
+        path.parent.mkdir(parents=True)
+        line = {"type": "user", "sessionId": "s1", "timestamp": AT, "message": {"content": asked}}
+        path.write_bytes(as_bytes([line])[:-1])
+    assert figures(take_in()) == (2, 0, 0)
+    assert figures(take_in()) == (0, 0, 2)
+    assert ["One" in text for text in threads().values()] == [False, True]
+
+
+def test_session_that_grows_is_read_from_its_last_part_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon looks at it twice a second."""
+    monkeypatch.setattr(session_threads, "PART_CHARS", 3_000)
+    lines = talk(40)
+    write_session(lines[:-1])
+    take_in()
+    read: list[bytes] = []
+
+    def record_of(line: bytes) -> Any:
+        read.append(line)
+        return json.loads(line)
+
+    monkeypatch.setattr(ingest, "record_of", record_of)
+    write_session(lines)
+    take_in()
+    assert 0 < len(read) < 40
+
+
+def test_raw_file_has_what_was_confirmed_or_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed process has written after that is cut off; on a full disk the file is as before."""
+    (tmp_path / "source").write_bytes(b"one\ntwo\n")
+    path = tmp_path / "raw.jsonl.gz"
+    with (tmp_path / "source").open("rb") as source:
+        packed = raw_files.append(path, 0, source, 0, 4, sync=True)
+        path.write_bytes(path.read_bytes() + b"\x1f\x8b\x08 garbage" * 100)
+        assert b"".join(unpacked(path)) == b"one\n"
+        with monkeypatch.context() as full:
+            full.setattr(os, "fsync", _no_space)
+            for known in (packed, 0):
+                with pytest.raises(OSError, match="No space"):
+                    raw_files.append(path, known, source, 4, 8, sync=True)
+                assert path.stat().st_size == packed
+        raw_files.append(path, packed, source, 4, 8, sync=True)
+    assert b"".join(unpacked(path)) == b"one\ntwo\n"
 
 
 def test_full_disk_keeps_what_was_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
