@@ -15,10 +15,13 @@ from typing import NamedTuple
 from memsync.agents import agent_named
 from memsync.agents.connecting import OWN, places, read_settings
 from memsync.agents.edits import parsed, texts_in, value_at
+from memsync.agents.ingest import never_taken
 from memsync.agents.port import NAME, Agent
 from memsync.agents.recalls import CANARY
 from memsync.errors import MemsyncError
+from memsync.model.text import count
 
+DAY_SECONDS = 86_400
 HEARD_EVENTS = ("session-start", "prompt")
 MAX_SECONDS = 15.0
 """How long a daemon may take to start: until it answers, a hook says nothing."""
@@ -85,6 +88,8 @@ def faults(agent: Agent, folder: Path, said: dict[str, str], deadline: float) ->
             files = ", ".join(hook.file for hook in (*hooks, *others) if hook.event == event)
             yield f"{event} would be answered twice, by the hooks in {files}"
     yield from _obstacles(agent)
+    if lost := never_taken(agent, time.time() - DAY_SECONDS):
+        yield f"memsync has not read {count(lost, 'transcript')} of more than a day ago: run memsync ingest"
     version = version_of(agent)
     if not agent.tried or version != agent.tried:
         tried = f"was tried with {agent.tried}" if agent.tried else "was never tried with it"

@@ -111,6 +111,16 @@ def transcripts_root(*, create: bool = False) -> Path | None:
     return root if known else None
 
 
+def never_taken(agent: Agent, older_than: float) -> int:
+    """Return how many transcripts of an agent that last changed before a Unix time were never taken in."""
+    root = transcripts_root()
+    old = [path for _, path in sources_of(agent) if 0 < _stamp_of(path)[3] < older_than * 1e9]
+    if root is None or not old:
+        return len(old)
+    with Ingester(root).locked() as ingester:
+        return sum(not ingester.knows(agent, path) for path in old)
+
+
 def ingest(names: Iterable[str] = (), progress: Progress = no_progress, *, keep_raw: bool = False) -> IngestReport:
     """Take in the transcripts of agents, files and folders (default: all agents) that are new or have grown.
 
@@ -166,6 +176,10 @@ class Ingester:
                 database.close()
                 path.unlink(missing_ok=True)
         return database
+
+    def knows(self, agent: Agent, path: str) -> bool:
+        """Tell whether something of a transcript was taken in."""
+        return self._known(Source(agent, path)) is not None
 
     def _known(self, source: Source) -> _Taken | None:
         found = self._database.execute("SELECT row FROM taken WHERE source = ?", (source.key,)).fetchone()

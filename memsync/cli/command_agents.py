@@ -67,6 +67,7 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     once. Every other byte stays. The agent's notes are read where they are, and never written.
     """
     from memsync.agents.connecting import apply, planned
+    from memsync.agents.ingest import transcripts_root
 
     agent = agent_named(name)
     if not project and not agent.home().is_dir():
@@ -77,6 +78,7 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     if dry_run:
         return Answer({**document, "changed": []}, [] if document["changed"] else ["nothing to change"])
     apply(agent, changes)
+    transcripts_root(create=True)  # so that hooks start its daemon, which takes in the agent's conversations
     remarks = [] if project else _register(agent)
     remarks += [agent.afterwards] * bool(document["changed"] and agent.afterwards)
     return Answer(document, [f"{agent.title} is connected"], remarks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 from memsync.agents import NAMES, agent_named
 from memsync.agents.checking import faults, installed
 from memsync.agents.connecting import apply, planned
+from memsync.agents.ingest import ingest
 from memsync.agents.recalls import sessions
 from memsync.cli.main import run
 from memsync.settings.roots import RegisteredRoot, add
+from tests.agents.conversations import converse
 from tests.support.daemon_process import Cli
 
 PROGRAM = (sys.executable, "-P", "-m", "memsync")
@@ -106,6 +109,17 @@ def test_settings_that_make_memsync_useless_are_named(
     connected(name, program)
     found = wrong(name, tmp_path)
     assert (words in found and str(file) in found) if words else not found
+
+
+def test_transcripts_that_nobody_has_read_are_named(program: Path, tmp_path: Path) -> None:
+    """Only old ones: what is a day old will be read in time."""
+    connected("claude-code", program)
+    converse("claude-code")
+    assert wrong("claude-code", tmp_path) == ""
+    os.utime(converse("claude-code"), (1e9, 1e9))
+    assert "has not read 1 transcript" in wrong("claude-code", tmp_path)
+    ingest()
+    assert wrong("claude-code", tmp_path) == ""
 
 
 def test_version_must_be_the_one_that_was_tried(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
