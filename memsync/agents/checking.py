@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memsync.agents import agent_named
-from memsync.agents.connecting import OWN, places, read_settings
-from memsync.agents.edits import parsed, texts_in, value_at
+from memsync.agents.connecting import is_as_written, places, read_settings
+from memsync.agents.edits import OWN, parsed, text_of, texts_in, value_at
 from memsync.agents.ingest import never_taken
 from memsync.agents.port import NAME, Agent
 from memsync.agents.recalls import CANARY
-from memsync.errors import MemsyncError
 from memsync.model.text import count
 
 DAY_SECONDS = 86_400
@@ -39,13 +38,13 @@ class Hook(NamedTuple):
 
 def hooks_in(agent: Agent, path: str) -> Iterator[Hook]:
     """Yield the hooks in a file. Raises MemsyncError."""
-    text = (read_settings(path) or b"").decode("utf-8", "replace")
+    text = text_of(path, read_settings(path))
     if path.endswith(".js"):
         if found := _PROGRAM.search(text):
             for event in HEARD_EVENTS:
                 yield Hook(path, event, [*json.loads(found[1]), event, "--agent", agent.name])
     elif NAME in text:
-        for line in texts_in(parsed(text, is_toml=path.endswith(".toml"))):
+        for line in texts_in(parsed(path, text)):
             if (own := OWN.search(line)) and own["agent"] == agent.name:
                 yield Hook(path, own["event"], line)
 
@@ -76,7 +75,11 @@ def faults(agent: Agent, folder: Path, said: dict[str, str], deadline: float) ->
     """
     hooks = [hook for hook in installed(agent, folder) if hook.event in HEARD_EVENTS]
     others = [hook for name in agent.reads_too for hook in installed(agent_named(name), folder)]
+    own = [path for _, path in places(agent, None)]
     for hook in hooks:
+        if hook.file not in own and not is_as_written(agent, hook.file):  # a clone may bring any command
+            yield f"its hook for {hook.event} in {hook.file} was not tried, because memsync did not write this file"
+            continue
         while not (text := heard(agent, hook, folder)) and not said and time.monotonic() < deadline:
             time.sleep(0.5)
         if text:
@@ -116,9 +119,6 @@ def _run(command: list[str], given: bytes, folder: Path) -> str:
 def _obstacles(agent: Agent) -> Iterator[str]:
     for obstacle in agent.obstacles:
         path = str(agent.home() / obstacle.file)
-        value = None
-        with suppress(MemsyncError):  # the agent cannot read it either
-            text = (read_settings(path) or b"").decode("utf-8", "replace")
-            value = value_at(parsed(text, is_toml=path.endswith(".toml")), obstacle.keys)
+        value = value_at(parsed(path, text_of(path, read_settings(path))), obstacle.keys)
         if value is not None and obstacle.is_bad(value):
             yield f"{obstacle.says} ({path})"

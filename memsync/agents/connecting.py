@@ -10,16 +10,14 @@ import base64
 import difflib
 import json
 import os
-import re
 import shlex
 import stat
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memsync.agents.edits import NotEditable, added, parsed, toml_table, value_at, without
-from memsync.agents.port import NAME, Agent, SetupFile
+from memsync.agents.edits import added, parsed, removed, text_of
+from memsync.agents.port import Agent, SetupFile
 from memsync.edit import note_file
 from memsync.edit.note_paths import cannot_write, check_writable
 from memsync.errors import ConfigError, FilesystemError, IndexBusy, UsageError, WriteRefused
@@ -31,12 +29,9 @@ from memsync.system.user_folders import digest_of, state_folder, write_own_file
 
 MAX_BYTES = 20_000_000
 LOCK_SECONDS = 5.0
-OWN = re.compile(r"\bmemsync\b.* hook (?P<event>session-start|prompt|session-end) --agent (?P<agent>[a-z-]+)$")
-"""The command line of a hook of memsync's."""
-
 Record = Mapping[str, Any]
-"""`before`: the kept bytes in base64, or None; `after`: digests of what memsync wrote; `is_own`: the whole file is its
-own; `project`: the project's folder; `member`: the path of the member that it added; `table`: its text in TOML."""
+"""`before`: the kept bytes in base64, or None; `after`: digests of what memsync wrote; `entries`: what it added,
+None if the whole file is its own; `project`: the project's folder, or empty."""
 
 
 class Change(NamedTuple):
@@ -86,12 +81,8 @@ def planned(agent: Agent, program: Sequence[str], project: Path | None) -> list[
     records, found = connections(agent), places(agent, project)
     if not found:
         raise UsageError(f"{agent.title} cannot be connected in a project", hint="Leave out --project.")
-    changes = []
-    for setup, path in found:
-        change = _connected(agent, path, setup.entries(program, call), records.get(path))
-        of_project = {"project": os.path.realpath(project) if project else ""}
-        changes.append(change._replace(record={**(change.record or {}), **of_project}))
-    return changes
+    of = os.path.realpath(project) if project else ""
+    return [_connected(path, setup.entries(program, call), records.get(path), of) for setup, path in found]
 
 
 def taken_back(agent: Agent) -> tuple[list[Change], list[str]]:
@@ -99,11 +90,17 @@ def taken_back(agent: Agent) -> tuple[list[Change], list[str]]:
     changes, remarks = [], []
     for path, record in connections(agent).items():
         old = read_settings(path)
-        if old is not None and record["is_own"] and digest_of(old) not in record["after"]:
+        if old is not None and record["entries"] is None and digest_of(old) not in record["after"]:
             remarks.append(f"{path} stays, because it was edited after memsync wrote it")
         else:
-            changes.append(Change(path, old, _base(agent, path, old, record), None))
+            changes.append(Change(path, old, _base(path, old, record, record["entries"]), None))
     return changes, remarks
+
+
+def is_as_written(agent: Agent, path: str) -> bool:
+    """Tell whether nobody has edited a file since memsync wrote it."""
+    record = connections(agent).get(path)
+    return record is not None and digest_of(read_settings(path) or b"") in record["after"]
 
 
 def diff_of(change: Change) -> list[str]:
@@ -140,9 +137,8 @@ def apply(agent: Agent, changes: Sequence[Change]) -> None:
             raise
         finally:
             for change in changes:
-                if not os.path.exists(change.path):
-                    project = (change.record or records[change.path])["project"]
-                    _drop_empty_folders(change.path, (project, os.path.realpath(agent.home())))
+                project = (change.record or records[change.path])["project"]
+                _drop_empty_folders(change.path, (project, os.path.realpath(agent.home())))
         wanted = {**records, **{change.path: change.record for change in changes}}
         _keep(agent, {path: record for path, record in wanted.items() if record is not None})
 
@@ -150,75 +146,33 @@ def apply(agent: Agent, changes: Sequence[Change]) -> None:
 # ------------------------------------------------------------------------------------------------ planning
 
 
-def _connected(agent: Agent, path: str, entries: Mapping[str, Any] | str, record: Record | None) -> Change:
+def _connected(path: str, entries: Mapping[str, Any] | str, record: Record | None, project: str) -> Change:
     """Return the change that connects an agent by one file."""
-    old = read_settings(path)
-    is_as_written = old is not None and record is not None and digest_of(old) in record["after"]
-    own: dict[str, Any] = {"is_own": isinstance(entries, str), "member": [], "table": None}
+    old, before, own = read_settings(path), None, None
+    written = record["after"] if old is not None and record and digest_of(old) in record["after"] else []
     if isinstance(entries, str):
-        before, new = None, entries.encode()
-        if old not in (None, new) and not is_as_written:
+        new = entries.encode()
+        if old not in (None, new) and not written:
             raise UsageError(f"{path} exists, and memsync did not write it", hint="Move it away first.")
     else:
-        is_toml = path.endswith(".toml")
-        before = _base(agent, path, old, record)
-        with _named(path):
-            text, member = _text(before), _member(entries)
-            value = parsed(text, is_toml=is_toml)
-            if value_at(value, member) is None:
-                own |= {"member": member, "table": toml_table(text, entries) if is_toml else None}
-            new = added(text, entries, is_toml=is_toml).encode()
-            if old is not None and parsed(_text(old), is_toml=is_toml) == parsed(new.decode(), is_toml=is_toml):
-                new = old  # the agent has written its file in another way
-    own["before"] = None if before is None else base64.b64encode(before).decode()
-    own["after"] = [*(record["after"] if is_as_written and record else []), digest_of(new)]
-    return Change(path, old, new, own)
+        before, own = _base(path, old, record, entries), entries
+        new = added(path, text_of(path, before), entries).encode()
+        if old is not None and parsed(path, text_of(path, old)) == parsed(path, new.decode()):
+            new = old  # the agent has written its file in another way
+    kept = None if before is None else base64.b64encode(before).decode()
+    made = {"before": kept, "after": [*written, digest_of(new)], "entries": own, "project": project}
+    return Change(path, old, new, made)
 
 
-def _base(agent: Agent, path: str, old: bytes | None, record: Record | None) -> bytes | None:
+def _base(path: str, old: bytes | None, record: Record | None, entries: Mapping[str, Any]) -> bytes | None:
     """Return a file without memsync's entries: as it was before, unless somebody has edited it since."""
-    before = None if record is None or record["before"] is None else base64.b64decode(record["before"])
-    if old is None or (record is not None and digest_of(old) in record["after"]):
-        return before if old is not None else None
-    is_toml = path.endswith(".toml")
-
-    def is_own(text: str) -> bool:
-        found = OWN.search(text)
-        return found is not None and found["agent"] == agent.name
-
-    with _named(path):
-        value = parsed(_text(before), is_toml=is_toml)
-        member, table = (record["member"], record["table"]) if record else ([], None)
-        text = without(_text(old), is_own, member, value, table=table or "" if is_toml else None)
-        is_left_over = record is not None and before is None and not set(text) - set("{} \t\r\n")
-    return None if is_left_over else text.encode()
-
-
-def _member(entries: Mapping[str, Any]) -> list[str]:
-    """Return the path of the member with memsync's name in entries; empty if there is none."""
-    for key, value in entries.items():
-        if key == NAME:
-            return [key]
-        if isinstance(value, dict) and (path := _member(value)):
-            return [key, *path]
-    return []
-
-
-def _text(content: bytes | None) -> str:
-    try:
-        return (content or b"").decode()
-    except UnicodeDecodeError as error:
-        line = (content or b"").count(b"\n", 0, error.start) + 1
-        raise NotEditable(f"line {line} is not UTF-8", hint="Correct it.") from None
-
-
-@contextmanager
-def _named(path: str) -> Iterator[None]:
-    """Name the file in errors about its text."""
-    try:
-        yield
-    except NotEditable as error:
-        raise ConfigError(f"{path}: {error.message}. Nothing was changed", hint=error.hint) from None
+    if old is None or record is None:
+        return None if old is None else removed(path, text_of(path, old), entries).encode()
+    before = None if record["before"] is None else base64.b64decode(record["before"])
+    if digest_of(old) in record["after"]:
+        return before
+    text = removed(path, text_of(path, old), record["entries"] or entries)
+    return None if before is None and not set(text) - set("{} \t\r\n") else text.encode()
 
 
 # --------------------------------------------------------------------------------------------------- files

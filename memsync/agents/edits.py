@@ -1,7 +1,7 @@
 """Add memsync's entries to the text of a settings file, and take them out again: JSON with comments, and TOML.
 
-Entries are inserted, so no other byte changes; what is left when they are cut out must say all the rest. So a slip here
-is an error, never a damaged file. Libraries that keep comments write the whole file anew.
+Text is inserted and later cut out, so no other byte changes, and what is left must say all the rest: a slip here is an
+error, never a damaged file. Libraries that keep comments write the whole file anew.
 """
 
 from __future__ import annotations
@@ -9,13 +9,18 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import deepcopy
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import reduce
+from typing import Any
 
 from memsync.agents.port import NAME
 from memsync.errors import ConfigError
 
+OWN = re.compile(
+    r"\bmemsync\b.*(?P<call> hook (?P<event>session-start|prompt|session-end) --agent (?P<agent>[a-z-]+))$"
+)
+"""The command line of a hook of memsync's."""
 _SPACE = " \t\r\n"
 _STRING = r'"(?:[^"\\]|\\.)*+"?'
 _COMMENT = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
@@ -23,91 +28,84 @@ _LAST_COMMA = re.compile(rf"{_STRING}|,(?=[{_SPACE}]*[}}\]])", re.DOTALL)
 _SPACES = re.compile(rf"[{_SPACE}]*")
 _LINE_REST = re.compile(r"[ \t]*(?://[^\r\n]*)?(?=[\r\n])")
 _FIRST_INDENT = re.compile(r"\n([ \t]+)\S")
+_WORD = re.compile(rf"{_STRING}|[\w.+-]+|[^\s\w]")
 _decode = json.JSONDecoder().raw_decode
 
 
 class NotEditable(ConfigError):
-    """A settings file cannot be read, or not be edited without a change of something else. Nothing was changed."""
+    """A settings file cannot be read, or not be edited without a change of something else."""
+
+    def __init__(self, path: str, reason: str, hint: str = "Correct it.") -> None:
+        super().__init__(f"{path}: {reason}. Nothing was changed", hint=hint)
 
 
-class _Part(NamedTuple):
-    """A member of an object or an item of a list: its key, and where it, its value and its end are in the text."""
-
-    key: str | int
-    start: int
-    value: int
-    end: int
-
-
-def parsed(text: str, *, is_toml: bool = False) -> dict[str, Any]:
-    """Return what a settings file says; an empty file says nothing. Raises NotEditable, which names the line."""
+def text_of(path: str, content: bytes | None) -> str:
+    """Return the text of a settings file; empty if it does not exist. Raises NotEditable."""
     try:
-        if is_toml:
-            return tomllib.loads(text.removeprefix("\ufeff"))
-        plain = _plain(text)
-        value = json.loads(plain) if plain.strip(_SPACE) else {}
+        return (content or b"").decode()
+    except UnicodeDecodeError as error:
+        line = (content or b"").count(b"\n", 0, error.start) + 1
+        raise NotEditable(path, f"line {line} is not UTF-8") from None
+
+
+def parsed(path: str, text: str) -> dict[str, Any]:
+    """Return what a settings file says; an empty file says nothing. Raises NotEditable, which names the line."""
+    is_toml = path.endswith(".toml")
+    try:
+        plain = text.removeprefix("\ufeff") if is_toml else _plain(text)
+        value = tomllib.loads(plain) if is_toml else json.loads(plain) if plain.strip(_SPACE) else {}
     except RecursionError:
-        raise NotEditable("it is nested too deeply", hint="Shorten it.") from None
+        raise NotEditable(path, "it is nested too deeply") from None
     except ValueError as error:
         line = getattr(error, "lineno", "")
         place = f"line {line}" if line else str(error).rpartition("(")[2].rstrip(")")[:100]
-        raise NotEditable(f"it is not {'TOML' if is_toml else 'JSON'} ({place})", hint="Correct it.") from None
+        raise NotEditable(path, f"it is not {'TOML' if is_toml else 'JSON'} ({place})") from None
     if not isinstance(value, dict):
-        raise NotEditable("it is not a JSON object", hint="Correct it.")
+        raise NotEditable(path, "it is not a JSON object")
     return value
 
 
-def added(text: str, entries: Mapping[str, Any], *, is_toml: bool = False) -> str:
+def added(path: str, text: str, entries: Mapping[str, Any]) -> str:
     """Return a text with entries: members that it lacks, and first items of lists. Raises NotEditable."""
-    parsed(text, is_toml=is_toml)
-    if not is_toml and not _plain(text).strip(_SPACE):
-        text += "{}\n" if not text.strip(_SPACE + "\ufeff") or text.endswith("\n") else "\n{}\n"
-    plain = _plain(text)
-    at_end = [(len(text), toml_table(text, entries))] if is_toml else []
-    for place, new in sorted(at_end or _insertions(text, plain, _skip(plain, 0), entries), reverse=True):
-        text = text[:place] + new + text[place:]
-    parsed(text, is_toml=is_toml)
+    value = parsed(path, text)
+    if path.endswith(".toml"):
+        text += "" if value_at(value, (*entries, NAME)) is not None else _table(text, entries)
+    else:
+        if not _plain(text).strip(_SPACE):
+            text += "{}\n" if not text.strip(_SPACE + "\ufeff") or text.endswith("\n") else "\n{}\n"
+        plain = _plain(text)
+        try:
+            insertions = _insertions(text, plain, _skip(plain, 0), entries)
+        except ValueError as error:
+            raise NotEditable(path, str(error)) from None
+        for place, new in sorted(insertions, reverse=True):
+            text = text[:place] + new + text[place:]
+    parsed(path, text)
     return text
 
 
-def without(
-    text: str, is_own: Callable[[str], bool], member: Sequence[str], before: Any, *, table: str | None = None
-) -> str:
-    """Return a text without the `member` and without items of lists that have a text that `is_own`.
+def removed(path: str, text: str, entries: Mapping[str, Any]) -> str:
+    """Return a text without entries, whatever white space an agent has written between their words since.
 
-    Takes out what only they needed, too, unless it was there `before`. In TOML, `table` is the text of the member.
-    Raises NotEditable.
+    A server of memsync's that somebody has edited is his own. Raises NotEditable.
     """
-    is_toml = table is not None
-    while True:
-        value = parsed(text, is_toml=is_toml)
-        items = iter(()) if is_toml else _own_items(value, is_own)
-        path = tuple(member) if member and value_at(value, member) is not None else next(items, ())
-        if not path:
-            return text
-        while len(path) > 1 and len(value_at(value, path[:-1])) == 1:
-            if value_at(before, path[:-1]) is not None and all(isinstance(key, str) for key in path[:-1]):
-                break
-            path = path[:-1]
-        expected = deepcopy(value)
-        del value_at(expected, path[:-1])[path[-1]]
-        # A table of two newlines at its start gave the last line of the user's its end.
-        line_end = "\n" * (table or "").startswith(("\n\n", "\r\n\r\n"))
-        text = text.replace(table, line_end, 1) if table else _cut(text, path)
-        if parsed(text, is_toml=is_toml) != expected:
-            reason = "memsync cannot take its entries out without a change of something else"
-            raise NotEditable(reason, hint="Take out the lines with memsync yourself.")
+    value, is_toml = parsed(path, text), path.endswith(".toml")
+    tables = [_table(before, entries) for before in (f"{text}\n", "")] if is_toml else []
+    cut = reduce(lambda rest, table: rest.replace(table, "", 1), tables, text) if is_toml else _cut(text, entries)
+    with suppress(NotEditable):
+        left = parsed(path, cut)
+        is_torn = is_toml and cut != text and value_at(left, (*entries, NAME)) is not None
+        has_hook = not is_toml and any(map(OWN.search, texts_in(left)))
+        if _others(left) == _others(value) and not is_torn and not has_hook:
+            return cut
+    hint = "Take out the lines with memsync yourself."
+    raise NotEditable(path, "the entries of memsync were edited", hint)
 
 
-def value_at(value: Any, path: Sequence[str | int]) -> Any:
+def value_at(value: Any, path: Sequence[str]) -> Any:
     """Return the value at a path; None if there is none."""
     for key in path:
-        if isinstance(value, dict):
-            value = value.get(key)
-        elif isinstance(value, list) and isinstance(key, int) and key < len(value):
-            value = value[key]
-        else:
-            return None
+        value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
@@ -119,26 +117,25 @@ def texts_in(value: Any) -> Iterator[str]:
         yield from texts_in(inner)
 
 
-def toml_table(text: str, entries: Mapping[str, Any]) -> str:
-    """Return what is appended to a text in TOML for its one new table; empty if it has that already."""
+def _table(text: str, entries: Mapping[str, Any]) -> str:
+    """Return what is appended to a text in TOML: its new table, after an empty line."""
     newline = "\r\n" if "\r\n" in text else "\n"
     ((outer, inner),) = entries.items()
-    if value_at(parsed(text, is_toml=True), (outer, NAME)) is not None:
-        return ""
-    lines = [f"[{outer}.{NAME}]", *(f"{key} = {json.dumps(item)}" for key, item in inner[NAME].items())]
-    return newline * (2 - (not text) - (not text or text.endswith("\n"))) + "".join(line + newline for line in lines)
+    members = (f"{key} = {json.dumps(item, ensure_ascii=False)}" for key, item in inner[NAME].items())
+    ends = newline * (2 - (not text) - (not text or text.endswith("\n")))
+    return ends + "".join(line + newline for line in [f"[{outer}.{NAME}]", *members])
 
 
-def _own_items(
-    value: Any, is_own: Callable[[str], bool], path: tuple[str | int, ...] = ()
-) -> Iterator[tuple[str | int, ...]]:
-    """Yield the paths of the items of lists that are objects with a text that `is_own`."""
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-        texts = inner.values() if isinstance(value, list) and isinstance(inner, dict) else ()
-        if any(isinstance(text, str) and is_own(text) for text in texts):
-            yield (*path, key)
-        elif isinstance(inner, (dict, list)):
-            yield from _own_items(inner, is_own, (*path, key))
+def _others(value: Any) -> Any:
+    """Return a value without what may be memsync's, and without what is empty."""
+    if isinstance(value, dict):
+        if any(isinstance(text, str) and OWN.search(text) for text in value.values()):
+            return {}
+        kept = {key: _others(inner) for key, inner in value.items() if key != NAME}
+        return {key: inner for key, inner in kept.items() if inner not in ({}, [])}
+    if isinstance(value, list):
+        return [other for item in value if (other := _others(item)) not in ({}, [])]
+    return value
 
 
 # ---------------------------------------------------------------------------------------------------- JSON
@@ -163,31 +160,26 @@ def _skip(text: str, place: int) -> int:
     return found.end() if found else place
 
 
-def _parts(plain: str, at: int, bracket: str = "{[") -> list[_Part]:
-    """Return the parts of the object or list that begins at a place. Raises NotEditable if none begins there."""
-    if plain[at] not in bracket:
-        line = plain.count("\n", 0, at) + 1
-        raise NotEditable(
-            f"line {line}: {'an object' if bracket == '{' else 'a list'} must be here", hint="Correct it."
-        )
-    parts, place = list[_Part](), _skip(plain, at + 1)
+def _parts(plain: str, at: int, bracket: str) -> dict[str | int, int]:
+    """Return where the values of the object or list that begins at a place are. Raises ValueError if none does."""
+    if plain[at] != bracket:
+        line, wanted = plain.count("\n", 0, at) + 1, "an object" if bracket == "{" else "a list"
+        raise ValueError(f"line {line}: {wanted} must be here")
+    parts, place = dict[str | int, int](), _skip(plain, at + 1)
     while plain[place] not in "}]":
-        start = value = place
         key: str | int = len(parts)
-        if plain[at] == "{":
-            key, place = _decode(plain, start)
-            value = _skip(plain, _skip(plain, place) + 1)
-        _, end = _decode(plain, value)
-        parts.append(_Part(key, start, value, end))
-        place = _skip(plain, end)
+        if bracket == "{":
+            key, place = _decode(plain, place)
+            place = _skip(plain, _skip(plain, place) + 1)
+        parts[key] = place  # the last one of equal keys counts, as for every parser
+        place = _skip(plain, _decode(plain, place)[1])
         place = _skip(plain, place + 1) if plain[place] == "," else place
     return parts
 
 
 def _insertions(text: str, plain: str, at: int, entries: Mapping[str, Any]) -> list[tuple[int, str]]:
     """Return what to insert, and where, so that the object at a place gets entries."""
-    parts = {part.key: part.value for part in _parts(plain, at, "{")}  # the last one of equal keys, as for every parser
-    found = []
+    parts, found = _parts(plain, at, "{"), []
     for key, new in entries.items():
         if isinstance(new, dict) and key in parts and key != NAME:
             found += _insertions(text, plain, parts[key], new)
@@ -212,19 +204,33 @@ def _front(text: str, at: int, members: Sequence[tuple[str, Any]], *, is_empty: 
     return at + 1, body + (base if is_empty else base + unit)
 
 
-def _cut(text: str, path: Sequence[str | int]) -> str:
-    """Return a text without the part at a path, which exists. Comments stay."""
-    plain, bare = _plain(text), _bare(text)
-    at = _skip(plain, 0)
-    for key in path[:-1]:
-        at = {part.key: part for part in _parts(plain, at)}[key].value
-    parts = _parts(plain, at)
-    number = max(number for number, part in enumerate(parts) if part.key == path[-1])
-    part = parts[number]
-    start, comma = len(text[: part.start].rstrip(_SPACE)), _skip(bare, part.end)
-    if bare[comma] == ",":
-        return text[:start] + text[part.end : comma] + text[comma + 1 :]
-    if number:
-        comma = bare.index(",", parts[number - 1].end)
-        return text[:comma] + text[comma + 1 : start] + text[part.end :]
-    return text[:start] + text[part.end :]
+def _cut(text: str, entries: Mapping[str, Any]) -> str:
+    """Return a text without entries: each as a whole if nothing else is in it, otherwise its parts."""
+    for key, new in entries.items():
+        if not isinstance(new, (dict, list)):  # it may have been there before, and does no harm
+            continue
+        text, is_done = _without(text, f"{json.dumps(key)}: {json.dumps(new, ensure_ascii=False)}")
+        if not is_done and isinstance(new, dict) and key != NAME:
+            text = _cut(text, new)
+        for item in new if not is_done and isinstance(new, list) else ():
+            text, is_done = _without(text, json.dumps(item, ensure_ascii=False))
+            text = text if is_done else _cut(text, item)
+    return text
+
+
+def _without(text: str, entry: str) -> tuple[str, bool]:
+    """Return a text without an entry and its comma, and whether it was there once; its numbers may be others."""
+    words = (r"[\d.]+" if word[0].isdigit() else _own_or(word) for word in _WORD.findall(entry))
+    found = list(re.finditer(r"\s*".join(words), text))
+    if len(found) != 1:
+        return text, False
+    before, after = text[: found[0].start()].rstrip(_SPACE), text[found[0].end() :]
+    if after.lstrip(_SPACE).startswith(","):
+        return before + after.lstrip(_SPACE)[1:], True
+    return before.removesuffix(",") + after, True
+
+
+def _own_or(word: str) -> str:
+    """Return a pattern for a word, which may be a hook of memsync in another place."""
+    own = OWN.search(word.strip('"'))
+    return rf'"[^"\n]*{re.escape(own["call"])}"' if own else re.escape(word)

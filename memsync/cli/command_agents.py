@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,14 +154,10 @@ def _described(agent: Agent) -> dict[str, Any]:
     from memsync.agents.connecting import connections, places
     from memsync.agents.recalls import last_delivered
 
-    home, last = agent.home(), last_delivered(agent.name)
-    files = dict.fromkeys([*(path for _, path in places(agent, None)), *connections(agent)])
-    connected = []
-    for path in files:
-        try:
+    home, last, connected = agent.home(), last_delivered(agent.name), []
+    for path in dict.fromkeys([*(path for _, path in places(agent, None)), *connections(agent)]):
+        with suppress(MemsyncError):  # a file that cannot be read has no hooks for the agent either
             connected += [path] * any(hooks_in(agent, path))
-        except MemsyncError as error:
-            connected.append(f"{path}, which cannot be read: {error.message}")
     return {
         "name": agent.name,
         "home": str(home),
@@ -169,22 +166,18 @@ def _described(agent: Agent) -> dict[str, Any]:
         "sessions": list(agent.sessions),
         "transcripts": sum(1 for pattern in agent.sessions for _ in home.glob(pattern)),
         "connected": connected,
-        "last_recall": last.time if last else None,
+        "last_recall": last.time if last else "",
         "last_recalled": [line.citation for line in last.lines if not line.held] if last else [],
     }
 
 
-def _lines(one: dict[str, Any]) -> list[str]:
-    """Return what is printed of an agent."""
-    recalled = f"{local_time(one['last_recall'])} {', '.join(one['last_recalled'])}" if one["last_recall"] else "never"
-    memory, sessions = (", ".join(one[kind]) or "none" for kind in ("memory", "sessions"))
-    return [
-        f"{one['name']}  {one['home']}",
-        f"  memory: {memory} ({count(one['notes'], 'note')})",
-        f"  transcripts: {sessions} ({count(one['transcripts'], 'file')})",
-        f"  connected: {', '.join(one['connected']) or 'no'}",
-        f"  last recall: {recalled.rstrip()}",
-    ]
+def _lines(one: dict[str, Any]) -> Iterator[str]:
+    """Yield what is printed of an agent."""
+    name, home, *facts = one.items()
+    yield f"{name[1]}  {home[1]}"
+    for key, value in facts:
+        text = ", ".join(value) if isinstance(value, list) else local_time(str(value))
+        yield f"  {key.replace('_', ' ')}: {text or 'none'}"
 
 
 def _shown(context: click.Context, name: str, changes: Sequence[Change], *, is_agreed: bool) -> dict[str, Any]:

@@ -90,6 +90,22 @@ def test_two_hooks_for_one_event_are_named(program: Path, tmp_path: Path) -> Non
     assert "session-start would be answered twice" in wrong("codex", tmp_path)
 
 
+def test_hook_that_a_clone_brings_is_never_run(program: Path, tmp_path: Path) -> None:
+    """It may be any command. Only files of a project that memsync wrote are tried, while they are as it wrote them."""
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    connected("claude-code", program, clone)
+    settings = clone / ".claude" / "settings.json"
+    assert wrong("claude-code", clone) == ""
+    settings.write_text(settings.read_text().replace(str(program), f"touch {tmp_path}/harm; {program}"))
+    assert "was not tried, because memsync did not write this file" in wrong("claude-code", clone)
+    settings.rename(tmp_path / "settings.json")
+    (tmp_path / "other" / ".claude").mkdir(parents=True)
+    (tmp_path / "settings.json").rename(tmp_path / "other" / ".claude" / "settings.json")
+    assert "was not tried" in wrong("claude-code", tmp_path / "other")
+    assert not (tmp_path / "harm").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [

@@ -30,6 +30,7 @@ PROGRAM = ("/opt/my tools/memsync",)
 CLAUDE = agent_named("claude-code")
 
 SETTINGS = [
+    '{"hooks": 1, "hooks": {"Stop": []}, "s": "\\ud800", "n": 1e400}',
     "", "{}", "{}\n", '{"a": 1}', '\ufeff{\r\n\t"a": 1, // mine\r\n\t"hooks": {"Stop": []}\r\n}', "// nothing\n",
     '{\n    "hooks": {\n        "SessionStart": [\n            {"hooks": []} // b\n        ],\n    },\n}\n\n',
 ]  # fmt: skip
@@ -80,9 +81,7 @@ def test_connecting_twice_is_connecting_once_and_disconnecting_leaves_nothing(
     changed = connect(name, project)
     texts = [Path(path).read_text() for path in changed]
     assert any("hook" in text and "/opt/my tools/memsync" in text for text in texts)
-    assert all(
-        parsed(Path(path).read_text(), is_toml=path.endswith("toml")) for path in changed if "js" not in path[-3:]
-    )
+    assert all(parsed(path, Path(path).read_text()) for path in changed if "js" not in path[-3:])
     assert connect(name, project) == []
     assert disconnect(name) == []
     assert tree(home) | tree(tmp_path / "project") == before
@@ -97,7 +96,7 @@ def test_settings_come_back_to_the_byte(text: str, home: Path) -> None:
     settings = home / ".claude" / "settings.json"
     settings.symlink_to(dotfiles)
     connect()
-    value = parsed(dotfiles.read_bytes().decode())
+    value = parsed("x.json", dotfiles.read_bytes().decode())
     assert value["hooks"]["SessionStart"][0]["hooks"][0]["command"].startswith("'/opt/my tools/memsync' hook session-")
     assert connect() == []
     disconnect()
@@ -113,15 +112,15 @@ def test_what_the_user_wrote_meanwhile_stays(text: str, forgets: bool, home: Pat
     settings.write_bytes(text.encode())
     connect()
     mine = {"mine": {"x": 1}, "hooks": {"Stop": [{"hooks": [{"command": "memsync sync"}]}]}}
-    settings.write_bytes(added(settings.read_bytes().decode(), mine).encode())
-    expected = parsed(added(text, mine))
+    settings.write_bytes(added("x.json", settings.read_bytes().decode(), mine).encode())
+    expected = parsed("x.json", added("x.json", text, mine))
     if forgets:
         (tmp_path / "state" / "memsync" / "connected" / "claude-code.json").unlink()
         (home / ".claude.json").unlink()
     connect()
     assert settings.read_text().count("hook prompt --agent claude-code") == 1
     disconnect()
-    value = parsed(settings.read_bytes().decode())
+    value = parsed("x.json", settings.read_bytes().decode())
     assert value["mine"] == {"x": 1} and value["hooks"]["Stop"] == expected["hooks"]["Stop"]
     assert forgets or value == expected
 

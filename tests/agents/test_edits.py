@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsync.agents.edits import NotEditable, added, parsed, toml_table, without
+from memsync.agents.edits import NotEditable, added, parsed, removed
 
+JSON_FILE, TOML_FILE = "settings.json", "config.toml"
 HOOK = {"hooks": [{"type": "command", "command": "/opt/memsync hook prompt --agent x"}]}
 ENTRIES: dict[str, Any] = {"hooks": {"Prompt": [HOOK]}, "servers": {"memsync": {"command": "memsync"}}, "version": 1}
-MEMBER = ("servers", "memsync")
 COMMENT = re.compile(r"//c|/\*c\*/")
 
 SPACES = st.sampled_from(["", "", " ", "\n", "\r\n\t", "\n    ", " //c\n", "\n /*c*/ ", "//c\r\n"])
@@ -38,10 +38,6 @@ def rendered(draw: st.DrawFn, depth: int = 0) -> str:
     return "{" + inner + "}" if kind == "object" else f"[{inner}]"
 
 
-def is_own(text: str) -> bool:
-    return " hook " in text
-
-
 @given(st.sampled_from(["", "\ufeff", "//c\n"]), st.just("") | rendered(), SPACES)
 @example("", '{"a": 1 //c\n}', "")
 @example("", '{"a": [1,], }', "\n")
@@ -49,35 +45,69 @@ def is_own(text: str) -> bool:
 def test_entries_come_and_go_with_all_else_kept(start: str, text: str, end: str) -> None:
     """With the entries, a file says what it said and the entries; without them, exactly what it said, comments too."""
     text = start + text + end
-    before = parsed(text)
+    before = parsed(JSON_FILE, text)
     try:
-        after = added(text, ENTRIES)
+        after = added(JSON_FILE, text, ENTRIES)
     except NotEditable as error:  # hooks or servers are there, but are no objects
         assert re.search("(an object|a list) must be here", error.message)
         return
-    value = parsed(after)
+    value = parsed(JSON_FILE, after)
     assert value["hooks"]["Prompt"][0] == HOOK
     assert value["servers"]["memsync"]
     assert value["version"] == 1
-    back = without(after, is_own, MEMBER, before)
-    assert parsed(back) == {**before, "version": 1}
+    back = removed(JSON_FILE, after, ENTRIES)
+    assert filled(parsed(JSON_FILE, back)) == filled({**before, "version": before.get("version", 1)})
     assert COMMENT.findall(back) == COMMENT.findall(after) == COMMENT.findall(text)
-    assert without(back, is_own, MEMBER, before) == back
+    assert removed(JSON_FILE, back, ENTRIES) == back
+
+
+def filled(value: Any) -> Any:
+    """Return a value without members that are empty: memsync takes one out that it has used."""
+    if isinstance(value, list):
+        return [filled(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: inner for key, item in value.items() if (inner := filled(item)) not in ({}, [])}
 
 
 def test_indentation_and_line_ends_follow_the_file() -> None:
     """Tabs, CRLF and a missing last newline stay, and new lines have them, too."""
-    assert added('{\r\n\t"a": {\r\n\t\t"b": 1 // x\r\n\t}\r\n}', {"a": {"c": {"d": 2}}}) == (
+    assert added(JSON_FILE, '{\r\n\t"a": {\r\n\t\t"b": 1 // x\r\n\t}\r\n}', {"a": {"c": {"d": 2}}}) == (
         '{\r\n\t"a": {\r\n\t\t"c": {\r\n\t\t\t"d": 2\r\n\t\t},\r\n\t\t"b": 1 // x\r\n\t}\r\n}'
     )
-    assert added("{ // x\n}", {"a": 1}) == '{ // x\n  "a": 1\n}'
-    assert added('{"a": [1]}', {"a": [2]}) == '{"a": [\n  2,\n  1]}'
+    assert added(JSON_FILE, "{ // x\n}", {"a": 1}) == '{ // x\n  "a": 1\n}'
+    assert added(JSON_FILE, '{"a": [1]}', {"a": [2]}) == '{"a": [\n  2,\n  1]}'
 
 
-def test_entries_of_others_in_the_same_group_stay() -> None:
-    """Somebody may have added a command of his own to memsync's group of hooks, or a key to its server."""
-    text = json.dumps({"hooks": {"Prompt": [{"hooks": [*HOOK["hooks"], {"command": "mine"}]}]}, "x": []}, indent=1)
-    assert parsed(without(text, is_own, (), {})) == {"hooks": {"Prompt": [{"hooks": [{"command": "mine"}]}]}, "x": []}
+@pytest.mark.parametrize("text", ["{}", '{"x": [], "hooks": {"Prompt": [{"hooks": []}]}, "version": 1}'])
+@pytest.mark.parametrize("style", [{"indent": 2}, {"indent": 4}, {"indent": "\t"}, {}, {"separators": (",", ":")}])
+def test_file_that_the_agent_wrote_anew_is_written_in_its_style(text: str, style: dict[str, Any]) -> None:
+    """Then no span is there any more. What the user added stays, beside memsync's entries too."""
+    after = added(JSON_FILE, text, ENTRIES)
+    value = parsed(JSON_FILE, after)
+    value["hooks"]["Prompt"].append({"hooks": [{"command": "mine"}]})
+    edited = json.dumps({"new": "é", **value}, ensure_ascii=False, **style) + "\n"
+    back = removed(JSON_FILE, edited, ENTRIES)
+    expected = {
+        "new": "é",
+        **parsed(JSON_FILE, text),
+        "hooks": {"Prompt": [*HOOK_FREE[text], {"hooks": [{"command": "mine"}]}]},
+    }
+    assert json.loads(back) == {**expected, "version": 1}
+    in_one_line = back.replace("[ {", "[{")
+    assert in_one_line == json.dumps(json.loads(back), ensure_ascii=False, **style) + "\n"
+
+
+HOOK_FREE: dict[str, list[Any]] = {"{}": []}
+HOOK_FREE['{"x": [], "hooks": {"Prompt": [{"hooks": []}]}, "version": 1}'] = [{"hooks": []}]
+
+
+@pytest.mark.parametrize("edit", [("}", ", }"), ('"type": "command"', '"matcher": "x"')])
+def test_entries_that_a_person_edited_are_not_torn(edit: tuple[str, str]) -> None:
+    """Then memsync cannot tell which lines are whose."""
+    after = added(JSON_FILE, '{"a": 1,} // mine', ENTRIES)
+    with pytest.raises(NotEditable, match="entries of memsync were edited"):
+        removed(JSON_FILE, after.replace(*edit, 1), ENTRIES)
 
 
 TOML: dict[str, Any] = {"servers": {"memsync": {"command": "m", "args": ["mcp"]}}}
@@ -89,21 +119,19 @@ TOML: dict[str, Any] = {"servers": {"memsync": {"command": "m", "args": ["mcp"]}
 @pytest.mark.parametrize("edit", ["", "[z]\nq = 1\n", "# mine\n[servers.mine]\n"])
 def test_toml_table_comes_and_goes(text: str, edit: str) -> None:
     """A table at the end; what the user adds after it stays to the byte."""
-    table = toml_table(text, TOML)
-    after = added(text, TOML, is_toml=True)
-    assert after == text + table
-    assert added(after, TOML, is_toml=True) == after
-    back = without(after + edit, is_own, MEMBER, parsed(text, is_toml=True), table=table)
-    missing_end = "\n" * (bool(text) and not text.endswith("\n"))
-    assert back == text + missing_end + edit
+    after = added(TOML_FILE, text, TOML)
+    assert after.startswith(text)
+    assert added(TOML_FILE, after, TOML) == after
+    missing_end = ("\r\n" if "\r" in text else "\n") * (bool(text) and not text.endswith("\n"))
+    assert removed(TOML_FILE, after + edit, TOML) == text + missing_end + edit
 
 
 @pytest.mark.parametrize("edit", ["env = {a = 'b'}\n", "[servers.memsync.env]\na = 'b'\n"])
 def test_edited_toml_table_is_not_torn(edit: str) -> None:
     """What the user added to memsync's table would otherwise become part of the one before it."""
-    table = toml_table("a = 1\n", TOML)
-    with pytest.raises(NotEditable, match="without a change of something else"):
-        without("a = 1\n" + table + edit, is_own, MEMBER, {"a": 1}, table=table)
+    after = added(TOML_FILE, "a = 1\n", TOML)
+    with pytest.raises(NotEditable, match="entries of memsync were edited"):
+        removed(TOML_FILE, after + edit, TOML)
 
 
 @pytest.mark.parametrize(
@@ -119,11 +147,11 @@ def test_edited_toml_table_is_not_torn(edit: str) -> None:
 def test_file_that_is_not_understood_is_refused(text: str, words: str) -> None:
     """What cannot be read, or not be edited without a change of something else, is an error, in linear time."""
     with pytest.raises(NotEditable, match=re.escape(words)):
-        added(text, ENTRIES)
+        added(JSON_FILE, text, ENTRIES)
 
 
 def test_toml_that_cannot_take_the_table_is_refused() -> None:
     """An inline table cannot be extended elsewhere, and a parse error names its line."""
     for text, words in (("servers = {}", "not TOML"), ("a = 1\na = \n", "line 2")):
         with pytest.raises(NotEditable, match=words):
-            added(text, TOML, is_toml=True)
+            added(TOML_FILE, text, TOML)
