@@ -119,9 +119,6 @@ def apply(agent: Agent, changes: Sequence[Change]) -> None:
     """
     lock = Path(os.path.dirname(_record_file(agent))) / "lock"
     with file_lock(lock, LOCK_SECONDS, _busy, poll_seconds=0.02):
-        for change in changes:
-            if read_settings(change.path) != change.old:
-                raise _changed(change.path)
         records = connections(agent)
         _keep(agent, {**records, **{change.path: change.record for change in changes if change.record is not None}})
         done: list[Change] = []

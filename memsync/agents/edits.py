@@ -87,7 +87,7 @@ def added(path: str, text: str, entries: Mapping[str, Any]) -> str:
 def removed(path: str, text: str, entries: Mapping[str, Any]) -> str:
     """Return a text without entries, whatever white space an agent has written between their words since.
 
-    A server of memsync's that somebody has edited is his own. Raises NotEditable.
+    A server of memsync's that somebody has edited is his own. Raises NotEditable, also if an entry is there twice.
     """
     value, is_toml = parsed(path, text), path.endswith(".toml")
     tables = [_table(before, entries) for before in (f"{text}\n", "")] if is_toml else []
@@ -96,7 +96,7 @@ def removed(path: str, text: str, entries: Mapping[str, Any]) -> str:
         left = parsed(path, cut)
         is_torn = is_toml and cut != text and value_at(left, (*entries, NAME)) is not None
         has_hook = not is_toml and any(map(OWN.search, texts_in(left)))
-        if _others(left) == _others(value) and not is_torn and not has_hook:
+        if _others(left) == _others(value) and not (is_torn or has_hook or _has_server(left, entries)):
             return cut
     hint = "Take out the lines with memsync yourself."
     raise NotEditable(path, "the entries of memsync were edited", hint)
@@ -124,6 +124,15 @@ def _table(text: str, entries: Mapping[str, Any]) -> str:
     members = (f"{key} = {json.dumps(item, ensure_ascii=False)}" for key, item in inner[NAME].items())
     ends = newline * (2 - (not text) - (not text or text.endswith("\n")))
     return ends + "".join(line + newline for line in [f"[{outer}.{NAME}]", *members])
+
+
+def _has_server(value: Any, entries: Mapping[str, Any]) -> bool:
+    """Tell whether a value has the member with memsync's name as it is in entries."""
+    for key, new in entries.items():
+        inner = value.get(key) if isinstance(value, dict) else None
+        if inner == new if key == NAME else isinstance(new, dict) and _has_server(inner, new):
+            return True
+    return False
 
 
 def _others(value: Any) -> Any:

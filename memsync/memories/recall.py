@@ -99,12 +99,12 @@ class Recaller:
     def answer(self, agent_name: str, event_name: str, payload: str, folder: str) -> str:
         """Return what the hook prints, empty for nothing. Raises MemsyncError, ValueError and OSError."""
         agent, event = agent_named(agent_name), Event.read(payload, folder)
-        if event.session.startswith(CANARY) and event_name != "session-end":  # neither asked for nor recorded
-            return agent.answer(event_name, _labelled(event.session))
         started = time.perf_counter()
         off = self._memory.settings["agents.off"]
         if any(is_inside(os.path.realpath(event.folder), os.path.realpath(os.path.expanduser(path))) for path in off):
             return ""
+        if event.session.startswith(CANARY) and event_name != "session-end":  # neither asked for nor recorded
+            return agent.answer(event_name, _labelled(event.session))
         recall = Recall(now(), agent.name, event.session, event_name, event.folder, event.prompt[:MAX_PROMPT_CHARS])
         text = ""
         if event_name == "session-start" and event.source != "resume":  # its context has what it began with

@@ -63,13 +63,14 @@ def test_hook_is_run_as_its_file_says(name: str, program: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("name", "harm"),
     [*((name, harm) for name in ("claude-code", "opencode") for harm in ("silent", "fails", "gone")),
-     ("codex", "chatty"), ("codex", "not JSON")],
+     ("codex", "chatty"), ("codex", "not JSON"), ("codex", "plain")],
 )  # fmt: skip
 def test_hook_that_delivers_nothing_is_named(name: str, harm: str, program: Path, tmp_path: Path) -> None:
     """Whether it says nothing, exits with an error, does not exist, or says what the agent cannot read."""
     connected(name, program)
     text = program.read_text()
     endings = {"fails": "sys.exit(2)\n", "chatty": "print('welcome')\n", "not JSON": "print('{')\n"}
+    text = text.replace("agent.answer(event, ", "(") if harm == "plain" else text
     program.write_text(text + endings.get(harm, ""))
     if harm == "silent":
         (tmp_path / "silent").touch()

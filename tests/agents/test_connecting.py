@@ -125,6 +125,19 @@ def test_what_the_user_wrote_meanwhile_stays(text: str, forgets: bool, home: Pat
     assert forgets or value == expected
 
 
+def test_settings_that_the_agent_wrote_anew_are_connected(home: Path) -> None:
+    """With other white space and another order of keys they say the same, so there is nothing to change."""
+    settings = home / ".claude" / "settings.json"
+    settings.write_text('{"a": {}, "b": 1}')
+    connect()
+    said = json.loads(settings.read_text())
+    settings.write_text(json.dumps(dict(reversed(said.items())), indent=4))
+    assert connect() == []
+    settings.write_text(json.dumps(said | {"c": 2}))
+    disconnect()
+    assert json.loads(settings.read_text()) == {"a": {}, "b": 1, "c": 2}
+
+
 def test_own_server_of_the_user_is_neither_replaced_nor_removed(home: Path) -> None:
     """He may have set it up by hand, for example over HTTP."""
     servers = home / ".claude.json"
@@ -219,7 +232,10 @@ def test_full_disk_changes_nothing(
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_killed_process_leaves_each_file_old_or_new(number: int, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_upgrade", [False, True])
+def test_killed_process_leaves_each_file_old_or_new(
+    number: int, is_upgrade: bool, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Disconnecting ends what it began, and so does connecting again."""
     settings = home / ".claude" / "settings.json"
     settings.write_text('{"mine": 1}')
@@ -232,10 +248,12 @@ def test_killed_process_leaves_each_file_old_or_new(number: int, home: Path, mon
             os.kill(os.getpid(), signal.SIGKILL)
         return swap(*arguments)
 
+    if is_upgrade:
+        connect()
     monkeypatch.setattr(note_file, "swap", swap_or_die)
     killed = os.fork()
     if not killed:
-        connect()
+        apply(CLAUDE, planned(CLAUDE, ("/opt/new/memsync",), None))
         os._exit(0)
     os.waitpid(killed, 0)
     monkeypatch.setattr(note_file, "swap", swap)

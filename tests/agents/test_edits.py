@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memsync.agents.edits import NotEditable, added, parsed, removed
 
 JSON_FILE, TOML_FILE = "settings.json", "config.toml"
-HOOK = {"hooks": [{"type": "command", "command": "/opt/memsync hook prompt --agent x"}]}
+HOOK = {"hooks": [{"type": "command", "timeout": 5, "command": "/opt/memsync hook prompt --agent x"}]}
 ENTRIES: dict[str, Any] = {"hooks": {"Prompt": [HOOK]}, "servers": {"memsync": {"command": "memsync"}}, "version": 1}
 COMMENT = re.compile(r"//c|/\*c\*/")
 
@@ -86,6 +86,8 @@ def test_file_that_the_agent_wrote_anew_is_written_in_its_style(text: str, style
     after = added(JSON_FILE, text, ENTRIES)
     value = parsed(JSON_FILE, after)
     value["hooks"]["Prompt"].append({"hooks": [{"command": "mine"}]})
+    value["hooks"]["Prompt"][0]["hooks"][0]["timeout"] = 60
+    value["servers"] = value.pop("servers")
     edited = json.dumps({"new": "é", **value}, ensure_ascii=False, **style) + "\n"
     back = removed(JSON_FILE, edited, ENTRIES)
     expected = {
@@ -108,6 +110,14 @@ def test_entries_that_a_person_edited_are_not_torn(edit: tuple[str, str]) -> Non
     after = added(JSON_FILE, '{"a": 1,} // mine', ENTRIES)
     with pytest.raises(NotEditable, match="entries of memsync were edited"):
         removed(JSON_FILE, after.replace(*edit, 1), ENTRIES)
+
+
+def test_same_server_elsewhere_is_not_taken_for_the_one_that_was_added() -> None:
+    """Claude Code keeps servers of each project in the same file. Nobody can tell which of two is whose."""
+    server = {"servers": {"memsync": {"command": "memsync"}}}
+    after = added(JSON_FILE, json.dumps({"projects": {"/p": server}}), server)
+    with pytest.raises(NotEditable, match="entries of memsync were edited"):
+        removed(JSON_FILE, after, server)
 
 
 TOML: dict[str, Any] = {"servers": {"memsync": {"command": "m", "args": ["mcp"]}}}
