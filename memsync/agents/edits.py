@@ -233,10 +233,16 @@ def _without(text: str, entry: str) -> tuple[str, bool]:
     found = list(re.finditer(r"\s*".join(words), text))
     if len(found) != 1:
         return text, False
-    before, after = text[: found[0].start()].rstrip(_SPACE), text[found[0].end() :]
+    before, after = text[: found[0].start()], text[found[0].end() :]
+    end = len(_bare(before).rstrip(_SPACE))  # after it are comments
+    comments = before[end:]
     if after.lstrip(_SPACE).startswith(","):
-        return before + after.lstrip(_SPACE)[1:], True
-    return before.removesuffix(",") + after, True
+        after = after.lstrip(_SPACE)[1:]
+    elif before[end - 1] == ",":
+        end -= 1
+    if "//" not in comments or _LINE_REST.match(after):  # otherwise a comment would swallow what follows
+        comments = comments.rstrip(_SPACE)
+    return before[:end] + comments + after, True
 
 
 def _own_or(word: str) -> str:

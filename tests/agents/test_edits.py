@@ -15,7 +15,7 @@ from memsync.agents.edits import NotEditable, added, parsed, removed
 JSON_FILE, TOML_FILE = "settings.json", "config.toml"
 HOOK = {"hooks": [{"type": "command", "timeout": 5, "command": "/opt/memsync hook prompt --agent x"}]}
 ENTRIES: dict[str, Any] = {"hooks": {"Prompt": [HOOK]}, "servers": {"memsync": {"command": "memsync"}}, "version": 1}
-COMMENT = re.compile(r"//c|/\*c\*/")
+COMMENT = re.compile(r"//c,?|/\*c\*/")
 
 SPACES = st.sampled_from(["", "", " ", "\n", "\r\n\t", "\n    ", " //c\n", "\n /*c*/ ", "//c\r\n"])
 NAMES = st.sampled_from(["a", "hooks", "Prompt", "servers", "// no comment", 'quo"te', "é", "a\\"])
@@ -41,6 +41,8 @@ def rendered(draw: st.DrawFn, depth: int = 0) -> str:
 @given(st.sampled_from(["", "\ufeff", "//c\n"]), st.just("") | rendered(), SPACES)
 @example("", '{"a": 1 //c\n}', "")
 @example("", '{"a": [1,], }', "\n")
+@example("", '{"a":{}, //c\n"hooks":{}}', "")
+@example("", '{"a":{}, //c,\n"hooks":{}}', "")
 @example("", '{"hooks": {"Prompt": [{"hooks": []}]}}', "")
 def test_entries_come_and_go_with_all_else_kept(start: str, text: str, end: str) -> None:
     """With the entries, a file says what it said and the entries; without them, exactly what it said, comments too."""
