@@ -47,6 +47,8 @@ def agents_(context: click.Context) -> Answer:
     memsync agents pause
     """
     if context.invoked_subcommand is not None:
+        if context.params["as_json"]:
+            raise UsageError("--json must come after the command", hint="Write: memsync agents connect NAME --json")
         return Answer(None)
     described = [_described(agent) for agent in agents() if agent.home().is_dir()]
     remarks = [] if described else ["no agent was found"]

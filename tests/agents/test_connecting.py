@@ -281,6 +281,7 @@ def test_commands(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     (memory / "fact.md").write_text("The heron nests.")
     before = tree(home)
     assert run(["agents", "connect", "claude-code"]) == UsageError.exit_code
+    assert run(["agents", "--json", "pause"]) == UsageError.exit_code
     assert run(["agents", "connect", "claude-code", "--dry-run"]) == 0
     assert "+" in capsys.readouterr().out and tree(home) == before and not registered_roots()
     assert run(["agents", "connect", "claude-code", "--yes", "--json"]) == 0
