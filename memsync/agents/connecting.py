@@ -13,6 +13,7 @@ import os
 import shlex
 import stat
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -135,7 +136,8 @@ def apply(agent: Agent, changes: Sequence[Change]) -> None:
         finally:
             for change in changes:
                 project = (change.record or records[change.path])["project"]
-                _drop_empty_folders(change.path, (project, os.path.realpath(agent.home())))
+                with suppress(OSError):
+                    _drop_empty_folders(change.path, (project, os.path.realpath(agent.home())))
         wanted = {**records, **{change.path: change.record for change in changes}}
         _keep(agent, {path: record for path, record in wanted.items() if record is not None})
 
