@@ -7,16 +7,27 @@ Google's generateContent; as server-sent events, or as one JSON document to who 
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 
 TOOL = "memory_search"
+DEFERRED = re.compile(rf"mcp__\w+__{TOOL}")
+"""Claude Code tells the model only the names of tools, which it finds with the tool ToolSearch."""
 Events = list[tuple[str, dict[str, Any]]]
 """The name of each event, where the form has one, and its data."""
+
+
+class Call(NamedTuple):
+    """A call of a tool."""
+
+    namespace: str
+    name: str
+    arguments: dict[str, str]
 
 
 @dataclass
@@ -29,41 +40,49 @@ class Script:
     others: list[str] = field(default_factory=list)
     """The paths of other requests, which get an empty object."""
 
-    def turn(self, request: dict[str, Any]) -> tuple[str, str]:
-        """Return the namespace and name of the tool that is to be called next; empty if it is time to speak."""
+    def turn(self, request: dict[str, Any]) -> Call | None:
+        """Return the tool that is to be called next; None if it is time to speak."""
         self.requests.append(request)
-        tool = _tool(request.get("tools") or [])
-        return ("", "") if tool is None or self.question in json.dumps(request) else tool
+        text, tools = json.dumps(request), request.get("tools") or []
+        if self.question in text:
+            return None
+        found = _tool(tools, TOOL)
+        deferred = DEFERRED.search(text)
+        if found or not deferred or not (finder := _tool(tools, "ToolSearch")):
+            return found and found._replace(arguments={"query": self.question})
+        if f"select:{deferred[0]}" not in text:
+            return finder._replace(arguments={"query": f"select:{deferred[0]}"})
+        return Call("", deferred[0], {"query": self.question})
 
 
-def _tool(tools: list[dict[str, Any]], namespace: str = "") -> tuple[str, str] | None:
-    """Return the namespace and name under which the agent offers `memory_search`."""
+def _tool(tools: list[dict[str, Any]], end: str, namespace: str = "") -> Call | None:
+    """Return the tool whose name ends so, as the agent offers it."""
     for tool in tools:
         function = tool.get("function")
         name = str((function if isinstance(function, dict) else tool).get("name", ""))
-        if name.endswith(TOOL):
-            return namespace, name
-        inner = _tool(tool.get("tools") or tool.get("functionDeclarations") or [], name)
+        if name.endswith(end):
+            return Call(namespace, name, {})
+        inner = _tool(tool.get("tools") or tool.get("functionDeclarations") or [], end, name)
         if inner is not None:
             return inner
     return None
 
 
 def _anthropic(script: Script, request: dict[str, Any]) -> Events:
-    _, name = script.turn(request)
+    call = script.turn(request)
     usage = {"input_tokens": 900, "output_tokens": 9}
     content, part = (
         (
-            {"type": "tool_use", "id": "toolu_1", "name": name, "input": {}},
-            {"type": "input_json_delta", "partial_json": json.dumps({"query": script.question})},
+            {"type": "tool_use", "id": f"toolu_{len(script.requests)}", "name": call.name, "input": {}},
+            {"type": "input_json_delta", "partial_json": json.dumps(call.arguments)},
         )
-        if name
+        if call
         else ({"type": "text", "text": ""}, {"type": "text_delta", "text": script.last_words})
     )
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": request["model"], "content": []}
-    end = {"stop_reason": "tool_use" if name else "end_turn", "stop_sequence": None}
+    message = {"id": f"msg_{len(script.requests)}", "type": "message", "role": "assistant", "model": request["model"], "content": []}
+    end = {"stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None}
     if not request.get("stream"):
-        whole = {**content, "input": {"query": script.question}} if name else {**content, "text": script.last_words}
+        whole = {**content, "input": call.arguments} if call else {**content, "text": script.last_words}
         return [("", {**message, "content": [whole], **end, "usage": usage})]
     events: Events = [
         ("message_start", {"message": {**message, "stop_reason": None, "usage": usage}}),
@@ -77,22 +96,27 @@ def _anthropic(script: Script, request: dict[str, Any]) -> Events:
 
 
 def _responses(script: Script, request: dict[str, Any]) -> Events:
-    namespace, name = script.turn(request)
-    arguments = json.dumps({"query": script.question})
+    call = script.turn(request)
     item: dict[str, Any] = (
-        {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": name, "arguments": arguments}
-        if name
+        {
+            "type": "function_call",
+            "id": f"fc_{len(script.requests)}",
+            "call_id": f"call_{len(script.requests)}",
+            "name": call.name,
+            "arguments": json.dumps(call.arguments),
+        }
+        if call
         else {
             "type": "message",
-            "id": "msg_1",
+            "id": f"msg_{len(script.requests)}",
             "role": "assistant",
             "status": "completed",
             "content": [{"type": "output_text", "text": script.last_words, "annotations": []}],
         }
     )
-    item |= {"namespace": namespace} if namespace else {}
+    item |= {"namespace": call.namespace} if call and call.namespace else {}
     usage = {"input_tokens": 900, "output_tokens": 9, "total_tokens": 909}
-    response = {"id": "resp_1", "object": "response", "status": "completed", "output": [item], "usage": usage}
+    response = {"id": f"resp_{len(script.requests)}", "object": "response", "status": "completed", "output": [item], "usage": usage}
     if not request.get("stream"):
         return [("", response)]
     events: Events = [
@@ -105,12 +129,15 @@ def _responses(script: Script, request: dict[str, Any]) -> Events:
 
 
 def _chat(script: Script, request: dict[str, Any]) -> Events:
-    _, name = script.turn(request)
-    function = {"name": name, "arguments": json.dumps({"query": script.question})}
-    call = {"index": 0, "id": "call_1", "type": "function", "function": function}
-    said: dict[str, Any] = {"content": None, "tool_calls": [call]} if name else {"content": script.last_words}
-    end = "tool_calls" if name else "stop"
-    chunk = {"id": "chat_1", "created": 1, "model": request["model"], "object": "chat.completion"}
+    said: dict[str, Any] = {"content": script.last_words}
+    if call := script.turn(request):
+        function = {"name": call.name, "arguments": json.dumps(call.arguments)}
+        said = {
+            "content": None,
+            "tool_calls": [{"index": 0, "id": f"call_{len(script.requests)}", "type": "function", "function": function}],
+        }
+    end = "tool_calls" if call else "stop"
+    chunk = {"id": f"chat_{len(script.requests)}", "created": 1, "model": request["model"], "object": "chat.completion"}
     usage = {"prompt_tokens": 900, "completion_tokens": 9, "total_tokens": 909}
     message = {"role": "assistant", **said}
     if not request.get("stream"):
@@ -123,9 +150,9 @@ def _chat(script: Script, request: dict[str, Any]) -> Events:
 
 
 def _gemini(script: Script, request: dict[str, Any]) -> Events:
-    _, name = script.turn(request)
-    call = {"functionCall": {"name": name, "args": {"query": script.question}}}
-    content = {"role": "model", "parts": [call if name else {"text": script.last_words}]}
+    call = script.turn(request)
+    part = {"functionCall": {"name": call.name, "args": call.arguments}} if call else {"text": script.last_words}
+    content = {"role": "model", "parts": [part]}
     usage = {"promptTokenCount": 900, "candidatesTokenCount": 9, "totalTokenCount": 909}
     return [("", {"candidates": [{"index": 0, "content": content, "finishReason": "STOP"}], "usageMetadata": usage})]
 
