@@ -85,7 +85,9 @@ class World:
         (notes / "notes" / "ships.md").write_text(f"# Ships\n\n{SEARCHED}\n")
         self("roots", "add", "mine", str(notes))
         self("roots", "default", "mine")
-        self.daemon = int(json.loads(self("start", "--root", "mine", "--json"))["process"])
+        self("ingest")  # creates the memory of conversations, whose daemon takes them in
+        started = [json.loads(self("start", "--root", name, "--json")) for name in ("mine", "transcripts")]
+        self.daemons = [int(each["process"]) for each in started]
 
     def __call__(self, *arguments: str) -> str:
         """Run memsync as the user does, and return what it prints. Raises AssertionError if it fails."""
@@ -112,9 +114,10 @@ class World:
         return {name: path.read_bytes() for name, path in files.items() if not OWN.match(name)}
 
     def close(self) -> None:
-        """End the daemon."""
-        with suppress(ProcessLookupError):
-            os.kill(self.daemon, signal.SIGTERM)
+        """End the daemons."""
+        for daemon in self.daemons:
+            with suppress(ProcessLookupError):
+                os.kill(daemon, signal.SIGTERM)
 
 
 def installed(client: Client, cache: Path) -> tuple[list[str], str]:
