@@ -14,6 +14,7 @@ from memsync.agents.sources import sources_of
 from memsync.daemon.health import Health
 from memsync.errors import IndexBusy, MemsyncError
 from memsync.memory import Memory
+from memsync.notes import secrets
 from memsync.ports import Clock
 from memsync.sync.gate import Stopped
 
@@ -62,6 +63,8 @@ class TranscriptKeeper:
             self._condition.notify_all()
 
     def _run(self) -> None:
+        with suppress(MemsyncError):  # the first transcript with something to scan says it again
+            secrets.load()
         scan_at = self._clock.monotonic()
         with suppress(Stopped):
             while not self._stopping:

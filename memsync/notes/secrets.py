@@ -73,6 +73,11 @@ def secrets_in(text: str) -> list[Secret]:
     return secrets
 
 
+def load() -> None:
+    """Load the scanner, so that no text has to wait for it: 4 s if its rules were never compiled. Raises MemsyncError."""
+    _scanner()
+
+
 def redacted(text: str) -> tuple[str, int]:
     """Return a text with `[secret: kind, digest]` for each secret, and how many it had. A redacted text has none."""
     count = 0

@@ -79,7 +79,13 @@ def _anthropic(script: Script, request: dict[str, Any]) -> Events:
         if call
         else ({"type": "text", "text": ""}, {"type": "text_delta", "text": script.last_words})
     )
-    message = {"id": f"msg_{len(script.requests)}", "type": "message", "role": "assistant", "model": request["model"], "content": []}
+    message = {
+        "id": f"msg_{len(script.requests)}",
+        "type": "message",
+        "role": "assistant",
+        "model": request["model"],
+        "content": [],
+    }
     end = {"stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None}
     if not request.get("stream"):
         whole = {**content, "input": call.arguments} if call else {**content, "text": script.last_words}
@@ -116,7 +122,13 @@ def _responses(script: Script, request: dict[str, Any]) -> Events:
     )
     item |= {"namespace": call.namespace} if call and call.namespace else {}
     usage = {"input_tokens": 900, "output_tokens": 9, "total_tokens": 909}
-    response = {"id": f"resp_{len(script.requests)}", "object": "response", "status": "completed", "output": [item], "usage": usage}
+    response = {
+        "id": f"resp_{len(script.requests)}",
+        "object": "response",
+        "status": "completed",
+        "output": [item],
+        "usage": usage,
+    }
     if not request.get("stream"):
         return [("", response)]
     events: Events = [
@@ -134,7 +146,9 @@ def _chat(script: Script, request: dict[str, Any]) -> Events:
         function = {"name": call.name, "arguments": json.dumps(call.arguments)}
         said = {
             "content": None,
-            "tool_calls": [{"index": 0, "id": f"call_{len(script.requests)}", "type": "function", "function": function}],
+            "tool_calls": [
+                {"index": 0, "id": f"call_{len(script.requests)}", "type": "function", "function": function}
+            ],
         }
     end = "tool_calls" if call else "stop"
     chunk = {"id": f"chat_{len(script.requests)}", "created": 1, "model": request["model"], "object": "chat.completion"}

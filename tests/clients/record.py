@@ -1,8 +1,9 @@
-"""Write what a client sent and wrote to `tests/agents/recorded/`, with a neutral home and with long values cut."""
+"""Write what a client gave to hooks, and its transcript: with a neutral home, and with long values cut."""
 
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,74 +11,73 @@ from typing import Any
 
 from memsync.agents import agent_named
 
-MAX_CHARS = 120
-MAX_RECALL_CHARS = 500
-"""What a hook answered stays whole, wherever the client repeats it."""
-MAX_ITEMS = 4
-KEPT_ITEMS = 2
+MAX_CHARS, MAX_RECALL_CHARS, MAX_ITEMS = 80, 360, 4
+"""What a hook answered is kept longer, wherever the client repeats it."""
+MAX_LINE, FEW_CHARS, FEW_ITEMS = 600, 16, 2
+"""Of a longer line less is kept."""
 NEUTRAL_HOME = "/home/user"
 TABLES = ("session", "message", "part")
 """Of OpenCode's database, the tables that make up a conversation."""
 
 
-def record(name: str, version: str, home: Path, payloads: Path, to: Path) -> None:
-    """Write the payloads of the hooks and the transcripts of the one session in a home."""
+def record(name: str, home: Path, payloads: Path, to: Path) -> None:
+    """Write the payloads of the hooks and the transcript of the one session in a home."""
     to.mkdir(parents=True, exist_ok=True)
     for payload in payloads.glob("*.json"):
-        _write(to / payload.name, [_cut(json.loads(payload.read_text()))], home)
-    (to / "version").write_text(f"{version}\n")
-    for transcript in _transcripts(name, home):
-        if transcript.suffix == ".db":
-            (to / "session.sql").write_text(_dumped(transcript).replace(str(home), NEUTRAL_HOME))
-        else:
-            lines = [json.loads(line) for line in transcript.read_text().splitlines()]
-            _write(to / "session.jsonl", [_cut(line) for line in lines], home)
-
-
-def _transcripts(name: str, home: Path) -> list[Path]:
+        _write(to / payload.name, [payload.read_text()], home)
     agent = agent_named(name)
     folder = home / agent.home().relative_to(Path.home())
-    return [path for pattern in agent.sessions for path in folder.glob(pattern)]
+    for transcript in (path for pattern in agent.sessions for path in folder.glob(pattern)):
+        if transcript.suffix == ".db":
+            _write(to / "session.sql", _dumped(transcript), home)
+        else:
+            _write(
+                to / "session.jsonl",
+                [_short(line) for line in _neutral(transcript.read_text(), home).splitlines()],
+                home,
+            )
 
 
-def _dumped(database: Path) -> str:
+def _dumped(database: Path) -> list[str]:
     """Return the rows of a conversation as SQL statements."""
     with closing(sqlite3.connect(database)) as connection:
-        statements = [
-            sql
-            for table in TABLES
-            for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", [table])
-        ]
+        master = "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?"
+        statements = [connection.execute(master, [table]).fetchone()[0] for table in TABLES]
         for table in TABLES:
-            cursor = connection.execute(f"SELECT * FROM {table}")  # noqa: S608 (because TABLES is above)
-            columns = ", ".join(f'"{column[0]}"' for column in cursor.description)
-            for row in cursor:
-                values = ", ".join(
-                    connection.execute("SELECT quote(?)", [_cut_text(value)]).fetchone()[0] for value in row
-                )
-                statements.append(f"INSERT INTO {table} ({columns}) VALUES ({values})")
-    return "".join(f"{statement};\n" for statement in statements)
+            for row in connection.execute(f"SELECT * FROM {table}"):
+                quoted = connection.execute(f"SELECT {', '.join(['quote(?)'] * len(row))}", [*map(_short, row)])
+                statements.append(f"INSERT INTO {table} VALUES ({', '.join(quoted.fetchone())})")
+    return [f"{statement};" for statement in statements]
 
 
-def _write(path: Path, values: list[Any], home: Path) -> None:
-    text = "".join(f"{json.dumps(value, ensure_ascii=False, separators=(',', ':'))}\n" for value in values)
-    path.write_text(text.replace(str(home), NEUTRAL_HOME).replace(str(home).replace("/", "-"), "-home-user"))
+def _write(path: Path, lines: list[str], home: Path) -> None:
+    path.write_text(_neutral("".join(f"{line.strip()}\n" for line in lines), home))
 
 
-def _cut_text(value: Any) -> Any:
-    """Cut a text of a database; JSON stays JSON."""
+def _neutral(text: str, home: Path) -> str:
+    return text.replace(str(home), NEUTRAL_HOME).replace(re.sub(r"\W", "-", str(home)), NEUTRAL_HOME.replace("/", "-"))
+
+
+def _short(text: Any) -> Any:
+    """Return JSON with its long texts and lists cut; anything else as it is."""
     try:
-        return json.dumps(_cut(json.loads(value)), ensure_ascii=False)
+        value = json.loads(text)
     except (TypeError, ValueError):
-        return _cut(value)
+        return text
+    line = _compact(_cut(value, MAX_CHARS, MAX_ITEMS))
+    return line if len(line) <= MAX_LINE else _compact(_cut(value, FEW_CHARS, FEW_ITEMS))
 
 
-def _cut(value: Any) -> Any:
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _cut(value: Any, chars: int, items: int) -> Any:
     if isinstance(value, dict):
-        return {key: _cut(each) for key, each in value.items()}
+        return {key: _cut(each, chars, items) for key, each in value.items()}
     if isinstance(value, list):
-        return [_cut(each) for each in (value if len(value) <= MAX_ITEMS else value[:KEPT_ITEMS])]
+        return [_cut(each, chars, items) for each in (value if len(value) <= items else value[:FEW_ITEMS])]
     if isinstance(value, str):
-        limit = MAX_RECALL_CHARS if "memsync-recall" in value[:MAX_RECALL_CHARS] else MAX_CHARS
+        limit = MAX_RECALL_CHARS if "memsync-recall" in value[:MAX_RECALL_CHARS] else chars
         return value if len(value) <= limit else f"{value[:limit]}…"
     return value

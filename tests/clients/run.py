@@ -29,6 +29,7 @@ from pathlib import Path
 from tests.clients.clients import CLIENTS, PROMPT, Client
 from tests.clients.model import Script, model
 from tests.clients.record import record
+from tests.support.daemon_process import until
 
 PROJECT = Path(__file__).parents[2]
 RECALLED = "The heron nests in the tall alder by the quiet pond."
@@ -38,7 +39,7 @@ LAST_WORDS = "Your word is zanzibarquux."
 SEARCH_SECONDS = 2.0
 INSTALL_SECONDS = 900
 RUN_SECONDS = 120
-OWN = re.compile(r"notes/|(\.cache|\.config|\.local/state)/memsync/")
+OWN = re.compile(r"(bin|notes|payloads)/|(\.cache|\.config|\.local/(share|state))/memsync/")
 """Files in a home that are memsync's or the user's notes."""
 # It is what connect names in an agent's settings, so that each payload can be kept.
 MEMSYNC = """#!{python}
@@ -62,7 +63,7 @@ class World:
     """A home for one client: a memory with a daemon, a project, and a user's settings."""
 
     def __init__(self, folder: Path, client: Client, url: str) -> None:
-        self.home, self.payloads, self._memsync = folder / "home", folder / "payloads", folder / "bin" / "memsync"
+        self.home, self.payloads, self._memsync = folder, folder / "payloads", folder / "bin" / "memsync"
         self.project = self.home / "project"
         for place in (self.project, self.payloads, self._memsync.parent):
             place.mkdir(parents=True)
@@ -88,6 +89,8 @@ class World:
         self("ingest")  # creates the memory of conversations, whose daemon takes them in
         started = [json.loads(self("start", "--root", name, "--json")) for name in ("mine", "transcripts")]
         self.daemons = [int(each["process"]) for each in started]
+        compiled = self.home / ".cache" / "memsync" / "secrets"
+        until(lambda: list(compiled.glob("*")), "the rules that find secrets are compiled, once on a machine")
 
     def __call__(self, *arguments: str) -> str:
         """Run memsync as the user does, and return what it prints. Raises AssertionError if it fails."""
@@ -206,7 +209,7 @@ def main() -> int:
                     failed |= bool(wrong) and promise not in client.unless
                     print(f"{client.name} {version}: {promise}: {wrong or 'shown'}", flush=True)
                 if arguments.record:
-                    record(client.name, version, world.home, world.payloads, arguments.record / client.name)
+                    record(client.name, world.home, world.payloads, arguments.record / client.name)
             finally:
                 world.close()
     return int(failed)
