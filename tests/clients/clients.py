@@ -70,7 +70,7 @@ CLIENTS = (
         package="npm:@openai/codex",
         program=("node", "node_modules/.bin/codex"),
         # Codex runs no hook before its user trusts it in /hooks, which needs a terminal.
-        arguments=("exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust", PROMPT),
+        arguments=("exec", "-c", "mcp_servers.memsync.required=true", "--skip-git-repo-check", "--dangerously-bypass-hook-trust", PROMPT),
         environ=lambda url: {"SCRIPT_KEY": "none"},
         settings=_codex_settings,
     ),
