@@ -4,7 +4,7 @@ PYTHON := $(shell command -v $(PYTHON) || command -v python3)
 BIN := .venv/bin
 BENCH_DATA ?=
 
-.PHONY: demo test test-all lint types imports reference bench soak mutants lock clean
+.PHONY: demo test test-all lint types imports reference bench soak mutants clients lock clean
 
 # Tests start memsync many hundred times: each start would compile all of it if the environment forbade bytecode.
 export PYTHONDONTWRITEBYTECODE :=
@@ -70,6 +70,11 @@ soak: .venv/.installed-dev
 # KEEP=1 traces again only what test files were changed. What is known already is in .mutants/.
 mutants: .venv/.installed-dev
 	$(BIN)/python -m tests.mutants.run $(if $(ROOM),--room $(ROOM)) $(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep-traces)
+
+# The real programs of agents against a scripted model on loopback: over a gigabyte of packages from PyPI and npm, kept in
+# ~/.cache/memsync-clients. ONLY=codex,gemini chooses; RECORD=tests/agents/recorded renews what the tests have of them.
+clients: .venv/.installed-dev
+	$(BIN)/python -m tests.clients.run $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record $(RECORD))
 
 clean:
 	rm -rf .mutants .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

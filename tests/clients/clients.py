@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 PROMPT = "Where does the heron nest?"
 
@@ -14,7 +14,7 @@ class Client:
     """A client under memsync's name of it.
 
     `program` is its path in the folder of the package, `settings` are files of a user who has it already, by their path
-    in the home; both functions get the address of the model. `unless` says why something cannot be shown, by its name.
+    in the home; both functions get the address of the model.
     """
 
     name: str
@@ -23,7 +23,6 @@ class Client:
     arguments: tuple[str, ...]
     environ: Callable[[str], Mapping[str, str]]
     settings: Callable[[str], Mapping[str, str]]
-    unless: Mapping[str, str] = field(default_factory=dict)
 
 
 def _codex_settings(url: str) -> dict[str, str]:
@@ -70,7 +69,14 @@ CLIENTS = (
         package="npm:@openai/codex",
         program=("node", "node_modules/.bin/codex"),
         # Codex runs no hook before its user trusts it in /hooks, which needs a terminal.
-        arguments=("exec", "-c", "mcp_servers.memsync.required=true", "--skip-git-repo-check", "--dangerously-bypass-hook-trust", PROMPT),
+        arguments=(
+            "exec",
+            "-c",
+            "mcp_servers.memsync.required=true",
+            "--skip-git-repo-check",
+            "--dangerously-bypass-hook-trust",
+            PROMPT,
+        ),
         environ=lambda url: {"SCRIPT_KEY": "none"},
         settings=_codex_settings,
     ),
@@ -85,9 +91,7 @@ CLIENTS = (
             "GOOGLE_GEMINI_BASE_URL": url,
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
         },
-        settings=lambda url: {
-            ".gemini/settings.json": '{\n  // a comment\n  "security": {"auth": {"selectedType": "gemini-api-key"}}\n}\n'
-        },
+        settings=lambda url: {".gemini/settings.json": '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'},
     ),
     Client(
         name="copilot",
