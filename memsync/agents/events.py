@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 Record = Mapping[str, Any]
 _INJECTED = re.compile(
-    r"^[ \t]*<(memsync-recall|system-reminder|user-prompt-submit-hook|hook_context|task-notification"
+    r"^[ \t]*<(memsync-recall|system-reminder|user-prompt-submit-hook|hook_context|session_context|task-notification"
     r"|local-command-(?:stdout|stderr|caveat)|environment_context|user_instructions|permissions instructions"
     r"|turn_aborted|INSTRUCTIONS)>",
     re.MULTILINE,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from memsync.agents import agent_named
+from memsync.agents.events import without_injected
 from memsync.agents.project import project_of
 from memsync.agents.recalls import CANARY, MAX_PROMPT_CHARS, Line, Recall, digests, in_context, now, record, recorded
 from memsync.memories.opener import Opener, Openers
@@ -78,7 +79,8 @@ class Event(NamedTuple):
         return cls(
             text("session_id", "sessionId", "conversation_id", "sessionKey"),
             text("cwd") or folder,
-            text("prompt", "user_prompt", "initialPrompt"),
+            # Gemini puts what the hook of the session's start said before the first prompt.
+            without_injected(text("prompt", "user_prompt", "initialPrompt")).strip(),
             text("transcript_path", "transcriptPath"),
             text("source"),
         )

@@ -74,7 +74,7 @@ def secrets_in(text: str) -> list[Secret]:
 
 
 def load() -> None:
-    """Load the scanner, so that no text has to wait for it: 4 s if its rules were never compiled. Raises MemsyncError."""
+    """Load the scanner, so that no text waits for it: 4 s if its rules were never compiled. Raises MemsyncError."""
     _scanner()
 
 

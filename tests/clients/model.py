@@ -93,11 +93,12 @@ def _anthropic(said: Call | str, number: int) -> Events:
 
 
 def _responses(said: Call | str, number: int) -> Events:
-    content = [{"type": "output_text", "text": said, "annotations": []}]
+    content: Events = [{"type": "output_text", "text": said, "annotations": []}]
     item: dict[str, Any] = {"type": "message", "id": f"msg_{number}", "role": "assistant", "content": content}
     if isinstance(said, Call):
         item = {"type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}", "name": said.name}
-        item |= {"arguments": json.dumps(said.arguments)} | ({"namespace": said.namespace} if said.namespace else {})
+        item["arguments"] = json.dumps(said.arguments)
+        item |= {"namespace": said.namespace} if said.namespace else {}
     usage = {"input_tokens": 900, "output_tokens": 9, "total_tokens": 909}
     return [
         {"type": "response.created", "response": {"id": f"resp_{number}"}},
@@ -116,7 +117,7 @@ def _chat(said: Call | str, number: int) -> Events:
     end = "tool_calls" if isinstance(said, Call) else "stop"
     usage = {"prompt_tokens": 900, "completion_tokens": 9, "total_tokens": 909}
     chunk = {"id": f"chat_{number}", "object": "chat.completion.chunk", "created": 1, "model": MODEL, "usage": usage}
-    choices = [{"delta": message, "finish_reason": None}, {"delta": {}, "finish_reason": end}]
+    choices: Events = [{"delta": message, "finish_reason": None}, {"delta": {}, "finish_reason": end}]
     return [{**chunk, "choices": [{"index": 0, **choice}]} for choice in choices]
 
 

@@ -13,8 +13,10 @@ from memsync.agents import agent_named
 
 MAX_CHARS, MAX_RECALL_CHARS, MAX_ITEMS = 80, 360, 4
 """What a hook answered is kept longer, wherever the client repeats it."""
-MAX_LINE, FEW_CHARS, FEW_ITEMS = 600, 16, 2
+MAX_LINE, FEW_CHARS, FEW_ITEMS = 600, 28, 2
 """Of a longer line less is kept."""
+END_CHARS = 20
+"""So that a tag that the client puts around a text ends."""
 NEUTRAL_HOME = "/home/user"
 TABLES = ("session", "message", "part")
 """Of OpenCode's database, the tables that make up a conversation."""
@@ -79,5 +81,5 @@ def _cut(value: Any, chars: int, items: int) -> Any:
         return [_cut(each, chars, items) for each in (value if len(value) <= items else value[:FEW_ITEMS])]
     if isinstance(value, str):
         limit = MAX_RECALL_CHARS if "memsync-recall" in value[:MAX_RECALL_CHARS] else chars
-        return value if len(value) <= limit else f"{value[:limit]}…"
+        return value if len(value) <= limit + END_CHARS else f"{value[:limit]}…{value[-END_CHARS:]}"
     return value

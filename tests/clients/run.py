@@ -178,6 +178,7 @@ def shown(client: Client, program: list[str], world: World, script: Script) -> I
 def _search(world: World, ended: float) -> str:
     """Search for the word that was said in a session until it is found. Returns what is wrong."""
     while time.monotonic() < ended + SEARCH_SECONDS:
+        time.sleep(0.1)
         with suppress(AssertionError):  # nothing is found yet
             if WORD in world("search", "--root", "transcripts", WORD):
                 return ""
