@@ -157,7 +157,7 @@ class SessionThread:
             attributes["model"] = one_line(message.model)
         text = "\n\n".join(message.texts)
         if len(text) > MAX_MESSAGE_CHARS:
-            text = f"{text[:MAX_MESSAGE_CHARS]}… ({len(text) - MAX_MESSAGE_CHARS:,} more characters)"
+            text = f"{text[:MAX_MESSAGE_CHARS]}… ({count(len(text) - MAX_MESSAGE_CHARS, 'more character')})"
         tools = "\n".join(f"{line} ({count(size, 'character')})" for line, size in message.tools.values())
         for role, said in ((message.role, text), ("tool", tools[:MAX_MESSAGE_CHARS])):
             if said:
