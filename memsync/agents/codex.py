@@ -12,6 +12,8 @@ from memsync.agents.project import of_url
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
 _ANSWERS = ("function_call_output", "custom_tool_call_output")
 _OF_THE_PROJECT = "# AGENTS.md instructions"
+_USER_TEXT = "user.text"
+"""What Codex notes about a message that the user typed; older versions note nothing."""
 
 
 def read(record: Record, about: About) -> Iterator[Event]:
@@ -52,7 +54,9 @@ def _said(payload: Any, inner: str, time: Any) -> Iterator[Event]:
         yield Event(Who.ASSISTANT, words_of(at(payload, "content")), time)
     elif text_at(payload, "role") == "user":
         text = words_of(at(payload, "content"))
-        yield Event(Who.UNSEEN if text.startswith(_OF_THE_PROJECT) else Who.USER, text, time)
+        kinds = at(payload, "internal_chat_message_metadata_passthrough", "content_item_kinds")
+        is_said = _USER_TEXT in kinds if isinstance(kinds, list) else not text.startswith(_OF_THE_PROJECT)
+        yield Event(Who.USER if is_said else Who.UNSEEN, text, time)
 
 
 HOME = folder("CODEX_HOME", ".codex")
