@@ -81,8 +81,9 @@ class _Taken:
     """What was taken of a transcript.
 
     `tail` is the digest of the bytes before `offset`, `packed` the length of the raw file. The last part of the thread
-    is `part`; it begins at `start`, where `about` was known. With `has_secret`, there is no raw file. Without a name,
-    the transcript has nothing that another one has not.
+    is `part`; it begins at `start`, where `about` was known. With `has_secret`, there is no raw file. While it is
+    `silent`, nobody has said anything, so it has no thread yet. Without a name, the transcript has nothing that another
+    one has not.
     """
 
     stamp: list[int]
@@ -94,6 +95,7 @@ class _Taken:
     start: int = 0
     about: dict[str, Any] = field(default_factory=dict)
     has_secret: bool = False
+    silent: bool = False
 
 
 def transcripts_root(*, create: bool = False) -> Path | None:
@@ -322,7 +324,7 @@ class Ingester:
     def _read(self, source: Source, file: BinaryIO, row: _Taken, end: int) -> None:
         """Write the thread and the raw file of source[:end], and put into `row` what is taken then."""
         agent, about = source.agent, About(**row.about)
-        taken = 0 if source.is_document else row.offset
+        taken = 0 if source.is_document or row.silent else row.offset
         thread = SessionThread(self._root, agent.name, row.name, row.part, about, taken, sync=self._is_few)
         thread.start = row.start
         for offset, record in self._records(source, file, 0 if agent.fold else row.start, end):
@@ -334,6 +336,7 @@ class Ingester:
                 continue
             thread.add_line(offset, before, events)
         thread.finish()
+        row.silent = not taken and thread.is_silent
         raw = self._raw_path(source, row.name)
         row.has_secret = row.has_secret or thread.secrets > 0
         if row.has_secret and not self._keep_raw:

@@ -89,6 +89,11 @@ class SessionThread:
         number = f"-{self.number}" if self.number > 1 else ""
         return f"{THREADS_FOLDER}{self._agent}-{self._name}{number}.md"
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether nobody has said anything, so that there is no note."""
+        return not self._messages
+
     def _may_write(self, path: str) -> bool:
         try:
             return is_as_written((self._root / path).read_bytes())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.agents import NAMES, recalls
+from memsync.agents import NAMES, agent_named, recalls
 from memsync.agents.ingest import ingest, transcripts_root
 from memsync.memories.recall import Recaller
 from memsync.settings.roots import RegisteredRoot, add
@@ -84,3 +84,20 @@ def test_recorded_transcript_becomes_a_thread_of_what_was_said(path: Path, tmp_p
     assert said == [PROMPT, "Your word is zanzibarquux."]
     assert "memory_search" in text
     assert "memsync-recall" not in text
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex", "copilot", "gemini"])
+def test_transcript_that_is_seen_before_anybody_speaks_is_kept(name: str) -> None:
+    """A hook tells of it before the first prompt. It has no thread then, but not because a person removed it."""
+    agent = agent_named(name)
+    growing = agent.home() / agent.sessions[-1 if name == "gemini" else 0].replace("*", "s1")
+    growing.parent.mkdir(parents=True)
+    for line in (RECORDED / name / "session.jsonl").read_bytes().splitlines(keepends=True):
+        with growing.open("ab") as file:
+            file.write(line)
+        ingest([name])
+    root = transcripts_root()
+    assert root is not None
+    (thread,) = root.glob("threads/*.md")
+    assert not thread.stem.endswith("-2")
+    assert PROMPT in thread.read_text()
