@@ -65,18 +65,19 @@ class TranscriptKeeper:
     def _run(self) -> None:
         with suppress(MemsyncError):  # the first transcript with something to scan says it again
             secrets.load()
-        scan_at = self._clock.monotonic()
+        scan_at, again = self._clock.monotonic(), set[str]()
         with suppress(Stopped):
             while not self._stopping:
                 with self._condition:
                     told, self._told = self._told, set()
                 now = self._clock.monotonic()
+                found, again = told | again, told  # Copilot CLI writes its file after its last hook
                 if now >= scan_at:
-                    told, scan_at = set(NAMES), now + SCAN_SECONDS
-                self.step(told)
+                    found, scan_at = set(NAMES), now + SCAN_SECONDS
+                self.step(found)
                 with self._condition:
                     if not self._told and not self._stopping:
-                        self._condition.wait(FOLLOW_SECONDS if self._growing else scan_at - now)
+                        self._condition.wait(FOLLOW_SECONDS if self._growing or again else scan_at - now)
 
     def step(self, told: set[str]) -> None:
         """Take in the transcripts of these agents, and those that have grown lately. Raises Stopped."""
