@@ -192,7 +192,7 @@ class RemoteMemory(Client, MemoryApi):
         if progress is not None:
             params["progress"] = True
         if WRITES_FOR_AGENT.get():
-            params["agent"] = True
+            params["agent"] = WRITES_FOR_AGENT.get()
         with self.patient(PATIENCE_SECONDS if operation.is_slow else None):
             try:
                 answer = self.call(operation.name, params, progress)["answer"]

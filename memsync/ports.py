@@ -33,14 +33,14 @@ def no_progress(what: str, done: int, total: int) -> None:
     """Report nothing."""
 
 
-WRITES_FOR_AGENT: ContextVar[bool] = ContextVar("writes_for_agent", default=False)
-"""True while an operation of an agent runs: agents may not write notes that instruct agents."""
+WRITES_FOR_AGENT: ContextVar[str] = ContextVar("writes_for_agent", default="")
+"""The agent's name while an operation of an agent runs: agents may not write notes that instruct agents."""
 
 
 @contextmanager
-def for_agent() -> Iterator[None]:
-    """Run the block for an agent: writing to a note that instructs agents then raises WriteRefused."""
-    mark = WRITES_FOR_AGENT.set(True)
+def for_agent(name: str) -> Iterator[None]:
+    """Run the block for an agent: what it writes is marked as the agent's, and no note that instructs is written."""
+    mark = WRITES_FOR_AGENT.set(name or "agent")
     try:
         yield
     finally:

@@ -96,12 +96,13 @@ class Request:
         params = dict(self.params)
         options = {name: params.pop(name, None) for name in ("agent", "progress") if name not in operation.values}
         for name, value in options.items():
-            if value is not None and not isinstance(value, bool):
+            if value is not None and not isinstance(value, (bool, str) if name == "agent" else bool):
                 raise RequestError(f"{name} must be true or false", hint="See docs/protocol.md.")
         arguments = _arguments(operation, params)
         if options.get("progress") and "progress" in operation.parameters:
             arguments["progress"] = self._progress()
-        with for_agent() if options.get("agent") else nullcontext():
+        agent = options.get("agent")
+        with for_agent(agent if isinstance(agent, str) else "") if agent else nullcontext():
             answer = to_json(self.engine.memory.run(operation, **arguments))
         if operation.name == "sync":
             self.engine.keeper.notice()  # so that the keeper compares all files and embeds what is missing

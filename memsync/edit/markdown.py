@@ -14,9 +14,12 @@ from memsync.edit.note_end import closing_lines
 from memsync.errors import UsageError
 from memsync.model.note import Block, with_children
 from memsync.model.text import whole_characters
+from memsync.model.vocabulary import Origin, named_origin
 from memsync.notes.attributes import CONTROL, attribute_block
 from memsync.notes.blocks import BlockTree, Heading, parse_blocks
 from memsync.notes.message_format import UNDERLINE, as_quote, written_message
+from memsync.notes.origin import BY
+from memsync.ports import WRITES_FOR_AGENT
 
 MAX_ITEM_CHARS = 100_000
 """A longer entry would make the note too large to be parsed in full."""
@@ -66,10 +69,11 @@ def list_item(
         )
     lines = cleaned(text).split("\n")
     hashtags = [f"#{tag}" for tag in tags]
-    block = attribute_block(attributes or {})
+    attributes = {**(attributes or {}), **by_agent()}
+    block = attribute_block(attributes)
     if len(lines) == 1 and not (_BLOCK_START.match(lines[0].strip()) or _MAY_HOLD_MARKUP.match(lines[0].strip())):
         return Addition(_item_text(time, lines[0].strip(), hashtags, block, []))
-    expected = {name: whole_characters(value) for name, value in (attributes or {}).items()}
+    expected = {name: whole_characters(value) for name, value in attributes.items()}
     *forms, last = _item_forms(lines, time, has_suffix=bool(hashtags or block))
     for first, rest in forms:
         as_it_is = _item_text(time, first, hashtags, block, rest).split("\n")
@@ -163,11 +167,17 @@ def _is_one_item(lines: Sequence[str], time: str, attributes: Mapping[str, str])
 # ---------------------------------------------------------------------------------------------- messages
 
 
+def by_agent() -> dict[str, str]:
+    """Return the attribute that marks what an agent writes; nothing if the owner writes."""
+    name = WRITES_FOR_AGENT.get()
+    return {BY: named_origin(name).removeprefix(f"{Origin.AGENT}:")} if name else {}
+
+
 def message(role: str, text: str, time: str, attributes: Mapping[str, str]) -> Addition:
     """Return text as a message of a thread, like `exact_message`. Also raises UsageError if the text is empty."""
     if not text.strip():
         raise _no_text()
-    return exact_message(role, text, time, attributes)
+    return exact_message(role, text, time, {**attributes, **by_agent()})
 
 
 def exact_message(role: str, text: str, time: str, attributes: Mapping[str, str]) -> Addition:

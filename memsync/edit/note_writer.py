@@ -65,7 +65,7 @@ class NoteWriter:
             finally:
                 self._holder = None
 
-    def refuse_instructions(self, path: NotePath, *, for_agent: bool = True) -> None:
+    def refuse_instructions(self, path: NotePath, *, for_agent: bool | str = True) -> None:
         """Raise WriteRefused if an agent or a conversation would write to a note that instructs agents."""
         if for_agent and self._rules.instructs(path):
             raise WriteRefused(f"{path} contains agent instructions", hint="Only a person may edit it, in an editor.")

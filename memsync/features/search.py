@@ -98,6 +98,7 @@ def search(
     folder: Annotated[Values, Meta(description="Only under this folder."), Cli(("--in",), names="folder")] = (),
     path: Annotated[Values, Meta(description="Only paths like this; * also matches slashes.")] = (),
     role: Annotated[Values, Meta(description="Only messages by this role: user, assistant, agent, …")] = (),
+    by: Annotated[Values, Meta(description="Only from: owner, agent, an agent's name, tool, import, web.")] = (),
     session: Annotated[Values, Meta(description="Only messages of this session.")] = (),
     status: Annotated[Values, Meta(description="Only threads and messages with this status: active, …")] = (),
     after: After = (),
@@ -113,7 +114,7 @@ def search(
     UsageError, RootError, IndexFailure, and with `rerank` UnknownModel.
     """
     options = {
-        "kind": kind, "tier": tier, "tag": tag, "in": folder, "path": path, "role": role, "session": session,
+        "kind": kind, "tier": tier, "tag": tag, "in": folder, "path": path, "role": role, "by": by, "session": session,
         "status": status, "after": after, "before": before, "where": where, "is": ("archived",) * archived,
     }  # fmt: skip
     pairs = tuple((name, value) for name, values in options.items() for value in values)

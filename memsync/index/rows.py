@@ -114,7 +114,7 @@ def _chunk_rows(note: Note, chunk: Chunk, context: str) -> ChunkRows:
     tags = {name for entry in chunk.entries for name in entry.tags}
     content = (
         str(chunk.form), len(columns), chunk.section, chunk.start_line, chunk.end_line, chunk.start_column,
-        chunk.end_column, _path_json(chunk.heading_path), chunk.role, times[0] if times else "",
+        chunk.end_column, _path_json(chunk.heading_path), chunk.role, chunk.origin, times[0] if times else "",
         times[-1] if times else "", to_json(sorted(attributes)) if attributes else "[]",
         f"[{','.join(map(_entry_json, chunk.entries))}]", struct.pack(f"<{len(chunk.opening)}H", *chunk.opening),
     )  # fmt: skip

@@ -123,7 +123,7 @@ class _Handlers:
         roots = await anyio.to_thread.run_sync(self._memories.names)
         return types.ListToolsResult(tools=[_described(tool, roots) for tool in self._tools.values()])
 
-    async def call_tool(self, _: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = self._tools.get(params.name)
         if tool is None:
             known = ", ".join(self._tools)
@@ -133,7 +133,7 @@ class _Handlers:
             names = () if self._memories.is_alone else roots_of(tool, given)
             offered_roots = await anyio.to_thread.run_sync(self._memories.names) if may_name_roots(tool) else ()
             arguments = arguments_of(tool, given, offered_roots)
-            result = await self._ask(tool, arguments, names, answer)
+            result = await self._ask(tool, arguments, names, answer, agent=_client_of(context))
             if tool is features.search.get and not result.content["exists"]:
                 self._memories.refuse_other(arguments["location"])
         except MemsyncError as error:
@@ -210,14 +210,21 @@ class _Handlers:
         arguments: Mapping[str, Any],
         names: tuple[str, ...] = (),
         run: Callable[[Runs, Operation[Any, Any], dict[str, Any]], Any] = run_on,
+        agent: str = "",
     ) -> Any:
         """Run an operation for an agent on the memories that it is for; `names` are of registered ones."""
 
         def work() -> Any:
-            with self._memories.memory_for(operation, arguments, names) as (memory, given), for_agent():
+            with self._memories.memory_for(operation, arguments, names) as (memory, given), for_agent(agent):
                 return run(memory, operation, given)
 
         return await anyio.to_thread.run_sync(work)
+
+
+def _client_of(context: Context) -> str:
+    """Return the name of the program that asks, as it introduced itself; empty if it did not."""
+    params = context.session.client_params
+    return params.client_info.name if params is not None else ""
 
 
 def uri_of(path: str) -> str:

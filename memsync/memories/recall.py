@@ -24,7 +24,7 @@ from memsync.memories.several import Memories
 from memsync.model.answer import Hit
 from memsync.model.query import SearchRequest
 from memsync.model.text import visible, whole_characters
-from memsync.model.vocabulary import Fresh, Kind, Mode
+from memsync.model.vocabulary import Fresh, Kind, Mode, Origin
 from memsync.search.stop_words import STOP_WORDS
 from memsync.settings.paths import is_inside
 from memsync.settings.roots import TRANSCRIPTS, RegisteredRoot, default_root, registered_roots
@@ -184,7 +184,7 @@ class Recaller:
         def reason(hit: Hit) -> str:
             if hit.score < floor:
                 return f"below {floor:.2f}"
-            if hit.role == "tool":
+            if hit.origin == Origin.TOOL:
                 return "printed by a tool"
             if hit.local_only:  # an agent sends what it hears to its model
                 return "local-only"

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from memsync.model.filters import Filters
 from memsync.model.query import TimeHint
-from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState, citation, in_root
+from memsync.model.vocabulary import Kind, Mode, NotePath, Origin, Tier, WatcherState, citation, in_root
 
 
 class Rank(Struct, frozen=True):
@@ -28,7 +28,8 @@ class Hit(Struct, frozen=True):
     quotes the file; `snippet` is the part around the matched words; `highlights` are (start, end) offsets into the
     snippet. `parts` are the summands of the score that hits are ordered by (docs/search.md). `root` is the name of the
     registered memory that it is from, empty in the answer of one memory. `verified` is false if the text is from a
-    database and was not compared with the file. `local_only` tells that its note must not leave this machine.
+    database and was not compared with the file. `local_only` tells that its note must not leave this machine. `origin`
+    is whom it is from: of Origin, an agent by its name (`agent:codex`).
     """
 
     computed: ClassVar = ("citation",)
@@ -54,6 +55,7 @@ class Hit(Struct, frozen=True):
     verified: bool = True
     also: tuple[str, ...] = ()
     local_only: bool = False
+    origin: str = Origin.OWNER
 
     @property
     def citation(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from memsync.errors import UsageError
-from memsync.model.vocabulary import Kind, Tier
+from memsync.model.vocabulary import Kind, Tier, named_origin
 
 
 class Filters(Struct, frozen=True):
@@ -26,6 +26,7 @@ class Filters(Struct, frozen=True):
     folders: tuple[str, ...] = ()
     path_globs: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
     after: str = ""
     before: str = ""
@@ -73,6 +74,7 @@ FILTERS = {
     "in": Filter("projects/", "folders", lambda value: posixpath.normpath(value) + "/"),
     "path": Filter("daily/2026-*", "path_globs", lambda value: value.removeprefix("./")),
     "role": Filter("user", "roles", str),
+    "by": Filter("owner", "origins", named_origin),
     "session": Filter("session-001", "sessions", str),
     "status": Filter("active", "where", lambda value: ("status", value)),
     "after": Filter("2026-11-01"),
@@ -87,6 +89,6 @@ FILTER_ALIASES = {
     "until": "before", "till": "before", "to": "before", "older": "before", "file": "path", "filename": "path",
     "name": "path", "note": "path", "glob": "path", "folder": "in", "dir": "in", "directory": "in", "under": "in",
     "label": "tag", "type": "kind", "class": "where", "user": "where", "project": "where", "has": "where",
-    "author": "role", "by": "role", "speaker": "role", "agent": "role", "thread": "session", "state": "status",
+    "author": "by", "speaker": "role", "agent": "role", "thread": "session", "state": "status",
 }  # fmt: skip
 """Names of filters in other programs -> their names here."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from memsync.model.vocabulary import Form, JsonValue, Kind, NotePath, Tier, is_remembered
+from memsync.model.vocabulary import Form, JsonValue, Kind, NotePath, Origin, Tier, is_remembered
 
 
 class FileStamp(Struct, frozen=True):
@@ -192,6 +192,7 @@ class Chunk(Struct, frozen=True):
     item_words: tuple[str, ...] = ()
     opening: tuple[int, ...] = ()
     local_only: bool = False
+    origin: str = Origin.OWNER
 
     @property
     def indexed_words(self) -> Sequence[str]:

@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 from memsync.model.filters import Filters
 from memsync.model.note import Entry
-from memsync.model.vocabulary import Form, Fresh, JsonValue, Kind, Mode, NotePath, Tier
+from memsync.model.vocabulary import Form, Fresh, JsonValue, Kind, Mode, NotePath, Origin, Tier
 
 BUDGET_HITS = 50
 """Limit of hits of a search with a budget of tokens."""
@@ -222,6 +222,7 @@ class IndexedChunk(NamedTuple):
     form: str = Form.TEXT
     opening: Sequence[int] = ()
     local_only: bool = False
+    origin: str = Origin.OWNER
 
     @property
     def date(self) -> str:

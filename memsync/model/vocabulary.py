@@ -76,6 +76,26 @@ class Form(StrEnum):
         return self in (Form.HEADING, Form.FIELD)
 
 
+MAX_ORIGIN_CHARS = 60
+
+
+class Origin(StrEnum):
+    """Whom a passage is from. An agent may have a name: `agent:codex`."""
+
+    OWNER = "owner"
+    AGENT = "agent"
+    TOOL = "tool"
+    IMPORT = "import"
+    WEB = "web"
+
+
+def named_origin(name: str) -> str:
+    """Return the origin of this name: one of Origin, otherwise an agent."""
+    name = " ".join(name.lower().split())[:MAX_ORIGIN_CHARS]
+    is_known = name in tuple(Origin) or name.startswith(f"{Origin.AGENT}:")
+    return name if is_known else f"{Origin.AGENT}:{name}"
+
+
 class Trait(IntFlag):
     """Properties of an entry's text; in reference notes only ITEM is set."""
 

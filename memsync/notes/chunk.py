@@ -23,8 +23,9 @@ from itertools import groupby, islice
 from operator import itemgetter
 
 from memsync.model.note import Block, Chunk, Entry, Note, Section
-from memsync.model.vocabulary import Form, Trait
+from memsync.model.vocabulary import Form, Origin, Trait
 from memsync.notes.entry_text import opening_of, said, speaker_of, tasks_in, traits_of
+from memsync.notes.origin import BY, origin_of
 
 _DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]{1,200}\]:[ \t].*$", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\[\]\n]{0,500})\](?:\([^()\n]{0,1000}\)|\[[^\[\]\n]{0,200}\])")
@@ -99,19 +100,27 @@ class _Unit:
     is_after_gap: bool = False
 
 
-def chunk_note(note: Note, count_tokens: CountTokens, limits: ChunkLimits) -> list[Chunk]:
+def chunk_note(
+    note: Note, count_tokens: CountTokens, limits: ChunkLimits, usual_origin: str = Origin.OWNER
+) -> list[Chunk]:
     """Cut a note into chunks, in file order except lines of front matter.
 
     Every non-blank line of the body is in at least one chunk, except encoded data. Front matter is one chunk if it has
     prose, otherwise each of its lines is one, without a vector.
     """
-    return _Chunker(note, count_tokens, limits).run()
+    return _Chunker(note, count_tokens, limits, usual_origin).run()
+
+
+def _by(entries: Sequence[Entry]) -> str:
+    """Return whom the first entry is from that says so."""
+    return next((by for entry in entries if (by := entry.attributes.get(BY))), "")
 
 
 class _Chunker:
     """The chunks of a note so far, the section that is being cut, and how many entries it has."""
 
-    def __init__(self, note: Note, count_tokens: CountTokens, limits: ChunkLimits) -> None:
+    def __init__(self, note: Note, count_tokens: CountTokens, limits: ChunkLimits, usual_origin: str) -> None:
+        self._usual_origin = usual_origin
         self._note = note
         self._count_tokens = count_tokens
         self._limits = limits
@@ -298,6 +307,7 @@ class _Chunker:
                 item_words=tuple(item_words),
                 opening=opening_of(words) if form is Form.TEXT else (),
                 local_only=self._note.local_only,
+                origin=origin_of(self._note.front_matter, section.role, _by(entries), self._usual_origin),
             )
         )
 

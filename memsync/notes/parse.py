@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from memsync.model.note import Block, Chunk, Note, Section, Tag
 from memsync.model.text import quoted
-from memsync.model.vocabulary import JsonValue, Kind, NotePath, Tier
+from memsync.model.vocabulary import JsonValue, Kind, NotePath, Origin, Tier
 from memsync.notes.blocks import BlockTree, Heading, paragraphs, parse_blocks, thread_parser
 from memsync.notes.chunk import ChunkLimits, CountTokens, chunk_note
 from memsync.notes.dates import expires_at, leading_time, parse_moment, split_date
@@ -336,7 +336,7 @@ def is_unedited(note: Note) -> bool:
     return hashlib.sha256(text.encode()).hexdigest()[:16] in SCAFFOLD
 
 
-PARSER_VERSION = 15
+PARSER_VERSION = 16
 """Raise it with every change that makes equal bytes give a different note or chunks: then every note is read again."""
 
 
@@ -347,6 +347,7 @@ class NoteReader:
     count_tokens: CountTokens
     rules: PathRules
     limits: ChunkLimits
+    usual_origin: str = Origin.OWNER
 
     @cached_property
     def parsed_by(self) -> str:
@@ -356,6 +357,7 @@ class NoteReader:
             list(self.rules.tiers.items()),
             sorted(self.rules.local_only),
             self.limits,
+            self.usual_origin,
         )
         digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:12]
         return f"{PARSER_VERSION}:{digest}"
@@ -363,4 +365,4 @@ class NoteReader:
     def read(self, path: NotePath, content: bytes) -> tuple[Note, list[Chunk]]:
         """Parse and chunk one file. Raises BinaryFileError."""
         note = parse_note(path, content, self.rules)
-        return note, [] if is_unedited(note) else chunk_note(note, self.count_tokens, self.limits)
+        return note, [] if is_unedited(note) else chunk_note(note, self.count_tokens, self.limits, self.usual_origin)

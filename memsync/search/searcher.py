@@ -365,4 +365,5 @@ def _hit(
         parts=span.parts,
         also=place.also,
         local_only=chunk.local_only,
+        origin=chunk.origin,
     )

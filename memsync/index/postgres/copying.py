@@ -14,8 +14,8 @@ _TABLES = {
     "passage": "root int4, id int8, hash bytea",
     "chunk": "root int4, id int8, note int8, ordinal int4, passage int8, form text, word_rows int4, section int4,"
     " start_line int4, end_line int4, start_column int4, end_column int4, heading_path text, role text,"
-    " first_time text, last_time text, attributes text, entries text, opening bytea, words bytea, tokens int4,"
-    " lengths bytea",
+    " origin text, first_time text, last_time text, attributes text, entries text, opening bytea, words bytea,"
+    " tokens int4, lengths bytea",
     "fact": "root int4, note int8, chunk int8, key text, value text, folded text",
     "tag": "root int4, chunk int8, name text",
     "link": "root int4, note int8, target text, anchor text, label text, line int4, wiki bool",

@@ -51,6 +51,9 @@ _CONDITIONS = f"""
     AND {_NOTE_CONDITIONS}
     AND (%(roles)s::text[] IS NULL OR EXISTS (
             SELECT FROM unnest(%(roles)s::text[]) role WHERE c.role = role OR starts_with(c.role, role || ':')))
+    AND (%(origins)s::text[] IS NULL OR EXISTS (
+            SELECT FROM unnest(%(origins)s::text[]) origin
+            WHERE c.origin = origin OR starts_with(c.origin, origin || ':')))
     AND (%(tags)s::text[] IS NULL OR EXISTS (
             SELECT FROM tag t WHERE t.root = c.root AND t.chunk = c.id AND t.name = ANY (%(tags)s)))
     AND (%(after)s::text = '' OR left({_LAST}, length(%(after)s::text)) >= %(after)s::text)
@@ -173,7 +176,7 @@ ORDER BY {_LAST} DESC, n.path, c.start_line LIMIT %(limit)s
 CHUNKS = f"""
 SELECT c.id, n.path, c.section, c.start_line, c.end_line, c.start_column, c.end_column, coalesce(p.hash, ''::bytea),
        c.heading_path, c.role, c.entries, n.kind, n.tier, n.title, n.date, n.importance, n.pinned, {_CHANGED_NS},
-       n.size, n.mtime_ns, n.ctime_ns, n.inode, c.form, c.opening, false
+       n.size, n.mtime_ns, n.ctime_ns, n.inode, c.form, c.opening, false, c.origin
 FROM {_CHUNKS_OF_NOTES} LEFT JOIN passage p ON p.root = c.root AND p.id = c.passage
 WHERE c.root = %(root)s AND c.id = ANY (%(ids)s)
 """
@@ -333,7 +336,7 @@ FROM note WHERE root = %(root)s ORDER BY path
 """
 DUMP_CHUNKS = f"""
 SELECT 'chunk', n.path, c.ordinal, c.form, c.section, c.start_line, c.end_line, c.start_column, c.end_column,
-       c.heading_path, c.role, c.first_time, c.last_time, c.attributes, c.entries, encode(c.opening, 'hex'),
+       c.heading_path, c.role, c.origin, c.first_time, c.last_time, c.attributes, c.entries, encode(c.opening, 'hex'),
        c.word_rows, encode(c.words, 'hex'), coalesce(encode(p.hash, 'hex'), '')
 FROM {_CHUNKS_OF_NOTES} LEFT JOIN passage p ON p.root = c.root AND p.id = c.passage
 WHERE c.root = %(root)s ORDER BY n.path, c.ordinal

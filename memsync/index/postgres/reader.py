@@ -301,7 +301,7 @@ class PostgresReader(SqlReader):
         required, excluded = self._required(query), self._excluded(query)
         return {
             **self._note_parameters(filters),
-            "roles": _texts(filters.roles), "tags": names,
+            "roles": _texts(filters.roles), "origins": _texts(filters.origins), "tags": names,
             "after": filters.after, "before": filters.before,
             "required": None if required is None else _chunks_of(required),
             "excluded": None if excluded is None else _chunks_of(excluded),

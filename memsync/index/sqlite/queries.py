@@ -77,6 +77,9 @@ _CONDITIONS = f"""
     AND (:roles IS NULL OR EXISTS (
             SELECT 1 FROM json_each(:roles)
             WHERE c.role = value OR substr(c.role, 1, length(value) + 1) = value || ':'))
+    AND (:origins IS NULL OR EXISTS (
+            SELECT 1 FROM json_each(:origins)
+            WHERE c.origin = value OR substr(c.origin, 1, length(value) + 1) = value || ':'))
     AND (:tags IS NULL OR EXISTS (
             SELECT 1 FROM tag t WHERE t.chunk = c.id AND t.name IN (SELECT value FROM json_each(:tags))))
     AND (:after = '' OR substr({_LAST}, 1, length(:after)) >= :after)
@@ -164,7 +167,7 @@ ORDER BY {_LAST} DESC, n.path, c.start_line LIMIT :limit
 CHUNKS = f"""
 SELECT c.id, n.path, c.section, c.start_line, c.end_line, c.start_column, c.end_column, coalesce(p.hash, x''),
        c.heading_path, c.role, c.entries, n.kind, n.tier, n.title, n.date, n.importance, n.pinned, {_CHANGED_NS},
-       n.size, n.mtime_ns, n.ctime_ns, n.inode, c.form, c.opening, n.local_only
+       n.size, n.mtime_ns, n.ctime_ns, n.inode, c.form, c.opening, n.local_only, c.origin
 FROM chunk c JOIN note n ON n.id = c.note LEFT JOIN passage p ON p.id = c.passage
 WHERE c.id IN (SELECT value FROM json_each(:ids))
 """
@@ -312,7 +315,7 @@ FROM note ORDER BY path
 DUMP_HISTORY = "SELECT 'history', path, lower(hex(blob)), committed FROM history ORDER BY path"
 DUMP_CHUNKS = """
 SELECT 'chunk', n.path, c.ordinal, c.form, c.section, c.start_line, c.end_line, c.start_column, c.end_column,
-       c.heading_path, c.role, c.first_time, c.last_time, c.attributes, c.entries, lower(hex(c.opening)),
+       c.heading_path, c.role, c.origin, c.first_time, c.last_time, c.attributes, c.entries, lower(hex(c.opening)),
        c.word_rows, lower(hex(c.words)), lower(hex(p.hash))
 FROM chunk c JOIN note n ON n.id = c.note LEFT JOIN passage p ON p.id = c.passage ORDER BY n.path, c.ordinal
 """

@@ -73,6 +73,7 @@ CREATE TABLE chunk (
     end_column INTEGER NOT NULL,
     heading_path TEXT NOT NULL,     -- JSON list
     role TEXT NOT NULL,
+    origin TEXT NOT NULL,           -- of model.Origin
     first_time TEXT NOT NULL,       -- of its timed entries; empty without any
     last_time TEXT NOT NULL,
     attributes TEXT NOT NULL,       -- JSON list of [key, value], of all its entries
@@ -150,7 +151,7 @@ CREATE TABLE history (              -- of the notes in HEAD's tree, whether or n
     committed INTEGER NOT NULL
 ) WITHOUT ROWID, STRICT;
 """
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:

@@ -52,7 +52,7 @@ INSERT INTO history VALUES (?, ?, ?)
 ON CONFLICT (path) DO UPDATE SET blob = excluded.blob, committed = excluded.committed
 """
 _CHUNK_COLUMNS = """note, ordinal, passage, form, word_rows, section, start_line, end_line, start_column, end_column,
-    heading_path, role, first_time, last_time, attributes, entries, opening, words"""
+    heading_path, role, origin, first_time, last_time, attributes, entries, opening, words"""
 _OLD_CHUNKS = f"""
 SELECT c.id, coalesce(p.hash, x''), {_CHUNK_COLUMNS} FROM chunk c LEFT JOIN passage p ON p.id = c.passage
 WHERE c.note = ? ORDER BY c.ordinal DESC
