@@ -188,10 +188,8 @@ def _found_nothing(result: SearchResult, fresh: str) -> str:
 def _by(hit: Hit) -> str:
     """Return whom a hit is from, if it is not the owner and the role does not tell it."""
     name = hit.origin.removeprefix(f"{Origin.AGENT}:")
-    is_told = (
-        hit.origin == Origin.OWNER or name == hit.role.removeprefix("agent:") or (name == Origin.AGENT and hit.role)
-    )
-    return "" if is_told else f"by {name}"
+    told = (Origin.OWNER, hit.role.removeprefix("agent:"), *([Origin.AGENT] if hit.role else []))
+    return "" if name in told else f"by {name}"
 
 
 def _hit(hit: Hit, layout: Layout) -> None:

@@ -603,7 +603,7 @@ def test_purge_of_one_user_keeps_what_others_can_undo(memory: Memory, root: Path
 def test_agents_cannot_forget(memory: Memory, write: Write, root: Path) -> None:
     """No tool offers it, and a request of an agent is refused."""
     write("threads/a.md", thread_of("ada"))
-    with for_agent():
+    with for_agent("codex"):
         for call in (lambda: memory.forget(user="ada", apply=True), memory.undo_forget, memory.purge_forgotten):
             with pytest.raises(WriteRefused):
                 call()

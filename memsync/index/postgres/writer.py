@@ -215,7 +215,7 @@ class PostgresWriter(PostgresReader, SqlWriter):
                 (self._root, number, *self._columns(note_id, note, position, passages.get(chunk.passage)), lengths)
             )
             tags += [(self._root, number, name) for name in _without_doubles(chunk.tags)]
-            facts += [(note_id, number, key, value) for key, value in attribute_facts(chunk.content[11])]
+            facts += [(note_id, number, key, value) for key, value in attribute_facts(chunk.content[12])]
             self._word_rows += chunk.content[1]
             self._word_total += _total(lengths)
         copy_rows(self._db, "chunk", rows)
@@ -246,7 +246,7 @@ class PostgresWriter(PostgresReader, SqlWriter):
         self._run("DELETE FROM tag WHERE root = %(root)s AND chunk = %(chunk)s", {"chunk": chunk_id})
         self._run("DELETE FROM fact WHERE root = %(root)s AND chunk = %(chunk)s", {"chunk": chunk_id})
         copy_rows(self._db, "tag", [(self._root, chunk_id, name) for name in _without_doubles(chunk.tags)])
-        self._put_facts((note_id, chunk_id, key, value) for key, value in attribute_facts(chunk.content[11]))
+        self._put_facts((note_id, chunk_id, key, value) for key, value in attribute_facts(chunk.content[12]))
 
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
         """Replace only a note's stamp."""
