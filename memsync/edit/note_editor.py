@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from memsync.edit.addition import Addition, end_of_section, find_section, insert_after
@@ -13,6 +14,9 @@ from memsync.model.note import Note
 from memsync.model.vocabulary import Kind, NotePath
 from memsync.notes.files import NoteFiles
 from memsync.notes.parse import NoteReader
+
+
+_MARK = re.compile(r'[ \t]*\{by=(?:[^\s{}"]+|"[^"{}]*")\}$')
 
 
 class NoteEditor:
@@ -80,7 +84,7 @@ class NoteEditor:
         last = end_of_section(note, section)
         lines = addition.text.split("\n")
         for number in range(section.start_line, last + 1):
-            if list(note.lines[number - 1 : number - 1 + len(lines)]) == lines:
+            if _unmarked(note.lines[number - 1 : number - 1 + len(lines)]) == _unmarked(lines):
                 return Done(path, number, ("Already there; not added again.",))
         if not any(line.strip() for line in note.lines[last:]):
             return self._writer.append(path, addition, replaces=replaces)
@@ -91,3 +95,8 @@ class NoteEditor:
             return insert_after(path, text, end_of_section(current, place) if place else len(current.lines), addition)
 
         return self._writer.rewrite(path, edit, adds=True, replaces=replaces)
+
+
+def _unmarked(lines: Sequence[str]) -> list[str]:
+    """Return lines without the mark of what an agent writes: who said it first does not make it another item."""
+    return [_MARK.sub("", line) for line in lines]
