@@ -15,7 +15,6 @@ from memsync.model.vocabulary import Kind, NotePath
 from memsync.notes.files import NoteFiles
 from memsync.notes.parse import NoteReader
 
-
 _MARK = re.compile(r'[ \t]*\{by=(?:[^\s{}"]+|"[^"{}]*")\}$')
 
 
