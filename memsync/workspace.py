@@ -22,7 +22,6 @@ from memsync.model.written import Written
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules, unusable_local_only
 from memsync.ports import Clock, Embedder, Index, IndexReader, Reranker, TokenCounter, VectorCache
 from memsync.settings.load import Settings
-from memsync.settings.roots import registered_roots
 
 if TYPE_CHECKING:
     from memsync.edit.append import Done
@@ -282,14 +281,6 @@ def _local_only(settings: Settings) -> tuple[str, ...]:
     return patterns
 
 
-def _usual_origin(settings: Settings) -> str:
-    """Return whom notes are from that say nothing about it: in the memory of an agent, the agent."""
-    if not settings.only:
-        return Origin.OWNER
-    own = (name for name, root in registered_roots().items() if root.path == settings.root_name)
-    return named_origin(next(own, Origin.AGENT))
-
-
 def _note_reader(settings: Settings, counter: TokenCounter) -> NoteReader:
     from memsync.notes.chunk import ChunkLimits
     from memsync.notes.parse import NoteReader
@@ -298,5 +289,5 @@ def _note_reader(settings: Settings, counter: TokenCounter) -> NoteReader:
         counter.count,
         PathRules(settings.kinds, settings.tiers, _local_only(settings)),
         ChunkLimits(),
-        _usual_origin(settings),
+        named_origin(f"{Origin.AGENT}:{settings.owner}") if settings.owner else Origin.OWNER,
     )

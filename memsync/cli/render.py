@@ -49,7 +49,7 @@ from memsync.model.upkeep import (
     Stale,
     Stats,
 )
-from memsync.model.vocabulary import Origin, in_root
+from memsync.model.vocabulary import in_root, told_origin
 from memsync.model.written import Pattern, Preference, Written
 from memsync.operation import Command, Operation
 
@@ -185,18 +185,11 @@ def _found_nothing(result: SearchResult, fresh: str) -> str:
     return f"nothing found; the files were searched as they are now{but}"
 
 
-def _by(hit: Hit) -> str:
-    """Return whom a hit is from, if it is not the owner and the role does not tell it."""
-    name = hit.origin.removeprefix(f"{Origin.AGENT}:")
-    told = (Origin.OWNER, hit.role.removeprefix("agent:"), *([Origin.AGENT] if hit.role else []))
-    return "" if name in told else f"by {name}"
-
-
 def _hit(hit: Hit, layout: Layout) -> None:
     path, _, lines = hit.citation.rpartition(":")
     heading = " › ".join(hit.heading_path) or hit.title
-    score = f"{hit.score:.2f}" if hit.score else ""
-    details = " · ".join(filter(None, (heading, hit.role, _by(hit), hit.date[:16].replace("T", " "), score)))
+    score, by = f"{hit.score:.2f}" if hit.score else "", told_origin(hit.origin, hit.role)
+    details = " · ".join(filter(None, (heading, hit.role, by, hit.date[:16].replace("T", " "), score)))
     place = f"{layout.styled(printable(path), 'cyan')}:{layout.styled(lines, 'green')}"
     place = linked(place, layout.links.get(hit.root, ""), hit.path, hit.start_line)
     say_as_it_is(f"{place}  {layout.styled(printable(details), 'dim')}")

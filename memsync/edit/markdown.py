@@ -169,8 +169,12 @@ def _is_one_item(lines: Sequence[str], time: str, attributes: Mapping[str, str])
 
 def by_agent() -> dict[str, str]:
     """Return the attribute that marks what an agent writes; nothing if the owner writes."""
-    name = WRITES_FOR_AGENT.get()
-    return {BY: named_origin(name).removeprefix(f"{Origin.AGENT}:")} if name else {}
+    given = WRITES_FOR_AGENT.get()  # as the program calls itself: `owner`, perhaps
+    if not given:
+        return {}
+    origin = named_origin(f"{Origin.AGENT}:{given}")
+    name = origin.removeprefix(f"{Origin.AGENT}:")
+    return {BY: origin if name in tuple(Origin) else name}
 
 
 def message(role: str, text: str, time: str, attributes: Mapping[str, str]) -> Addition:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from memsync.model.vocabulary import NotePath
+from memsync.model.vocabulary import NotePath, Origin
 
 
 class ContextPassage(Struct, frozen=True):
-    """Whole lines of a note. `tokens` counts its text without the citation."""
+    """Whole lines of a note. `tokens` counts its text without the citation; `origin` is whom it is from, as of a hit."""
 
     path: NotePath
     start_line: int
     end_line: int
     text: str
     tokens: int
+    origin: str = Origin.OWNER
 
 
 class ContextPart(Struct, frozen=True):

@@ -80,20 +80,37 @@ MAX_ORIGIN_CHARS = 60
 
 
 class Origin(StrEnum):
-    """Whom a passage is from. An agent may have a name: `agent:codex`."""
+    """Whom a passage is from, most trusted first. An agent may have a name: `agent:codex`."""
 
     OWNER = "owner"
     AGENT = "agent"
-    TOOL = "tool"
     IMPORT = "import"
     WEB = "web"
+    TOOL = "tool"
 
 
 def named_origin(name: str) -> str:
     """Return the origin of this name: one of Origin, otherwise an agent."""
-    name = " ".join(name.lower().split())[:MAX_ORIGIN_CHARS]
+    name = " ".join(name.lower().split())[:MAX_ORIGIN_CHARS].rstrip(":") or Origin.AGENT
     is_known = name in tuple(Origin) or name.startswith(f"{Origin.AGENT}:")
     return name if is_known else f"{Origin.AGENT}:{name}"
+
+
+def trust(origin: str) -> int:
+    """Return how far an origin is trusted: 0 for the owner, less for every other."""
+    return -tuple(Origin).index(Origin(origin.partition(":")[0]))
+
+
+def may_instruct(origin: str) -> bool:
+    """Tell whether text of this origin may instruct an agent: not that of an import, a web page or a tool."""
+    return trust(origin) >= trust(Origin.AGENT)
+
+
+def told_origin(origin: str, role: str) -> str:
+    """Return `by codex`; empty for the owner, and if the role of the message tells it."""
+    name = origin.removeprefix(f"{Origin.AGENT}:")
+    told = (Origin.OWNER, role.removeprefix("agent:"), *([Origin.AGENT] if role else []))
+    return "" if name in told else f"by {name}"
 
 
 class Trait(IntFlag):

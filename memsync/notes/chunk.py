@@ -111,9 +111,9 @@ def chunk_note(
     return _Chunker(note, count_tokens, limits, usual_origin).run()
 
 
-def _by(entries: Sequence[Entry]) -> str:
-    """Return whom the first entry is from that says so."""
-    return next((by for entry in entries if (by := entry.attributes.get(BY))), "")
+def _by(unit: _Unit) -> str:
+    """Return whom a unit says that it is from."""
+    return (unit.attributes or {}).get(BY, "")
 
 
 class _Chunker:
@@ -170,6 +170,12 @@ class _Chunker:
     # -------------------------------------------------------------------------------------------- units
 
     def _units(self, block: Block, tokens: int) -> Iterator[_Unit]:
+        """Yield the units of a block. Whom an item is from holds for all that is in it."""
+        by = (block.attributes or {}).get(BY)
+        for unit in self._parts(block, tokens):
+            yield replace(unit, attributes={**(unit.attributes or {}), BY: by}) if by else unit
+
+    def _parts(self, block: Block, tokens: int) -> Iterator[_Unit]:
         """Yield the block itself if it fits, otherwise the units of its children or lines."""
         if tokens <= self._limits.max_tokens:
             yield _Unit(block.start_line, block.end_line, tokens, block.entry, block.time, block.attributes)
@@ -224,7 +230,11 @@ class _Chunker:
             return
         begin = bool(self._section.heading_path)
         heading, rest = units[:begin], units[begin:]
-        groups = list(_groups(rest, self._limits, always=self._note.is_remembered))
+        groups = [  # a chunk has one origin
+            group
+            for _, run in groupby(rest, _by)
+            for group in _groups(list(run), self._limits, always=self._note.is_remembered)
+        ]
         follows = groups[0][0] if heading and groups and not groups[0][1] else ()
         if follows and (joined := _with_heading(heading[0], follows[0], self._limits)):
             groups[0] = [joined, *follows[1:]], False
@@ -289,7 +299,8 @@ class _Chunker:
         passage = words if last.end_column else passage_text(words)
         if is_log:
             passage = said(passage).strip() or passage
-        section = self._section
+        section, first_by = self._section, "" if self._section.role else _by(first)
+        marks = (section.attributes.get(BY, ""), first_by)
         self._chunks.append(
             Chunk(
                 ordinal=len(self._chunks),
@@ -307,7 +318,7 @@ class _Chunker:
                 item_words=tuple(item_words),
                 opening=opening_of(words) if form is Form.TEXT else (),
                 local_only=self._note.local_only,
-                origin=origin_of(self._note.front_matter, section.role, _by(entries), self._usual_origin),
+                origin=origin_of(self._note.front_matter, section.role, marks, self._usual_origin),
             )
         )
 

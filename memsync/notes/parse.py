@@ -27,6 +27,7 @@ from memsync.notes.decode import decode
 from memsync.notes.frontmatter import is_clear, names_local_only, read_head
 from memsync.notes.inline import InlineFinds, find_inline, parse_inline, plain_text
 from memsync.notes.message_format import find_headings, messages_of, read_message_heading
+from memsync.notes.origin import BY
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
 
 MAX_STRUCTURED_BYTES = 2_000_000
@@ -185,15 +186,16 @@ class _Outline:
         self._is_thread = kind is Kind.THREAD
         self._date = date
         self._open: list[tuple[int, str]] = []
-        self._message = ("", "")
+        self._message = ("", "", "")
 
     def enter(self, heading: Heading, text: str) -> Section:
         """Return the section that `heading` begins; the caller sets its end later."""
         self._open = [(level, name) for level, name in self._open if level < heading.level]
         self._open.append((heading.level, text[:MAX_HEADING_CHARS]))
         if self._is_thread and heading.level <= 2:
-            self._message = (read_message_heading(heading.text) if heading.level == 2 else None) or ("", "")
-        role, time = self._message
+            role, time = (read_message_heading(heading.text) if heading.level == 2 else None) or ("", "")
+            self._message = role, time, heading.attributes.get(BY, "") if role else ""
+        role, time, by = self._message  # whom a message is from holds for all headings in it
         clock = leading_time(text) if self._date else ""
         return Section(
             heading_path=tuple(name for _, name in self._open),
@@ -201,7 +203,7 @@ class _Outline:
             end_line=heading.end_line,
             role=role,
             time=f"{self._date}T{clock}" if clock else time or self._date,
-            attributes=heading.attributes,
+            attributes={**heading.attributes, BY: by} if by else heading.attributes,
             level=heading.level,
         )
 

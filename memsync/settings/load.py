@@ -177,6 +177,8 @@ class Settings:
         self.warnings = warnings
         self.only: Sequence[str] = ()
         """If not empty, only files that match a pattern are notes, and memsync writes none: another program does."""
+        self.owner = ""
+        """The name of this program, as the memory is registered."""
         self.stamps: Mapping[str, tuple[int, ...]] = {}
         self.load_again: Callable[[], Settings] = lambda: self
 
@@ -195,7 +197,7 @@ class Settings:
     def decisive(self) -> list[Any]:
         """Return all settings except those under [daemon] and [cli], as JSON values."""
         values = {name: value for name, value in self.values.items() if not name.startswith(("daemon.", "cli."))}
-        return [self.root_name, values, list(self.kinds.items()), list(self.tiers.items()), list(self.only)]
+        return [self.root_name, values, list(self.kinds.items()), list(self.tiers.items()), [*self.only, self.owner]]
 
     @property
     def is_default_root(self) -> bool:
@@ -296,10 +298,11 @@ def _read_in_place(settings: Settings, *, is_strict: bool) -> None:
 
     An error in that list ends only commands on a folder that may be such a one: it was named, and has no config.toml.
     """
-    from memsync.settings.roots import patterns_in_place  # here, because few users have such a memory
+    from memsync.settings.roots import read_in_place  # here, because few users have such a memory
 
     try:
-        settings.only = patterns_in_place(settings.root_name)
+        if root := read_in_place(settings.root_name):
+            settings.only, settings.owner = root.only, root.name
     except ConfigError:
         if is_strict:
             raise

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from memsync.model.context import Context, ContextPart, ContextPassage, LeftOut
 from memsync.model.text import printable, visible
-from memsync.model.vocabulary import NotePath
+from memsync.model.vocabulary import NotePath, Origin
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 MIN_REPEATED_CHARS = 20
@@ -34,7 +34,7 @@ class Passage(NamedTuple):
     """Whole lines of a note.
 
     `position` counts the note's passages; neighbours are written as one block. -1 means that it has no neighbours.
-    `remark` is written after its citation. `column` (from 0) is where a piece of an overlong line begins.
+    `remark` is written after its citation, and tells `origin` if the text does not. `column` (from 0) is where a piece of an overlong line begins.
     """
 
     path: NotePath
@@ -44,6 +44,7 @@ class Passage(NamedTuple):
     position: int = -1
     remark: str = ""
     column: int = 0
+    origin: str = Origin.OWNER
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class _Part:
             self._closing = f"{fence}\n"
         self._tokens = 0
         self._passages_of = Counter(passage.path for passage in source.passages)
-        self._positions: dict[NotePath, set[int]] = {}  # of the passages taken
+        self._positions: dict[tuple[NotePath, str], set[int]] = {}  # by note and origin, of the passages taken
 
     # ---------------------------------------------------------------------------------------------- taking
 
@@ -137,7 +138,7 @@ class _Part:
                 if may_follow and most + self._max_cost(run) <= limit:
                     most += self._max_cost(run)
                     self.taken.append(run)
-                    self._positions.setdefault(run.path, set()).add(run.position)
+                    self._positions.setdefault((run.path, run.origin), set()).add(run.position)
                     shown.add(run)
                 else:
                     waiting.append(run)
@@ -154,7 +155,7 @@ class _Part:
         cost = self._cost(run.text)
         if not self.taken:
             cost += self._cost(self._opening) + self._cost(self._closing)
-        positions = self._positions.get(run.path, set())
+        positions = self._positions.get((run.path, run.origin), set())
         if not self.source.is_quoted:
             is_whole_note = run.position >= 0 and self._passages_of[run.path] == 1
             return cost if positions or is_whole_note else cost + self._cost(_cut_mark(run.path))
@@ -191,7 +192,8 @@ class _Part:
         blocks: list[list[Passage]] = []
         for passage in sorted(self.taken, key=lambda p: (order[p.path], p.start_line, p.position)):
             last = blocks[-1][-1] if blocks else None
-            if last and last.path == passage.path and passage.position == last.position + 1:
+            same = last and (last.path, last.origin) == (passage.path, passage.origin)
+            if last and same and passage.position == last.position + 1:
                 blocks[-1].append(passage)
             else:
                 blocks.append([passage])
@@ -204,7 +206,7 @@ class _Part:
     def described(self) -> ContextPart:
         """Return the part as the public ContextPart."""
         ordered = [passage for block in self._ordered_blocks() for passage in block]
-        passages = (ContextPassage(*passage[:4], self._cost(passage.text)) for passage in ordered)
+        passages = (ContextPassage(*passage[:4], self._cost(passage.text), passage.origin) for passage in ordered)
         return ContextPart(self.source.name, self._tokens, tuple(passages))
 
     def left_out(self) -> list[LeftOut]:

@@ -18,8 +18,9 @@ from memsync.model.answer import Hit
 from memsync.model.context import Context
 from memsync.model.note import Chunk, Note
 from memsync.model.query import IndexedNote, SearchRequest
-from memsync.model.vocabulary import Form, Kind, NotePath, in_root
+from memsync.model.vocabulary import Form, Kind, NotePath, Origin, in_root, may_instruct, told_origin
 from memsync.notes.dates import parse_day
+from memsync.notes.origin import origin_of
 from memsync.notes.parse import conflict_in
 from memsync.operation import Cli, Command, Tool, operation
 
@@ -124,11 +125,15 @@ def _sources(
     own_prompt = thread_prompt(conversation[0]) if conversation and instructs else []
     messages = message_passages(*conversation) if conversation else []
     logs = [passage for path in log_notes(notes, today) for passage in reversed(passages([path]))]
+    foreign = [passage for passage in (*soul, *prompts, *own_prompt) if not may_instruct(passage.origin)]
+    soul, prompts, own_prompt = ([p for p in part if p not in foreign] for part in (soul, prompts, own_prompt))
+    for path in dict.fromkeys(passage.path for passage in foreign):
+        gathered.warnings.append(f"{path}: has text of a tool, an import or a web page, which does not instruct")
     return (
         Source("soul", "Identity", SHARES["soul"], soul, is_quoted=False),
         Source("prompts", "Instructions", SHARES["prompts"], prompts, is_quoted=False),
         Source("thread_prompt", "Instructions of this conversation", 0, own_prompt, is_quoted=False),
-        Source("memory", "Lasting memory", SHARES["memory"], passages(memory_notes(notes))),
+        Source("memory", "Lasting memory", SHARES["memory"], [*foreign, *passages(memory_notes(notes))]),
         Source("messages", "This conversation", SHARES["messages"], messages, is_unbroken=True),
         Source("logs", "Today and yesterday", SHARES["logs"], logs),
         _hits_source(hits),
@@ -213,9 +218,23 @@ def passages_of(note: Note, chunks: Sequence[Chunk]) -> list[Passage]:
     shown = [chunk for chunk in body if chunk.form is not Form.HEADING or chunk.heading_path in filled]
     ordered = sorted(shown, key=lambda chunk: (chunk.start_line, chunk.start_column))
     return [
-        Passage(note.path, chunk.start_line, chunk.end_line, _text(note, chunk), position, column=chunk.start_column)
+        Passage(
+            note.path,
+            chunk.start_line,
+            chunk.end_line,
+            _text(note, chunk),
+            position,
+            _remark(chunk.origin, chunk.role),
+            chunk.start_column,
+            chunk.origin,
+        )
         for position, chunk in enumerate(ordered)
     ]
+
+
+def _remark(origin: str, role: str) -> str:
+    """Return ` (by codex)` for a citation; empty for the owner, and if the message's role tells it."""
+    return f" ({by})" if (by := told_origin(origin, role)) else ""
 
 
 def _text(note: Note, chunk: Chunk) -> str:
@@ -228,7 +247,8 @@ def thread_prompt(note: Note) -> list[Passage]:
     """Return the system prompt in a thread's front matter as a passage that cites the front matter's lines."""
     prompt = note.front_matter.get("prompt")
     text = prompt.strip() if isinstance(prompt, str) else ""
-    return [Passage(note.path, 1, note.head_lines, text)] if text else []
+    origin = origin_of(note.front_matter, "", (), Origin.OWNER)
+    return [Passage(note.path, 1, note.head_lines, text, remark=_remark(origin, ""), origin=origin)] if text else []
 
 
 def message_passages(note: Note, passages: Sequence[Passage]) -> list[Passage]:
@@ -241,7 +261,7 @@ def message_passages(note: Note, passages: Sequence[Passage]) -> list[Passage]:
             message = note.messages[index]
             is_first = passage.start_line == message.start_line
             speaker = f"{message.role} {message.time}".rstrip()
-            labelled.append(passage._replace(remark="" if is_first else f" ({speaker}, continued)"))
+            labelled.append(passage._replace(remark=passage.remark + ("" if is_first else f" ({speaker}, continued)")))
     return labelled[::-1]
 
 
@@ -253,9 +273,9 @@ def _hit_passages(hits: Iterable[Hit]) -> list[Passage]:
 def hit_passage(hit: Hit) -> Passage:
     """Return a search hit as a passage."""
     is_continued = hit.role and not hit.text.startswith("## ")
-    remark = f" ({hit.role} {hit.date}, continued)" if is_continued else ""
+    remark = _remark(hit.origin, hit.role) + (f" ({hit.role} {hit.date}, continued)" if is_continued else "")
     path = NotePath(in_root(hit.root, hit.path))
-    return Passage(path, hit.start_line, hit.end_line, hit.text, remark=remark)
+    return Passage(path, hit.start_line, hit.end_line, hit.text, remark=remark, origin=hit.origin)
 
 
 def prompt_notes(notes: Iterable[IndexedNote]) -> list[NotePath]:
