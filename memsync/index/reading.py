@@ -378,9 +378,8 @@ def ranked(scored: Iterable[tuple[int, int, float]], first: Set[tuple[int, int]]
 def _chunk(row: tuple[Any, ...], heading_path: list[str], entries: list[list[Any]]) -> IndexedChunk:
     read_entries = [Entry(*entry) for entry in entries]
     opening = struct.unpack(f"<{len(row[23]) // 2}H", row[23])
-    return IndexedChunk._make(
-        (*row[:8], heading_path, row[9], read_entries, *row[11:23], opening, bool(row[24]), row[25])
-    )
+    head, stamp = (*row[:8], heading_path, row[9], read_entries, *row[11:18]), row[18:22]
+    return IndexedChunk._make((*head, stamp, row[22], opening, bool(row[24]), row[25]))
 
 
 def _note(row: tuple[Any, ...]) -> IndexedNote:

@@ -8,7 +8,7 @@ from memsync.model.vocabulary import NotePath, Origin
 
 
 class ContextPassage(Struct, frozen=True):
-    """Whole lines of a note. `tokens` counts its text without the citation; `origin` is whom it is from, as of a hit."""
+    """Whole lines of a note. `tokens` counts its text without the citation; `origin` is as that of a hit."""
 
     path: NotePath
     start_line: int

@@ -33,8 +33,9 @@ _MARKS = re.compile(r"(?:^|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])(@+)", re.MULTI
 class Passage(NamedTuple):
     """Whole lines of a note.
 
-    `position` counts the note's passages; neighbours are written as one block. -1 means that it has no neighbours.
-    `remark` is written after its citation, and tells `origin` if the text does not. `column` (from 0) is where a piece of an overlong line begins.
+    `position` counts the note's passages; neighbours of one origin are written as one block. -1 means that it has no
+    neighbours. `remark` is written after its citation, and tells `origin` if the text does not. `column` (from 0) is
+    where a piece of an overlong line begins.
     """
 
     path: NotePath
