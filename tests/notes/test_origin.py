@@ -18,7 +18,7 @@ HEAD = "---\n{}\n---\n\n"
         ("note.md", "The heron nests.", "owner"),
         ("daily/2026-11-20.md", "- 10:00 The heron nests. {by=codex}", "agent:codex"),
         ("MEMORY.md", "- The heron nests. {by=owner}", "owner"),
-        ("MEMORY.md", "- The heron nests. {by=\"Claude  Code\"}", "agent:claude code"),
+        ("MEMORY.md", '- The heron nests. {by="Claude  Code"}', "agent:claude code"),
         ("note.md", HEAD.format("by: gemini") + "The heron nests.", "agent:gemini"),
         ("note.md", HEAD.format("source: https://example.org/x") + "The heron nests.", "web"),
         ("note.md", HEAD.format("url: HTTP://example.org") + "The heron nests.", "web"),
@@ -28,6 +28,14 @@ HEAD = "---\n{}\n---\n\n"
         ("threads/t.md", "## assistant\n\nThe heron nests.", "agent"),
         ("threads/t.md", "## agent:scout\n\nThe heron nests.", "agent:scout"),
         ("threads/t.md", "## tool {by=owner}\n\nThe heron nests.", "tool"),
+        ("threads/t.md", "## user {by=codex}\n\n### More\n\n- The heron nests. {by=owner}", "agent:codex"),
+        ("threads/t.md", "## assistant\n\n- The heron nests. {by=owner}", "agent"),
+        ("threads/t.md", "## user {by=web}\n\nHi.\n\n## user\n\nThe heron nests.", "owner"),
+        ("note.md", HEAD.format("url: https://example.org") + "- The heron nests. {by=owner}", "web"),
+        ("note.md", "## Facts {by=codex}\n\n- The heron nests. {by=owner}", "agent:codex"),
+        ("note.md", f"- {'long ' * 300} {{by=codex}}\n\n  The heron nests.", "agent:codex"),
+        ("note.md", "- Mine.\n- The heron nests. {by=codex}\n- Mine, too.", "agent:codex"),
+        ("note.md", "- A line. {by=codex}\n- The heron nests.", "owner"),
         ("threads/t.md", "## handoff\n\nThe heron nests.", "agent"),
         (
             "threads/t.md",
@@ -39,7 +47,7 @@ HEAD = "---\n{}\n---\n\n"
     ],
 )
 def test_origin_of_a_passage(path: str, text: str, origin: str, reader: NoteReader) -> None:
-    """The role of a tool outranks every claim, and a mark of an agent outranks the role of the user."""
+    """Of two claims the less trusted one counts; whom something is from holds for all that is in it."""
     _, chunks = reader.read(path, text.encode())  # type: ignore[arg-type]
     assert [chunk.origin for chunk in chunks if "heron" in chunk.text] == [origin]
 
