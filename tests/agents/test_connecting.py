@@ -311,6 +311,7 @@ def test_root_in_place_has_only_its_notes_and_refuses_writes(home: Path, monkeyp
     (folder / "p" / ".gitignore").write_text("!*.md\n!*/\n!other/\n")
     before = tree(folder)
     with Memory.open(root=folder) as memory:
+        assert {hit.origin for hit in memory.search("heron by:claude-code").hits} == {"agent:claude-code"}
         assert {note.path for note in memory.notes().notes} == {"CLAUDE.md", "p/memory/a.md", "p/memory/deep/b.md"}
         writes: list[Callable[[], object]] = [
             lambda: memory.log("x"), lambda: memory.remember("x"), lambda: memory.new_thread("x"),
