@@ -89,6 +89,26 @@ def test_a_bare_role_is_itself_and_with_any_name(
     assert found(memory, f"heron role:{role}", mode) == [f"threads/t.md:{line}-{line + 2}" for line in lines]
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("by", "lines"),
+    [
+        ("agent", [2, 3]),
+        ("codex", [2]),
+        ("agent:Codex", [2]),
+        ("owner", [1, 5]),
+        ("tool", [4]),
+        ("code", []),
+        ("a", []),
+    ],
+)
+def test_by_is_an_origin_or_an_agents_name(memory: Memory, write: Write, mode: str, by: str, lines: list[int]) -> None:
+    """A name must be whole; what is not marked is the owner's."""
+    marks = ["", " {by=codex}", " {by=codexx}", " {by=tool}", " {by=owner}"]
+    write("daily/2026-11-20.md", "".join(f"- The heron.{mark}\n" for mark in marks))
+    assert found(memory, f"heron by:{by}", mode) == [f"daily/2026-11-20.md:{line}" for line in lines]
+
+
 @pytest.fixture
 def days(memory: Memory, write: Write) -> Memory:
     """Return logs of three days and a thread over two, each entry with its time."""
