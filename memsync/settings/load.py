@@ -163,10 +163,7 @@ class Settings:
         options: Sequence[str] = (),
         warnings: Sequence[str] = (),
     ) -> None:
-        """`options`: the global options that yield the same settings in any folder with the same environment.
-
-        `warnings`: sentences about config files that were found but ignored.
-        """
+        """`options` yield the same settings in any folder; `warnings` are about config files that were ignored."""
         self.root_name = root_name
         self.index_name = index_dir(root_name)
         self.values = values
@@ -177,8 +174,7 @@ class Settings:
         self.warnings = warnings
         self.only: Sequence[str] = ()
         """If not empty, only files that match a pattern are notes, and memsync writes none: another program does."""
-        self.owner = ""
-        """The name of this program, as the memory is registered."""
+        self.owner = ""  # the name of that program, as the memory is registered
         self.stamps: Mapping[str, tuple[int, ...]] = {}
         self.load_again: Callable[[], Settings] = lambda: self
 
@@ -301,8 +297,7 @@ def _read_in_place(settings: Settings, *, is_strict: bool) -> None:
     from memsync.settings.roots import read_in_place  # here, because few users have such a memory
 
     try:
-        if root := read_in_place(settings.root_name):
-            settings.only, settings.owner = root.only, root.name
+        settings.only, settings.owner = read_in_place(settings.root_name)
     except ConfigError:
         if is_strict:
             raise

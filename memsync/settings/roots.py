@@ -160,12 +160,13 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) and all(isinstance(item, str) for item in value) else value
 
 
-def read_in_place(path: str) -> RegisteredRoot | None:
-    """Return the registered memory at a path if it has `only`, otherwise None. Raises ConfigError."""
+def read_in_place(path: str) -> tuple[tuple[str, ...], str]:
+    """Return `only` and the name of the registered memory at a path; both empty if it has none. Raises ConfigError."""
     with suppress(OSError), open(roots_path(), "rb") as file:
         if b"only" not in file.read():  # parsing would cost every command more than this
-            return None
-    return next((root for root in registered_roots().values() if root.path == path and root.only), None)
+            return (), ""
+    roots = (root for root in registered_roots().values() if root.path == path and root.only)
+    return next(((root.only, root.name) for root in roots), ((), ""))
 
 
 def chosen_roots(names: tuple[str, ...] = ()) -> dict[str, RegisteredRoot]:
