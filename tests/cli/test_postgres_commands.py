@@ -16,6 +16,7 @@ from psycopg.conninfo import make_conninfo
 from memsync.cli.main import run
 from memsync.errors import ConfigError
 from memsync.index.postgres import access
+from memsync.index.postgres.migrate import LATEST
 from memsync.index.postgres.opening import name_of
 from memsync.settings.load import load_settings
 from memsync.settings.registering import add_root
@@ -107,7 +108,7 @@ def test_status_of_a_registered_folder_is_that_of_its_database(
     memsync("sync")
     add_root("work", str(root))
     monkeypatch.chdir(tmp_path)
-    assert as_json(memsync("index", "status", "work", "--json", at=None))["tables"] == 1
+    assert as_json(memsync("index", "status", "work", "--json", at=None))["tables"] == LATEST
     monkeypatch.setenv("MEMSYNC_INDEX_BACKEND", "sqlite")
     code, _, errors = memsync("index", "status", "work", at=None)
     assert code == 2 and "not in PostgreSQL" in errors
