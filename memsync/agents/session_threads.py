@@ -91,7 +91,7 @@ class SessionThread:
 
     @property
     def is_silent(self) -> bool:
-        """Whether nobody has said anything, so that there is no note."""
+        """Whether nobody has spoken yet; there is no note then."""
         return not self._messages
 
     def _may_write(self, path: str) -> bool:

@@ -118,12 +118,11 @@ def search(
         "status": status, "after": after, "before": before, "where": where, "is": ("archived",) * archived,
     }  # fmt: skip
     pairs = tuple((name, value) for name, values in options.items() for value in values)
-    chosen = Mode(mode) if mode else None
     return memory.answer(
         SearchRequest(
             query,
             limit=limit,
-            mode=chosen,
+            mode=Mode(mode) if mode else None,
             tokens=tokens,
             min_score=min_score,
             rerank=rerank,

@@ -193,7 +193,8 @@ class _Outline:
         self._open = [(level, name) for level, name in self._open if level < heading.level]
         self._open.append((heading.level, text[:MAX_HEADING_CHARS]))
         if self._is_thread and heading.level <= 2:
-            role, time = (read_message_heading(heading.text) if heading.level == 2 else None) or ("", "")
+            spoken = read_message_heading(heading.text) if heading.level == 2 else None
+            role, time = spoken or ("", "")
             self._message = role, time, heading.attributes.get(BY, "") if role else ""
         role, time, by = self._message  # whom a message is from holds for all headings in it
         clock = leading_time(text) if self._date else ""

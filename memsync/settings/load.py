@@ -163,7 +163,10 @@ class Settings:
         options: Sequence[str] = (),
         warnings: Sequence[str] = (),
     ) -> None:
-        """`options` yield the same settings in any folder; `warnings` are about config files that were ignored."""
+        """Global `options` yield the same settings in any folder with the same environment.
+
+        `warnings` are about config files that were ignored.
+        """
         self.root_name = root_name
         self.index_name = index_dir(root_name)
         self.values = values
@@ -242,9 +245,7 @@ def load_settings(
     environ: Mapping[str, str] | None = None,
     cwd: _AnyPath | None = None,
 ) -> Settings:
-    """Resolve all settings.
-
-    They come from five sources; each overrides those before it:
+    """Resolve all settings, from five sources; each overrides those before it.
 
     1. the defaults in SETTINGS;
     2. the user's own config file, unless a file is named;
