@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, text_at, words_of
-from memsync.agents.port import NAME, Agent, SetupFile, below, folder, plugin
+from memsync.agents.port import NAME, Agent, Caller, SetupFile, below, folder, plugin
 
 
 def read(record: Record, about: About) -> Iterator[Event]:
@@ -47,8 +47,16 @@ def _answered(message: Any, message_id: str, time: Any, about: About) -> Iterato
 
 
 HOME = folder("OPENCLAW_STATE_DIR", ".openclaw")
-_ENTRY = {"plugins": {"entries": {NAME: {"enabled": True, "hooks": {"allowPromptInjection": True}}}}}
+_HOOKS = {"allowConversationAccess": True}
+"""Without it, OpenClaw does not run the plugin's hook at a prompt."""
 _extension = below(HOME, "extensions", NAME)
+
+
+def _entries(program: Sequence[str], _: Caller) -> dict[str, Any]:
+    return {
+        "plugins": {"entries": {NAME: {"enabled": True, "hooks": _HOOKS}}},
+        "mcp": {"servers": {NAME: {"command": program[0], "args": [*program[1:], "mcp"]}}},
+    }
 
 
 AGENT = Agent(
@@ -63,7 +71,7 @@ AGENT = Agent(
         SetupFile(below(_extension, "openclaw.plugin.json"), None, plugin("openclaw.plugin.json", "openclaw")),
         SetupFile(below(_extension, "package.json"), None, plugin("openclaw.package.json", "openclaw")),
         SetupFile(below(_extension, "index.js"), None, plugin("openclaw.js", "openclaw")),
-        SetupFile(below(HOME, "openclaw.json"), None, lambda program, call: _ENTRY),
+        SetupFile(below(HOME, "openclaw.json"), None, _entries),
     ),
     program="openclaw",
     read=read,

@@ -226,9 +226,13 @@ def _question(prompt: str) -> str:
 
 
 def _root_for(folder: str) -> RegisteredRoot | None:
-    """Return the registered memory that contains a folder, the innermost; otherwise the default one."""
+    """Return the registered memory that contains a folder, the innermost; otherwise the default one.
+
+    An agent's own memory is none: OpenClaw always works in a folder of its own.
+    """
     place = os.path.realpath(folder)
-    around = [root for root in registered_roots().values() if root.path and is_inside(place, root.path)]
+    own = [root for root in registered_roots().values() if root.path and not root.only]
+    around = [root for root in own if is_inside(place, root.path)]
     return max(around, key=lambda root: len(root.path), default=default_root())
 
 

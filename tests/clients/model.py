@@ -29,11 +29,13 @@ class Call(NamedTuple):
     namespace: str
     name: str
     query: str = ""
+    through: str = ""
 
     @property
-    def arguments(self) -> dict[str, str]:
-        """Return the arguments: ToolSearch has the same one."""
-        return {"query": self.query}
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments: ToolSearch has the same one. OpenClaw's tool_call calls the tool `through` itself."""
+        given = {"query": self.query}
+        return {"id": self.through, "args": given} if self.through else given
 
 
 @dataclass
@@ -52,6 +54,8 @@ class Script:
             return self.last_words
         if tool := _tool(tools, TOOL):
             return tool._replace(query=self.question)
+        if tool := _tool(tools, "tool_call"):
+            return tool._replace(query=self.question, through=f"memsync__{TOOL}")
         deferred, finder = DEFERRED.search(text), _tool(tools, "ToolSearch")
         if not deferred or not finder:
             return self.last_words

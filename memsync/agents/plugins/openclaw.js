@@ -17,14 +17,15 @@ export default {
   id: "memsync",
   register(api) {
     api.on("before_prompt_build", async (event, context) => {
-      const data = { session_id: context.sessionKey, cwd: context.workspaceDir, prompt: event.prompt }
+      const prompt = event.currentUserMessage ?? event.prompt // which may begin with earlier messages
+      const data = { session_id: context.sessionId ?? context.sessionKey, cwd: context.workspaceDir, prompt }
       const start = started.has(data.session_id) ? "" : await ask("session-start", data)
       started.add(data.session_id)
       const text = [start, await ask("prompt", data)].filter(Boolean).join("\n\n")
       return text ? { prependContext: text } : undefined
     })
     api.on("session_end", async (event, context) => {
-      await ask("session-end", { session_id: context.sessionKey })
+      await ask("session-end", { session_id: context.sessionId ?? context.sessionKey })
     })
   },
 }
