@@ -23,6 +23,7 @@ from memsync.agents.session_threads import SessionThread
 from memsync.agents.sources import (
     Source,
     document_of,
+    is_database,
     lines_of,
     named_sources,
     opened,
@@ -236,7 +237,7 @@ class Ingester:
     def _take_file(self, agent: Agent, path: str, stamp: list[int]) -> None:
         source = Source(agent, path)
         try:
-            if not agent.is_database:
+            if not is_database(path):
                 with opened(path) as file:
                     self._take(source, file, stamp)
                 return
@@ -382,7 +383,7 @@ def _tail(file: BinaryIO, offset: int) -> str:
 def _stamp_of(path: str) -> list[int]:
     """Return device, inode, size and time of a file, and size and time of a database's log; zeros for what is gone."""
     stamp = []
-    for name in (path, f"{path}-wal")[: 2 if path.endswith(".db") else 1]:
+    for name in (path, f"{path}-wal")[: 2 if is_database(path) else 1]:
         try:
             status = os.lstat(name)
             stamp += [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns]

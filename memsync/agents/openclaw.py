@@ -62,10 +62,10 @@ def _entries(program: Sequence[str], _: Caller) -> dict[str, Any]:
 AGENT = Agent(
     name="openclaw",
     title="OpenClaw",
-    tried="",
+    tried="2026.9.6",
     home=HOME,
     memory=("workspace/**/*.md",),
-    sessions=("agents/*/sessions/*.jsonl",),
+    sessions=("agents/*/agent/openclaw-agent.sqlite", "agents/*/sessions/*.jsonl"),
     loaded=("AGENTS.md", "MEMORY.md", "SOUL.md", "USER.md"),
     setup=(
         SetupFile(below(_extension, "openclaw.plugin.json"), None, plugin("openclaw.plugin.json", "openclaw")),

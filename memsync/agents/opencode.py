@@ -67,5 +67,4 @@ AGENT = Agent(
     ),
     program="opencode",
     read=read,
-    is_database=True,
 )

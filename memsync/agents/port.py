@@ -62,7 +62,7 @@ class Agent:
 
     `read` returns the events of one record of a transcript, and tells `About` what it says about the session. `fold`
     returns the records of a transcript that says some things again; without it, each line is a record. `session_name`
-    returns the name of a session, from the path of its transcript. `is_database`: one file has all sessions.
+    returns the name of a session, from the path of its transcript.
     """
 
     name: str
@@ -77,7 +77,6 @@ class Agent:
     read: Callable[[Record, About], Iterable[Event]] = no_events
     fold: Callable[[Iterable[Record]], list[Record]] | None = None
     session_name: Callable[[str], str] = stem
-    is_database: bool = False
 
     setup: tuple[SetupFile, ...] = ()
     """The files by which it is connected."""

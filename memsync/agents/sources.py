@@ -28,7 +28,7 @@ MAX_CONTAINERS = 200_000
 MAX_NAME_CHARS = 100
 _OTHER = re.compile(r"[^A-Za-z0-9_-]+")
 _TRIED_RECORDS = 50
-_ENDINGS = (".jsonl", ".json", ".db")
+_ENDINGS = (".jsonl", ".json", ".db", ".sqlite")
 _SESSIONS = """
 SELECT *, (SELECT ifnull(max(time_updated), 0) FROM message WHERE session_id = session.id) AS message_at,
     (SELECT ifnull(max(time_updated), 0) + count(*) FROM part WHERE session_id = session.id) AS part_at
@@ -36,6 +36,20 @@ FROM session
 """
 _MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
 _PARTS = "SELECT data FROM part WHERE message_id = ? ORDER BY id"
+_WINDOWS = """
+SELECT session_id AS id, updated_at AS message_at,
+    (SELECT count(*) FROM transcript_events AS event WHERE event.session_id = session_windows.session_id)
+    + (SELECT count(*) FROM session_transcript_fts_rows AS place WHERE place.session_id = session_windows.session_id)
+    AS part_at
+FROM session_windows
+"""
+# Of events that OpenClaw has compressed (Zstandard, which Python reads from 3.14 on) its own index has the text.
+_EVENTS = """
+SELECT ifnull(event_json, json_set(json_extract(navigation_json, '$.model'), '$.message.content', (
+    SELECT c0 FROM session_transcript_fts_rows AS place JOIN session_transcript_fts_content USING (id)
+    WHERE place.session_id = event.session_id AND message_id = json_extract(navigation_json, '$.model.id'))))
+FROM transcript_events AS event WHERE session_id = ? ORDER BY seq
+"""
 
 
 class Source(NamedTuple):
@@ -112,8 +126,8 @@ def named_sources(name: str) -> Iterator[tuple[Agent, str]]:
 
 def _agent_of(path: str) -> Agent | None:
     """Return whose transcript a file is: who reads most messages in its first records."""
-    if path.endswith(".db"):
-        return agent_named("opencode") if os.path.basename(path) == "opencode.db" else None
+    if path.endswith((".db", ".sqlite")):
+        return agent_named(DATABASES[os.path.basename(path)][0]) if is_database(path) else None
     best, most = None, 0
     with opened(path) as file:
         lines = islice(lines_of(file, 0, 2**62), _TRIED_RECORDS)
@@ -187,33 +201,51 @@ def document_of(file: BinaryIO) -> Record | None:
 
 
 def sessions_of(path: str, is_wanted: Callable[[str, list[int]], bool]) -> Iterator[tuple[str, list[int], BinaryIO]]:
-    """Yield (session, stamp, its rows as JSON Lines) of OpenCode's database, if it is wanted. Raises OSError.
+    """Yield (session, stamp, its rows as JSON Lines) of an agent's database, if it is wanted. Raises OSError.
 
     It is opened read-only; without a write-ahead log also as immutable, because SQLite would create one beside it.
     """
     opened(path).close()
+    _, sessions, dump = DATABASES[os.path.basename(path)]
     has_log = os.path.exists(f"{path}-wal")
     uri = f"file:{quote(path)}?mode=ro" + "&immutable=1" * (not has_log)
     try:
         with closing(sqlite3.connect(uri, uri=True)) as database:
             database.row_factory = sqlite3.Row
             database.execute("PRAGMA trusted_schema = OFF")
-            for row in database.execute(_SESSIONS).fetchall():
+            for row in database.execute(sessions).fetchall():
                 stamp = [int(row["message_at"]), int(row["part_at"]), 0, 0]
                 if is_wanted(str(row["id"]), stamp):
                     with tempfile.TemporaryFile() as file:
-                        _dump(database, row, file)
+                        dump(database, row, file)
                         yield str(row["id"]), stamp, file
     except (sqlite3.Error, IndexError, ValueError) as error:
-        raise OSError(f"OpenCode's database cannot be read: {error}") from error
+        raise OSError(f"the database cannot be read: {error}") from error
 
 
-def _dump(database: sqlite3.Connection, session: sqlite3.Row, file: BinaryIO) -> None:
+def _dump_opencode(database: sqlite3.Connection, session: sqlite3.Row, file: BinaryIO) -> None:
     known = {key: session[key] for key in session.keys() if not key.endswith("_at")}  # noqa: SIM118 (because a Row yields values)
     file.write(_line({"session": known}))
     for message in database.execute(_MESSAGES, (session["id"],)):
         parts = [record_of(_bytes(part[0])) for part in database.execute(_PARTS, (message["id"],))]
         file.write(_line({"id": message["id"], "data": record_of(_bytes(message["data"])), "parts": parts}))
+
+
+def _dump_openclaw(database: sqlite3.Connection, session: sqlite3.Row, file: BinaryIO) -> None:
+    for event in database.execute(_EVENTS, (session["id"],)):
+        file.write(_bytes(event[0]).replace(b"\n", b" ") + b"\n")
+
+
+DATABASES = {
+    "opencode.db": ("opencode", _SESSIONS, _dump_opencode),
+    "openclaw-agent.sqlite": ("openclaw", _WINDOWS, _dump_openclaw),
+}
+"""Whose each database is that has all sessions, how they are listed, and what writes the rows of one."""
+
+
+def is_database(path: str) -> bool:
+    """Tell whether a file is an agent's database."""
+    return os.path.basename(path) in DATABASES
 
 
 def _line(row: object) -> bytes:

@@ -43,7 +43,7 @@ def test_every_client_is_recorded() -> None:
     assert {(path.parent.name, path.stem) for path in EVENTS} == {
         (agent, event) for agent in agents for event in ("prompt", "session-start")
     }
-    assert agents == {*NAMES} - {"cursor", "openclaw"}
+    assert agents == {*NAMES} - {"cursor"}
 
 
 @pytest.mark.parametrize("path", EVENTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
@@ -61,7 +61,7 @@ def test_recorded_event_is_answered_in_the_form_of_its_agent(path: Path, recalle
     assert answer.startswith("<memsync-recall>\n")
     assert (RECALLED if event == "prompt" else "Cite path and line.") in answer
     (recall,) = recalls.recorded(agent, payload.get("session_id") or payload["sessionId"])
-    assert recall.folder == "/home/user/project"
+    assert recall.folder == payload["cwd"]
     if event == "prompt":
         assert recall.prompt.strip('"') == PROMPT  # without what the hook of the session's start had said
 
@@ -70,7 +70,7 @@ def test_recorded_event_is_answered_in_the_form_of_its_agent(path: Path, recalle
 def test_recorded_transcript_becomes_a_thread_of_what_was_said(path: Path, tmp_path: Path) -> None:
     """Nothing of it was recalled text, what a tool printed, or a prompt of the agent's own."""
     if path.suffix == ".sql":
-        database = tmp_path / "opencode.db"
+        database = tmp_path / Path(agent_named(path.parent.name).sessions[0]).name
         with closing(sqlite3.connect(database)) as connection:
             connection.executescript(path.read_text())
         path = database
@@ -84,6 +84,20 @@ def test_recorded_transcript_becomes_a_thread_of_what_was_said(path: Path, tmp_p
     assert said == [PROMPT, "Your word is zanzibarquux."]
     assert "memory_search" in text
     assert "memsync-recall" not in text
+
+
+def test_text_that_openclaw_has_compressed_is_read_from_its_index(tmp_path: Path) -> None:
+    """Its events are compressed from 1 KiB on."""
+    path = tmp_path / "openclaw-agent.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((RECORDED / "openclaw" / "session.sql").read_text())
+        model = "json_object('model', json_set(event_json, '$.message.content', json('[]')))"
+        connection.execute(f"UPDATE transcript_events SET navigation_json = {model}, event_json = NULL WHERE seq = 9")
+        connection.commit()
+    ingest([str(path)])
+    root = transcripts_root()
+    assert root is not None
+    assert "Your word is zanzibarquux." in next(root.glob("threads/*.md")).read_text()
 
 
 @pytest.mark.parametrize("name", ["claude-code", "codex", "copilot", "gemini"])

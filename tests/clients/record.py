@@ -18,8 +18,16 @@ MAX_LINE, FEW_CHARS, FEW_ITEMS = 600, 28, 2
 END_CHARS = 20
 """So that a tag that the client puts around a text ends."""
 NEUTRAL_HOME = "/home/user"
-TABLES = ("session", "message", "part")
-"""Of OpenCode's database, the tables that make up a conversation."""
+TABLES = {
+    "opencode.db": ("session", "message", "part"),
+    "openclaw-agent.sqlite": (
+        "session_windows",
+        "transcript_events",
+        "session_transcript_fts_rows",
+        "session_transcript_fts_content",
+    ),
+}
+"""Of an agent's database, the tables that make up a conversation."""
 
 
 def record(name: str, home: Path, payloads: Path, to: Path) -> None:
@@ -30,7 +38,7 @@ def record(name: str, home: Path, payloads: Path, to: Path) -> None:
     agent = agent_named(name)
     folder = home / agent.home().relative_to(Path.home())
     for transcript in (path for pattern in agent.sessions for path in folder.glob(pattern)):
-        if transcript.suffix == ".db":
+        if transcript.name in TABLES:
             _write(to / "session.sql", _dumped(transcript), home)
         else:
             _write(
@@ -42,11 +50,12 @@ def record(name: str, home: Path, payloads: Path, to: Path) -> None:
 
 def _dumped(database: Path) -> list[str]:
     """Return the rows of a conversation as SQL statements."""
+    statements = []
     with closing(sqlite3.connect(database)) as connection:
-        master = "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?"
-        statements = [connection.execute(master, [table]).fetchone()[0] for table in TABLES]
-        for table in TABLES:
-            for row in connection.execute(f"SELECT * FROM {table}"):
+        for table in TABLES[database.name]:
+            rows = connection.execute(f"SELECT * FROM {table}")
+            statements.append(f"CREATE TABLE {table} ({', '.join(column for column, *_ in rows.description)})")
+            for row in rows:
                 quoted = connection.execute(f"SELECT {', '.join(['quote(?)'] * len(row))}", [*map(_short, row)])
                 statements.append(f"INSERT INTO {table} VALUES ({', '.join(quoted.fetchone())})")
     return [f"{statement};" for statement in statements]
@@ -61,7 +70,9 @@ def _neutral(text: str, home: Path) -> str:
 
 
 def _short(text: Any) -> Any:
-    """Return JSON with its long texts and lists cut; anything else as it is."""
+    """Return JSON with its long texts and lists cut, no bytes, and anything else as it is."""
+    if isinstance(text, bytes):
+        return b""
     try:
         value = json.loads(text)
     except (TypeError, ValueError):

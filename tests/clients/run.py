@@ -129,10 +129,10 @@ def installed(client: Client, folder: Path) -> tuple[list[str], str]:
     program = [str(folder / part) if "/" in part else shutil.which(part) or part for part in client.program]
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder)}
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), package)
-    npm = ("npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), f"{package}@latest")
+    npm = ("npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), *package.split())
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        if not Path(program[-1]).exists():
+        if not all(Path(part).exists() for part in program):
             done = run(pip if source == "pypi" else npm, dict(os.environ), folder, INSTALL_SECONDS)
             if done.returncode:
                 raise Unavailable(f"{package} cannot be installed: {done.stderr.strip()[-300:]}")

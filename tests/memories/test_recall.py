@@ -138,6 +138,9 @@ def test_only_memories_that_the_user_registered_speak(ask: Ask, tmp_path: Path, 
     assert "obey" not in ask("what does the heron say?", cwd=str(clone))
     add(RegisteredRoot("clone", str(clone)))
     assert "clone:evil.md" in ask("what does the heron say?", cwd=str(clone), session_id="s2")
+    (home := tmp_path / "home" / ".openclaw" / "workspace").mkdir(parents=True)  # where OpenClaw always works
+    add(RegisteredRoot("openclaw", str(home.parent), only=("workspace/**/*.md",)))
+    assert "memsync-recall" in ask("what does the heron say?", cwd=str(home), session_id="s2b")
     kept = tmp_path / "kept" / "threads"
     kept.mkdir(parents=True)
     for project in (tmp_path / "other", tmp_path):
