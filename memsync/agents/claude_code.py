@@ -78,6 +78,7 @@ AGENT = Agent(
         SetupFile(_servers, ".mcp.json", server("mcpServers")),
     ),
     program="claude",
+    memory_setting="autoMemoryDirectory",
     obstacles=(
         Obstacle("settings.json", ("disableAllHooks",), bool, "disableAllHooks turns all hooks off"),
         Obstacle(

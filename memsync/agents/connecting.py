@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memsync.agents.edits import added, parsed, removed, text_of
+from memsync.agents.edits import added, parsed, removed, text_of, value_at
 from memsync.agents.port import Agent, SetupFile
 from memsync.edit import note_file
 from memsync.edit.note_paths import cannot_write, check_writable
@@ -25,6 +25,7 @@ from memsync.errors import ConfigError, FilesystemError, IndexBusy, UsageError, 
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import open_folder
 from memsync.settings.paths import is_inside
+from memsync.settings.roots import OWN_MEMORY
 from memsync.system.file_lock import file_lock
 from memsync.system.user_folders import digest_of, state_folder, write_own_file
 
@@ -96,6 +97,21 @@ def taken_back(agent: Agent) -> tuple[list[Change], list[str]]:
         else:
             changes.append(Change(path, old, _base(path, old, record, record["entries"]), None))
     return changes, remarks
+
+
+def own_memories(agent: Agent) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return the folder and the patterns of each memory of an agent's own, by the name under which it is registered.
+
+    A folder that the agent's settings name is taken from the user's own file only: a clone could name any. Raises
+    ConfigError.
+    """
+    notes = tuple(pattern for pattern in agent.memory if pattern.endswith(".md"))
+    memories = {agent.name: (str(agent.home()), notes)} if notes else {}
+    file = str(agent.home() / "settings.json")
+    named = agent.memory_setting and value_at(parsed(file, text_of(file, read_settings(file))), [agent.memory_setting])
+    if isinstance(named, str) and named.startswith(("/", "~/")):
+        memories[agent.name + OWN_MEMORY] = (os.path.realpath(os.path.expanduser(named)), ("**/*.md",))
+    return memories
 
 
 def is_as_written(agent: Agent, path: str) -> bool:

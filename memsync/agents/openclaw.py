@@ -47,14 +47,13 @@ def _answered(message: Any, message_id: str, time: Any, about: About) -> Iterato
 
 
 HOME = folder("OPENCLAW_STATE_DIR", ".openclaw")
-_HOOKS = {"allowConversationAccess": True}
-"""Without it, OpenClaw does not run the plugin's hook at a prompt."""
 _extension = below(HOME, "extensions", NAME)
 
 
 def _entries(program: Sequence[str], _: Caller) -> dict[str, Any]:
     return {
-        "plugins": {"entries": {NAME: {"enabled": True, "hooks": _HOOKS}}},
+        # without this access, OpenClaw does not run the plugin's hook at a prompt
+        "plugins": {"entries": {NAME: {"enabled": True, "hooks": {"allowConversationAccess": True}}}},
         "mcp": {"servers": {NAME: {"command": program[0], "args": [*program[1:], "mcp"]}}},
     }
 

@@ -89,6 +89,8 @@ class Agent:
     reads_too: tuple[str, ...] = ()
     """The agents whose hooks it runs, too."""
     obstacles: tuple[Obstacle, ...] = ()
+    memory_setting: str = ""
+    """The key in the user's settings.json that names another folder for the notes that it writes by itself."""
 
 
 def folder(variable: str, usual: str) -> Callable[[], Path]:

@@ -37,10 +37,8 @@ FROM session
 _MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
 _PARTS = "SELECT data FROM part WHERE message_id = ? ORDER BY id"
 _WINDOWS = """
-SELECT session_id AS id, updated_at AS message_at,
-    (SELECT count(*) FROM transcript_events AS event WHERE event.session_id = session_windows.session_id)
-    + (SELECT count(*) FROM session_transcript_fts_rows AS place WHERE place.session_id = session_windows.session_id)
-    AS part_at
+SELECT session_id AS id, ifnull(transcript_updated_at, updated_at) AS message_at, (SELECT count(*)
+    FROM session_transcript_fts_rows AS place WHERE place.session_id = session_windows.session_id) AS part_at
 FROM session_windows
 """
 # Of events that OpenClaw has compressed (Zstandard, which Python reads from 3.14 on) its own index has the text.

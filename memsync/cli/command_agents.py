@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from memsync.cli.common import answering, own_program
 from memsync.cli.hook import pause_file
 from memsync.cli.output import Answer, local_time, say
 from memsync.errors import MemsyncError, UsageError
-from memsync.model.text import count, printable
+from memsync.model.text import printable
 from memsync.system.user_folders import write_own_file
 
 if TYPE_CHECKING:
@@ -69,20 +69,23 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     NAME is claude-code, codex, gemini, copilot, cursor, opencode or openclaw. Prints the changes of each file and asks
     once. Every other byte stays. The agent's notes are read where they are, and never written.
     """
-    from memsync.agents.connecting import apply, planned
+    from memsync.agents.connecting import apply, own_memories, planned
     from memsync.agents.ingest import transcripts_root
+    from memsync.settings.roots import registered_roots
 
     agent = agent_named(name)
     if not project and not agent.home().is_dir():
         reason = f"{agent.title} is not on this machine: {agent.home()} does not exist"
         raise UsageError(reason, hint="Start it once, or connect it in a project with --project.")
     changes = planned(agent, own_program(), Path.cwd() if project else None)
-    document = _shown(context, name, changes, is_agreed=yes or dry_run)
+    memories = {} if project else own_memories(agent)
+    new = [f"registers the memory {own}: {memories[own][0]}" for own in memories if own not in registered_roots()]
+    document = _shown(context, changes, new, is_agreed=yes or dry_run)
     if dry_run:
-        return Answer({**document, "changed": []}, [] if document["changed"] else ["nothing to change"])
+        return Answer({**document, "changed": []}, [] if document["diff"] else ["nothing to change"])
     apply(agent, changes)
     transcripts_root(create=True)  # so that hooks start its daemon, which takes in the agent's conversations
-    remarks = [] if project else _register(agent)
+    remarks = _register(agent, memories)
     remarks += [agent.afterwards] * bool(document["changed"] and agent.afterwards)
     return Answer(document, [f"{agent.title} is connected"], remarks)
 
@@ -97,14 +100,15 @@ def disconnect(context: click.Context, name: str, yes: bool) -> Answer:
     A file that was not edited since is as it was before connect, to the byte.
     """
     from memsync.agents.connecting import apply, taken_back
-    from memsync.settings.roots import registered_roots, remove_root
+    from memsync.settings.roots import OWN_MEMORY, registered_roots, remove_root
 
     agent = agent_named(name)
     changes, remarks = taken_back(agent)
-    document = _shown(context, name, changes, is_agreed=yes)
+    document = _shown(context, changes, [], is_agreed=yes)
     apply(agent, changes)
-    if (root := registered_roots().get(name)) and root.only:
-        remove_root(name)
+    for own in (name, name + OWN_MEMORY):
+        if (root := registered_roots().get(own)) and root.only:
+            remove_root(own)
     return Answer(document, [f"{agent.title} is not connected"], remarks, code=int(bool(remarks)))
 
 
@@ -118,6 +122,7 @@ def check(_: click.Context) -> Answer:
     or if its settings turn hooks off or delete transcripts early.
     """
     from memsync.agents.checking import MAX_SECONDS, faults, installed
+    from memsync.settings.roots import root_for
 
     if os.path.exists(pause_file()):
         return Answer({"agents": [], "paused": True}, [], [PAUSED], code=1)
@@ -130,6 +135,8 @@ def check(_: click.Context) -> Answer:
             lines += [f"{agent.name}  {event} delivers: {' '.join(text.split())}" for event, text in said.items()]
             lines += [f"{agent.name}  {fault}" for fault in wrong]
     remarks = [] if found else ["no agent is connected here: memsync agents connect NAME"]
+    if found and root_for(str(folder)) is None:
+        remarks = ["no memory is used in this folder, so recall has little to say: memsync roots default NAME"]
     is_well = bool(found) and not any(one["faults"] for one in found)
     return Answer({"agents": found, "paused": False}, lines, remarks, code=int(not is_well))
 
@@ -182,37 +189,38 @@ def _lines(one: dict[str, Any]) -> Iterator[str]:
         yield f"  {key.replace('_', ' ')}: {text or 'none'}"
 
 
-def _shown(context: click.Context, name: str, changes: Sequence[Change], *, is_agreed: bool) -> dict[str, Any]:
-    """Print changes, ask whether to make them, and return them as a document.
+def _shown(context: click.Context, changes: Sequence[Change], new: Sequence[str], *, is_agreed: bool) -> dict[str, Any]:
+    """Print changes, and in sentences what is new, ask whether to go ahead, and return them as a document.
 
     Raises UsageError if there is nobody to ask, click.Abort for a no.
     """
     from memsync.agents.connecting import diff_of
 
     edits = [change for change in changes if change.new != change.old]
-    lines = [line for change in edits for line in diff_of(change)]
+    lines = [line for change in edits for line in diff_of(change)] + [*new]
     if not context.params["as_json"]:
         for line in lines:
             say(printable(line))
-    if edits and not is_agreed:
+    if lines and not is_agreed:
         if context.params["as_json"] or not (sys.stdin.isatty() and sys.stdout.isatty()):
             hint = "Add --yes, or --dry-run to see the changes of connect."
             raise UsageError("nobody can be asked here. Nothing was changed", hint=hint)
-        if not click.confirm(f"Change {count(len(edits), 'file')}?", err=True):
+        if not click.confirm("Make these changes?", err=True):
             raise click.Abort
-    return {"agent": name, "changed": [change.path for change in edits], "diff": "\n".join(lines)}
+    return {"agent": context.params["name"], "changed": [change.path for change in edits], "diff": "\n".join(lines)}
 
 
-def _register(agent: Agent) -> list[str]:
-    """Register the agent's own memory, and return remarks why not."""
+def _register(agent: Agent, memories: Mapping[str, tuple[str, tuple[str, ...]]]) -> list[str]:
+    """Register the agent's own memories, and return remarks why not."""
     from memsync.settings.registering import add_root
     from memsync.settings.roots import registered_roots
 
-    only = tuple(pattern for pattern in agent.memory if pattern.endswith(".md"))
-    if not only or (agent.name in registered_roots() and registered_roots()[agent.name].only == only):
-        return []
-    try:
-        add_root(agent.name, str(agent.home()), only)
-    except MemsyncError as error:
-        return [f"the memory of {agent.title} is not registered: {error.sentences()}"]
-    return []
+    remarks = []
+    for name, (folder, only) in memories.items():
+        known = registered_roots().get(name)
+        if known is None or (known.path, known.only) != (folder, only):
+            try:
+                add_root(name, folder, only)
+            except MemsyncError as error:
+                remarks.append(f"the memory of {agent.title} is not registered: {error.sentences()}")
+    return remarks

@@ -27,7 +27,7 @@ from memsync.model.text import visible, whole_characters
 from memsync.model.vocabulary import Fresh, Kind, Mode, Origin
 from memsync.search.stop_words import STOP_WORDS
 from memsync.settings.paths import is_inside
-from memsync.settings.roots import TRANSCRIPTS, RegisteredRoot, default_root, registered_roots
+from memsync.settings.roots import OWN_MEMORY, TRANSCRIPTS, RegisteredRoot, registered_roots, root_for
 from memsync.wiring import make_token_counter
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Recaller:
 
     def _start(self, event: Event, recall: Recall) -> tuple[str, Recall]:
         """Return the context of the memory that is used in the event's folder."""
-        root = _root_for(event.folder)
+        root = root_for(event.folder)
         recall = replace(recall, begins=True)
         if root is None:
             return "", replace(recall, reason="no registered memory is used in this folder")
@@ -165,7 +165,7 @@ class Recaller:
         """Return the memories to ask, with the filters of each: that of the project and those that the user allows."""
         registered = registered_roots()
         scopes: dict[str, tuple[RegisteredRoot, Sequence[tuple[str, str]]]] = {}
-        for name in self._memory.settings["agents.roots"]:
+        for name in (*self._memory.settings["agents.roots"], agent.name + OWN_MEMORY):
             if name in registered:
                 scopes[name] = (registered[name], [])
         if TRANSCRIPTS in registered:
@@ -173,7 +173,7 @@ class Recaller:
         if agent.name in registered:
             own = agent.own_folder(folder)
             scopes[agent.name] = (registered[agent.name], [("path", f"{own}/*")] if own else [])
-        if (root := _root_for(folder)) is not None:
+        if (root := root_for(folder)) is not None:
             scopes[root.name] = (root, [])
         return scopes
 
@@ -190,7 +190,9 @@ class Recaller:
                 return "local-only"
             longest = max(hit.text.split("\n"), key=len).strip()
             is_quoted = len(longest) >= MIN_KNOWN_CHARS and json.dumps(longest, ensure_ascii=False)[1:-1] in transcript
-            is_loaded = os.path.basename(hit.path) in (agent.loaded if hit.root == agent.name else INSTRUCTIONS)
+            is_loaded = os.path.basename(hit.path) in (
+                agent.loaded if hit.root.startswith(agent.name) else INSTRUCTIONS
+            )
             is_own = bool(event.session) and event.session in hit.path
             if is_quoted or is_loaded or is_own or seen.issuperset(digests(hit.text)):
                 return KNOWN
@@ -223,17 +225,6 @@ def _question(prompt: str) -> str:
     half = MAX_QUESTION_CHARS // 2
     short = prompt if len(prompt) <= MAX_QUESTION_CHARS else f"{prompt[:half]} {prompt[-half:]}"
     return _SYNTAX.sub(" ", short).strip()
-
-
-def _root_for(folder: str) -> RegisteredRoot | None:
-    """Return the registered memory that contains a folder, the innermost; otherwise the default one.
-
-    An agent's own memory is none: OpenClaw always works in a folder of its own.
-    """
-    place = os.path.realpath(folder)
-    own = [root for root in registered_roots().values() if root.path and not root.only]
-    around = [root for root in own if is_inside(place, root.path)]
-    return max(around, key=lambda root: len(root.path), default=default_root())
 
 
 def _tail(transcript: str, home: os.PathLike[str]) -> str:

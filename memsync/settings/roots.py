@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from memsync.errors import ConfigError, FilesystemError, IndexBusy, UsageError
 from memsync.settings.config_file import parse_config
 from memsync.settings.connection_string import server_in
-from memsync.settings.paths import expanded, folder_identity, keep_identity, kept_identity
+from memsync.settings.paths import expanded, folder_identity, is_inside, keep_identity, kept_identity
 from memsync.system.user_folders import config_folder, other_writer, replace_file, state_folder
 
 FILE_NAME = "roots.toml"
@@ -34,6 +34,8 @@ LOCK_SECONDS = 5.0
 LOCK_POLL_SECONDS = 0.02
 TRANSCRIPTS = "transcripts"
 """The name of the memory that agents' conversations are kept in."""
+OWN_MEMORY = "-memory"
+"""Ends the name of a memory that an agent keeps outside its own folder."""
 _TABLE = "roots"
 _NAME = re.compile(rf"[a-z0-9_-]{{1,{MAX_NAME_CHARS}}}")
 _HOW_TO_NAME = f"Use lower-case letters, digits, - and _, at most {MAX_NAME_CHARS} characters."
@@ -117,6 +119,17 @@ def default_root() -> RegisteredRoot | None:
     return next((root for root in registered_roots().values() if root.default), None)
 
 
+def root_for(folder: str) -> RegisteredRoot | None:
+    """Return the registered memory that contains a folder, the innermost; otherwise the default one.
+
+    An agent's own memory is none: OpenClaw always works in a folder of its own.
+    """
+    place = os.path.realpath(folder)
+    own = [root for root in registered_roots().values() if root.path and not root.only]
+    around = [root for root in own if is_inside(place, root.path)]
+    return max(around, key=lambda root: len(root.path), default=default_root())
+
+
 def folder_named(name: str) -> str:
     """Return the folder of the registered memory NAME; empty if there is none. Raises UsageError, ConfigError."""
     root = registered_roots().get(name) if is_root_name(name) else None
@@ -166,7 +179,7 @@ def read_in_place(path: str) -> tuple[tuple[str, ...], str]:
         if b"only" not in file.read():  # parsing would cost every command more than this
             return (), ""
     roots = (root for root in registered_roots().values() if root.path == path and root.only)
-    return next(((root.only, root.name) for root in roots), ((), ""))
+    return next(((root.only, root.name.removesuffix(OWN_MEMORY)) for root in roots), ((), ""))
 
 
 def chosen_roots(names: tuple[str, ...] = ()) -> dict[str, RegisteredRoot]:

@@ -16,7 +16,7 @@ from memsync.agents.connecting import apply, planned
 from memsync.agents.ingest import ingest
 from memsync.agents.recalls import sessions
 from memsync.cli.main import run
-from memsync.settings.roots import RegisteredRoot, add
+from memsync.settings.roots import RegisteredRoot, add, remove_root
 from tests.agents.conversations import converse
 from tests.support.daemon_process import Cli
 
@@ -177,3 +177,9 @@ def test_check_pause_and_list_with_the_real_daemon(
     assert run(["agents", "resume"]) == 0
     assert wrong("claude-code", root) == ""
     assert cli("stop").returncode == 0
+    monkeypatch.setattr("memsync.agents.checking.MAX_SECONDS", 0.0)
+    run(["agents", "check"])
+    assert "no memory is used" not in capsys.readouterr().err
+    remove_root("mine")
+    run(["agents", "check"])
+    assert "no memory is used in this folder" in capsys.readouterr().err

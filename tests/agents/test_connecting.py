@@ -298,6 +298,31 @@ def test_commands(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     subprocess.run(["node", "--check", plugin.rename(tmp_path / "plugin.mjs")], check=False, capture_output=True)
 
 
+def test_folder_that_the_users_own_settings_name_is_a_memory_of_the_agent(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is shown before anybody agrees. A clone's settings name none."""
+    monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
+    for folder, named in (home, "~/facts"), (tmp_path / "clone", "~"):
+        (folder / ".claude").mkdir(parents=True, exist_ok=True)
+        (folder / ".claude" / "settings.json").write_text(json.dumps({"autoMemoryDirectory": named}))
+    monkeypatch.chdir(tmp_path / "clone")
+    (home / "facts").mkdir()
+    (home / "facts" / "birds.md").write_text("The heron nests.")
+    assert run(["agents", "connect", "claude-code", "--dry-run"]) == 0
+    assert f"registers the memory claude-code-memory: {home / 'facts'}\n" in capsys.readouterr().out
+    assert not registered_roots()
+    assert run(["agents", "connect", "claude-code", "--yes"]) == 0
+    assert registered_roots()["claude-code-memory"].path == str(home / "facts")
+    with Memory.open(root=home / "facts") as memory:
+        assert [hit.origin for hit in memory.search("heron").hits] == ["agent:claude-code"]
+    capsys.readouterr()
+    assert run(["agents", "connect", "claude-code", "--dry-run"]) == 0
+    assert "registers" not in capsys.readouterr().out
+    assert run(["agents", "disconnect", "claude-code", "--yes"]) == 0
+    assert list(registered_roots()) == ["transcripts"]
+
+
 def test_root_in_place_has_only_its_notes_and_refuses_writes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No config.toml is needed there, and neither one nor a .gitignore can bring another file back."""
     monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
