@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -321,6 +322,24 @@ def test_folder_that_the_users_own_settings_name_is_a_memory_of_the_agent(
     assert "registers" not in capsys.readouterr().out
     assert run(["agents", "disconnect", "claude-code", "--yes"]) == 0
     assert list(registered_roots()) == ["transcripts"]
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="needs node")
+def test_openclaw_hears_with_each_prompt_what_its_session_heard_before(home: Path, tmp_path: Path) -> None:
+    """OpenClaw does not keep it. After the end of the session, it begins anew."""
+    (program := tmp_path / "memsync").write_text('#!/bin/sh\necho "$2 $(cat)"\n')
+    program.chmod(0o755)
+    apply(agent_named("openclaw"), planned(agent_named("openclaw"), [str(program)], None))
+    (test := tmp_path / "test.mjs").write_text(f"""
+const plugin = (await import("{home}/.openclaw/extensions/memsync/index.js")).default, on = {{}}
+plugin.register({{ on: (name, handler) => (on[name] = handler) }})
+for (const prompt of ["p1", "p2", "", "p3"]) {{
+  const handler = on[prompt ? "before_prompt_build" : "session_end"]
+  const said = (await handler({{ prompt }}, {{ sessionId: "s" }}))?.prependContext ?? ""
+  console.log(said.match(/session-start|p\\d/g)?.join(" ") ?? "")
+}}""")
+    done = subprocess.run(["node", test], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["session-start p1 p1", "session-start p1 p1 p2", "", "session-start p3 p3"]
 
 
 def test_root_in_place_has_only_its_notes_and_refuses_writes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

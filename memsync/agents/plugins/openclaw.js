@@ -11,21 +11,26 @@ const ask = (event, data) =>
     child.stdin.end(JSON.stringify(data))
   })
 
-const started = new Set()
+// session -> what memsync recalled in it: OpenClaw does not keep what a plugin adds to a prompt
+const recalled = new Map()
+const maxPrompts = 20
 
 export default {
   id: "memsync",
   register(api) {
     api.on("before_prompt_build", async (event, context) => {
       const prompt = event.currentUserMessage ?? event.prompt // which may begin with earlier messages
-      const data = { session_id: context.sessionId ?? context.sessionKey, cwd: context.workspaceDir, prompt }
-      const start = started.has(data.session_id) ? "" : await ask("session-start", data)
-      started.add(data.session_id)
-      const text = [start, await ask("prompt", data)].filter(Boolean).join("\n\n")
-      return text ? { prependContext: text } : undefined
+      const session = context.sessionId ?? context.sessionKey
+      const data = { session_id: session, cwd: context.workspaceDir, prompt }
+      const [start, ...earlier] = recalled.get(session) ?? [await ask("session-start", data)]
+      const texts = [start, ...earlier.slice(1 - maxPrompts), await ask("prompt", data)]
+      recalled.set(session, texts)
+      return { prependContext: texts.filter(Boolean).join("\n\n") }
     })
     api.on("session_end", async (event, context) => {
-      await ask("session-end", { session_id: context.sessionId ?? context.sessionKey })
+      const session = context.sessionId ?? context.sessionKey
+      recalled.delete(session)
+      await ask("session-end", { session_id: session })
     })
   },
 }
