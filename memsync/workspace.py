@@ -282,12 +282,16 @@ def _local_only(settings: Settings) -> tuple[str, ...]:
 
 
 def _note_reader(settings: Settings, counter: TokenCounter) -> NoteReader:
+    from memsync.notes.agent_forms import PATHS
     from memsync.notes.chunk import ChunkLimits
     from memsync.notes.parse import NoteReader
 
+    forms = PATHS.get(settings.owner, {})
+    kinds = {glob: str(kind) for glob, (kind, _) in forms.items()}
+    tiers = {glob: str(tier) for glob, (_, tier) in forms.items()}
     return NoteReader(
         counter.count,
-        PathRules(settings.kinds, settings.tiers, _local_only(settings)),
+        PathRules({**kinds, **settings.kinds}, {**tiers, **settings.tiers}, _local_only(settings)),
         ChunkLimits(),
         named_origin(f"{Origin.AGENT}:{settings.owner}") if settings.owner else Origin.OWNER,
     )

@@ -105,8 +105,7 @@ def own_memories(agent: Agent) -> dict[str, tuple[str, tuple[str, ...]]]:
     A folder that the agent's settings name is taken from the user's own file only: a clone could name any. Raises
     ConfigError.
     """
-    notes = tuple(pattern for pattern in agent.memory if pattern.endswith(".md"))
-    memories = {agent.name: (str(agent.home()), notes)} if notes else {}
+    memories = {agent.name: (str(agent.home()), agent.memory)} if agent.memory else {}
     file = str(agent.home() / "settings.json")
     named = agent.memory_setting and value_at(parsed(file, text_of(file, read_settings(file))), [agent.memory_setting])
     if isinstance(named, str) and named.startswith(("/", "~/")):

@@ -21,6 +21,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
 
 from memsync.model.note import Block
+from memsync.notes.agent_forms import in_comments
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.dates import leading_time
 from memsync.notes.entry_text import ITEM_MARKER
@@ -265,7 +266,7 @@ class _Reader:
         column, attributes = cut_attributes(self._lines[line - 1])
         if attributes:
             self._tree.cuts[line] = column
-        return attributes
+        return attributes or in_comments(self._lines[line - 1])
 
 
 def _partition(children: Sequence[Block], first: int, last: int) -> tuple[Block, ...]:

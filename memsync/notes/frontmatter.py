@@ -39,6 +39,8 @@ _TEXTLESS = re.compile("[\x00\ud800-\udfff]")
 """Characters that YAML escapes can produce but files, databases and terminals cannot store as text."""
 
 _MAX_INTEGER = 2**63
+_GLOBS = re.compile(r"^(globs:[ \t]*)(\*[^\n\"\\]*)$", re.MULTILINE)
+"""The line of a rule of Cursor that says where it holds, as Cursor writes it; to YAML its `*` would be an alias."""
 _KEY_LINE = re.compile(r"[A-Za-z_][\w-]*[ \t]*:(?:[ \t]|$)")
 _LOCAL_ONLY_KEY = "localonly"
 """The key `local-only` without all that is not a letter or a digit."""
@@ -138,7 +140,9 @@ def read_head(lines: Sequence[str]) -> Head:
     if len(text.encode("utf-8", "replace")) > MAX_HEAD_BYTES:
         warning = f"front matter is over {MAX_HEAD_BYTES // 1000} kB: indexed as text"
         return Head(count, raw=True, warning=warning, local_only=_says_local_only(text))
-    return _parse(text, count, _load_toml if lines[0].startswith("+") else _BoundedYAMLHandler().load)
+    if lines[0].startswith("+"):
+        return _parse(text, count, _load_toml)
+    return _parse(_GLOBS.sub(r'\1"\2"', text), count, _BoundedYAMLHandler().load)
 
 
 def is_clear(value: JsonValue) -> bool:

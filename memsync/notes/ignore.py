@@ -18,8 +18,8 @@ from functools import lru_cache
 
 from memsync.notes.ignore_pattern import MAX_PATTERN_BYTES, IgnorePattern, as_bytes, read_pattern
 
-_SUFFIXES = (".md", ".markdown")
-_OTHER_SUFFIX = re.compile(rb"!?\*\.(?!md$|markdown$)\w+", re.IGNORECASE)
+_SUFFIXES = (".md", ".markdown", ".mdc")
+_OTHER_SUFFIX = re.compile(rb"!?\*\.(?!md$|markdown$|mdc$)\w+", re.IGNORECASE)
 MAX_IGNORE_BYTES = 64_000
 MAX_CACHED_PATHS = 100_000
 """How many verdicts one ignore file caches."""
@@ -31,7 +31,7 @@ def is_hidden(path: str) -> bool:
 
 
 def is_note_name(name: str) -> bool:
-    """Tell whether a file name can be a note's: `.md` or `.markdown`, not hidden, not an editor's leftover."""
+    """Tell whether a file name can be a note's: `.md`, `.markdown` or `.mdc`, not hidden, no editor's leftover."""
     return (name.endswith(_SUFFIXES) or name.lower().endswith(_SUFFIXES)) and name[0] != "."
 
 

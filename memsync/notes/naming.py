@@ -72,7 +72,7 @@ def _names(note: IndexedNote) -> Iterator[str]:
     file_name = note.path.rpartition("/")[2]
     yield file_name
     yield file_name.rpartition(".")[0]
-    for key in ("title", "alias", "aliases"):
+    for key in ("title", "name", "alias", "aliases"):
         value = note.front_matter.get(key)
         yield from (str(item) for item in (value if isinstance(value, list) else [value]) if item is not None)
 

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from memsync.model.note import Block, Chunk, Note, Section, Tag
 from memsync.model.text import quoted
 from memsync.model.vocabulary import JsonValue, Kind, NotePath, Origin, Tier
+from memsync.notes.agent_forms import of_fact
 from memsync.notes.blocks import BlockTree, Heading, paragraphs, parse_blocks, thread_parser
 from memsync.notes.chunk import ChunkLimits, CountTokens, chunk_note
 from memsync.notes.dates import expires_at, leading_time, parse_moment, split_date
@@ -73,18 +74,21 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
     head = read_head(lines)
     if head.warning:
         warnings.append(head.warning)
-    kind = _choice(head.values, "kind", rules.kind(path), warnings)
-    tier = _choice(head.values, "tier", rules.tier(path), warnings)
+    of_path = rules.kind(path), rules.tier(path)
+    usual_kind, usual_tier = of_path if of_path[0] is not Kind.NOTE else of_fact(head.values) or of_path
+    kind = _choice(head.values, "kind", usual_kind, warnings)
+    tier = _choice(head.values, "tier", usual_tier, warnings)
     date = split_date(PurePosixPath(path).name)[0] if kind is Kind.DAILY else ""
     is_large = len(content) > MAX_STRUCTURED_BYTES
     if is_large:
         warnings.append(f"file is over {MAX_STRUCTURED_BYTES / 1e6:g} MB: indexed as plain paragraphs")
     body = _body(lines, head.line_count + 1, kind, date, warnings, is_large=is_large)
     values = head.values
+    name = _text(values.get("name"))[:MAX_TITLE_CHARS]
     _check_values(values, kind, warnings)
     note = Note(
         path=path,
-        title=_text(values.get("title"))[:MAX_TITLE_CHARS] or body.first_title or PurePosixPath(path).stem,
+        title=_text(values.get("title"))[:MAX_TITLE_CHARS] or body.first_title or name or PurePosixPath(path).stem,
         kind=kind,
         tier=tier,
         lines=lines,
@@ -96,7 +100,7 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
         cuts=body.tree.cuts,
         tags=_tags(values, body.inline.tags, warnings),
         links=tuple(body.inline.links),
-        aliases=tuple(_few(_texts(values.get("aliases")), "aliases", warnings)),
+        aliases=tuple(_few([*filter(None, [name]), *_texts(values.get("aliases"))], "aliases", warnings)),
         date=date or _date(values, warnings),
         session=_text(values.get("session")) or (PurePosixPath(path).stem if kind is Kind.THREAD else ""),
         importance=_importance(values, warnings),
@@ -339,7 +343,7 @@ def is_unedited(note: Note) -> bool:
     return hashlib.sha256(text.encode()).hexdigest()[:16] in SCAFFOLD
 
 
-PARSER_VERSION = 16
+PARSER_VERSION = 17
 """Raise it with every change that makes equal bytes give a different note or chunks: then every note is read again."""
 
 

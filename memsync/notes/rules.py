@@ -17,7 +17,7 @@ PREFERENCES = NotePath("preferences.md")
 _README = "readme.md"
 _FOR_CODING_AGENTS = (
     *("agent.md", "agents.md", "agents.*.md", "claude.md", "claude.*.md", "gemini.md", "gemini.*.md", "skill.md"),
-    *("copilot-instructions.md", "*.instructions.md", "*.prompt.md", "*.chatmode.md", "*.agent.md"),
+    *("*.mdc", "copilot-instructions.md", "*.instructions.md", "*.prompt.md", "*.chatmode.md", "*.agent.md"),
     *("conventions.md", "crush.md", "crush.*.md", "opencode.md", "opencode.*.md", "codex.md", "replit.md", "iflow.md"),
     *("qwen.md", "warp.md", "heartbeat.md", "boot.md", "bootstrap.md", "knowledge.md", "*.knowledge.md"),
 )

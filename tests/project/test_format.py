@@ -65,6 +65,9 @@ KEYS: dict[str, Callable[[Parse], bool]] = {
     "title": lambda parse: (
         (head("title: A plan", parse).title, head("x: 1", parse).title) == ("A plan", "Heading #inbody")
     ),
+    "name": lambda parse: (
+        head("name: plan-b", parse).aliases == ("plan-b",) and parse("---\nname: plan-b\n---\nx\n").title == "plan-b"
+    ),
     "tier": lambda parse: (
         [head(f"tier: {t}", parse).tier for t in ("personal", "project", "task")] == ["personal", "project", "task"]
     ),
