@@ -75,7 +75,7 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
     if head.warning:
         warnings.append(head.warning)
     of_path = rules.kind(path), rules.tier(path)
-    usual_kind, usual_tier = of_path if of_path[0] is not Kind.NOTE else of_fact(head.values) or of_path
+    usual_kind, usual_tier = (of_path[0] in (Kind.NOTE, Kind.MEMORY) and of_fact(head.values)) or of_path
     kind = _choice(head.values, "kind", usual_kind, warnings)
     tier = _choice(head.values, "tier", usual_tier, warnings)
     date = split_date(PurePosixPath(path).name)[0] if kind is Kind.DAILY else ""

@@ -30,7 +30,10 @@ FACT = "---\nname: {name}\ndescription: How it is fed\nmetadata:\n  type: {type}
     ],
 )
 def test_the_type_of_a_fact_of_claude_code_tells_its_kind_and_tier(type_: str, kind: Kind, tier: Tier) -> None:
-    note = parse_note(NotePath("a.md"), FACT.format(name="feed-heron", type=type_).encode(), PathRules({}, {}))
+    content = FACT.format(name="feed-heron", type=type_).encode()
+    note = parse_note(NotePath("a.md"), content, PathRules({}, {}))
+    in_memory = parse_note(NotePath("m/a.md"), content, PathRules({"/m/": "memory"}, {"/m/": "project"}))
+    assert (in_memory.kind, in_memory.tier) == (Kind.MEMORY, tier)
     assert (note.kind, note.tier, note.title, note.aliases) == (kind, tier, "feed-heron", ("feed-heron",))
     assert [link.target for link in note.links] == ["the-pond"]
     assert not note.warnings
