@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, text_at, words_of
-from memsync.agents.port import NAME, Agent, Caller, SetupFile, below, folder, plugin
+from memsync.agents.port import NAME, Agent, Caller, Obstacle, SetupFile, below, folder, plugin
 
 
 def read(record: Record, about: About) -> Iterator[Event]:
@@ -58,6 +58,10 @@ def _entries(program: Sequence[str], _: Caller) -> dict[str, Any]:
     }
 
 
+def _does_not_load(plugins: Any) -> bool:
+    return at(plugins, "enabled") is False or NAME not in str(at(plugins, "allow") or NAME)
+
+
 AGENT = Agent(
     name="openclaw",
     title="OpenClaw",
@@ -73,5 +77,6 @@ AGENT = Agent(
         SetupFile(below(HOME, "openclaw.json"), None, _entries),
     ),
     program="openclaw",
+    obstacles=(Obstacle("openclaw.json", ("plugins",), _does_not_load, "plugins.enabled or .allow keeps memsync out"),),
     read=read,
 )

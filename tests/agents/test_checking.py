@@ -113,6 +113,8 @@ def test_hook_that_a_clone_brings_is_never_run(program: Path, tmp_path: Path) ->
         ("claude-code", {"cleanupPeriodDays": 0}, "delete transcripts"),
         ("claude-code", {"cleanupPeriodDays": 6}, "delete transcripts"), ("claude-code", {"cleanupPeriodDays": 7}, ""),
         ("claude-code", {"disableAllHooks": True}, "turns all hooks off"),
+        ("openclaw", {"plugins": {"allow": ["other"]}}, "keeps memsync out"),
+        ("openclaw", {"plugins": {"enabled": False}}, "memsync out"), ("openclaw", {"plugins": {"allow": []}}, ""),
         ("gemini", {"hooksConfig": {"enabled": False}}, "hooksConfig is off"), ("gemini", {"hooksConfig": 1}, ""),
     ],
 )  # fmt: skip
@@ -120,7 +122,7 @@ def test_settings_that_make_memsync_useless_are_named(
     name: str, settings: dict[str, object], words: str, program: Path, tmp_path: Path
 ) -> None:
     """They are the agent's own settings, with the file."""
-    file = agent_named(name).home() / "settings.json"
+    file = agent_named(name).home() / agent_named(name).obstacles[0].file
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(settings))
     connected(name, program)
