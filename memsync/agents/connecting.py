@@ -80,11 +80,11 @@ def planned(agent: Agent, program: Sequence[str], project: Path | None) -> list[
     def call(event: str) -> str:
         return shlex.join([*program, "hook", event, "--agent", agent.name])
 
-    records, found = connections(agent), places(agent, project)
+    found = places(agent, project)
     if not found:
         raise UsageError(f"{agent.title} cannot be connected in a project", hint="Leave out --project.")
     of = os.path.realpath(project) if project else ""
-    return [_connected(path, setup.entries(program, call), records.get(path), of) for setup, path in found]
+    return [_connected(agent, path, setup.entries(program, call), of) for setup, path in found]
 
 
 def taken_back(agent: Agent) -> tuple[list[Change], list[str]]:
@@ -160,9 +160,10 @@ def apply(agent: Agent, changes: Sequence[Change]) -> None:
 # ------------------------------------------------------------------------------------------------ planning
 
 
-def _connected(path: str, entries: Mapping[str, Any] | str, record: Record | None, project: str) -> Change:
+def _connected(agent: Agent, path: str, entries: Mapping[str, Any] | str, project: str) -> Change:
     """Return the change that connects an agent by one file."""
     old, before, own = read_settings(path), None, None
+    record = connections(agent).get(path)  # after the file: another process stores the record before it writes the file
     written = record["after"] if old is not None and record and digest_of(old) in record["after"] else []
     if isinstance(entries, str):
         new = entries.encode()

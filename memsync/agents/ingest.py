@@ -10,7 +10,7 @@ import errno
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from memsync.agents.session_threads import SessionThread
 from memsync.agents.sources import (
     Source,
     document_of,
+    events_in,
     is_database,
     lines_of,
     named_sources,
@@ -52,13 +53,13 @@ exclude = ["/{raw_files.FOLDER}/"]
 _TAIL_BYTES = 4_096
 _BATCH_FILES = 200
 _FEW_FILES = 16
-_BATCH_BYTES = 32_000_000
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS taken (source TEXT PRIMARY KEY, owned TEXT, row TEXT NOT NULL) WITHOUT ROWID;
 CREATE UNIQUE INDEX IF NOT EXISTS taken_owned ON taken (owned);
 """
 READING = "reading"
+MAX_FOLDED_BYTES = 64_000_000
 
 
 @dataclass(slots=True)
@@ -82,9 +83,8 @@ class _Taken:
     """What was taken of a transcript.
 
     `tail` is the digest of the bytes before `offset`, `packed` the length of the raw file. The last part of the thread
-    is `part`; it begins at `start`, where `about` was known. With `has_secret`, there is no raw file. While it is
-    `silent`, nobody has said anything, so it has no thread yet. Without a name, the transcript has nothing that another
-    one has not.
+    is `part`; it begins at `start`, where `about` was known. With `has_secret`, there is no raw file. Without a
+    name, the transcript has nothing that another one has not.
     """
 
     stamp: list[int]
@@ -96,7 +96,6 @@ class _Taken:
     start: int = 0
     about: dict[str, Any] = field(default_factory=dict)
     has_secret: bool = False
-    silent: bool = False
 
 
 def transcripts_root(*, create: bool = False) -> Path | None:
@@ -117,14 +116,14 @@ def transcripts_root(*, create: bool = False) -> Path | None:
 def never_taken(agent: Agent, older_than: float) -> int:
     """Return how many transcripts of an agent that last changed before a Unix time were never taken in."""
     root = transcripts_root()
-    old = [path for _, path in sources_of(agent) if 0 < _stamp_of(path)[3] < older_than * 1e9]
+    old = [source for source in sources_of(agent) if 0 < _stamp_of(source.path)[3] < older_than * 1e9]
     if root is None or not old:
         return len(old)
     with Ingester(root).locked() as ingester:
-        return sum(not ingester.knows(agent, path) for path in old)
+        return sum(ingester.known(source) is None for source in old)
 
 
-def ingest(names: Iterable[str] = (), progress: Progress = no_progress, *, keep_raw: bool = False) -> IngestReport:
+def ingest(names: Sequence[str] = (), progress: Progress = no_progress, *, keep_raw: bool = False) -> IngestReport:
     """Take in the transcripts of agents, files and folders (default: all agents) that are new or have grown.
 
     With `keep_raw`, a raw file is kept even if it has a secret.
@@ -180,11 +179,8 @@ class Ingester:
                 path.unlink(missing_ok=True)
         return database
 
-    def knows(self, agent: Agent, path: str) -> bool:
-        """Tell whether something of a transcript was taken in."""
-        return self._known(Source(agent, path)) is not None
-
-    def _known(self, source: Source) -> _Taken | None:
+    def known(self, source: Source) -> _Taken | None:
+        """Return what was taken of a transcript; None if it was never taken in."""
         found = self._database.execute("SELECT row FROM taken WHERE source = ?", (source.key,)).fetchone()
         return _Taken(**json.loads(found[0])) if found else None
 
@@ -200,7 +196,7 @@ class Ingester:
         owned = (f"{source.agent.name}\n{name}", source.key)
         return not self._database.execute("SELECT 1 FROM taken WHERE owned = ? AND source <> ?", owned).fetchone()
 
-    def run(self, found: Iterable[tuple[Agent, str]], progress: Progress = no_progress) -> IngestReport:
+    def run(self, found: Iterable[Source], progress: Progress = no_progress) -> IngestReport:
         """Take in transcripts. Raises FilesystemError if the disk is full: what was taken before stays."""
         self._report = IngestReport()
         try:
@@ -210,18 +206,17 @@ class Ingester:
             raise FilesystemError(f"{self._root} cannot be written: {error}", hint=hint) from error
         return self._report
 
-    def _run(self, found: Iterable[tuple[Agent, str]], progress: Progress) -> None:
-        stamped = ((agent, path, _stamp_of(path)) for agent, path in found)
-        sized = [(agent, path, stamp) for agent, path, stamp in stamped if self._is_wanted(Source(agent, path), stamp)]
-        self._is_few = len(sized) <= _FEW_FILES
-        total, done, saved = max(1, sum(stamp[2] for *_, stamp in sized)), 0, 0
+    def _run(self, found: Iterable[Source], progress: Progress) -> None:
+        stamped = ((source, _stamp_of(source.path)) for source in found)
+        wanted = [(source, stamp) for source, stamp in stamped if self._is_wanted(source, stamp)]
+        self._is_few = len(wanted) <= _FEW_FILES
+        total, done = max(1, sum(stamp[2] for _, stamp in wanted)), 0
         try:
-            for agent, path, stamp in sized:
-                self._take_file(agent, path, stamp)
+            for source, stamp in wanted:
+                self._take_file(source, stamp)
                 done += stamp[2]
-                if self._unsaved >= _BATCH_FILES or done - saved > _BATCH_BYTES:
+                if self._unsaved >= _BATCH_FILES:
                     self._save()
-                    saved = done
                 progress(READING, done, total)
         finally:
             self._save()
@@ -234,38 +229,37 @@ class Ingester:
             self._database.execute("COMMIT")
             self._unsaved = 0
 
-    def _take_file(self, agent: Agent, path: str, stamp: list[int]) -> None:
-        source = Source(agent, path)
+    def _take_file(self, source: Source, stamp: list[int]) -> None:
+        def is_wanted(session: str, now: list[int]) -> bool:
+            return self._is_wanted(source._replace(session=session), now)
+
         try:
-            if not is_database(path):
-                with opened(path) as file:
+            if not is_database(source.path):
+                with opened(source.path) as file:
                     self._take(source, file, stamp)
                 return
-            for session, now, file in sessions_of(
-                path, lambda name, now: self._is_wanted(source._replace(session=name), now)
-            ):
+            for session, now, file in sessions_of(source.path, is_wanted):
                 self._take(source._replace(session=session), file, now)
             self._keep(source, _Taken(stamp))
         except OSError as error:
             if error.errno in _FULL:
                 raise
-            self._report.wrong.append(f"{quoted(path, 300)}: {str(error.strerror or error)[:200]}")
+            self._report.wrong.append(f"{quoted(source.path, 300)}: {str(error.strerror or error)[:200]}")
 
     def _is_wanted(self, source: Source, stamp: list[int]) -> bool:
         """Tell whether a transcript has changed since it was taken."""
-        known = self._known(source)
+        known = self.known(source)
         is_wanted = known is None or known.stamp != stamp
         self._report.unchanged += not is_wanted
         return is_wanted
 
     def _take(self, source: Source, file: BinaryIO, stamp: list[int]) -> None:
         """Take in what a transcript has, and what was not taken from it yet."""
-        known, size = self._known(source), file.seek(0, os.SEEK_END)
+        size = file.seek(0, os.SEEK_END)
         row = self._continued(source, file, stamp, size)
         if row is None:
             self._report.unchanged += 1
-            if known is None or known.stamp != stamp:
-                self._keep(source, _Taken(stamp))
+            self._keep(source, _Taken(stamp))
             return
         if source.is_document:
             end = size if source.session or document_of(file) is not None else 0
@@ -289,8 +283,8 @@ class Ingester:
         not the same file any more: reading all of each file again would find a change in its middle, too, but agents
         only append.
         """
-        known = self._known(source)
-        known = known if known is not None and known.name else None
+        known = self.known(source)
+        known = known if known and known.name else None
         if known is not None and size >= known.offset:
             if source.is_document:
                 return replace(known, packed=0, part=1, start=0, about={}) if size else None
@@ -325,19 +319,18 @@ class Ingester:
     def _read(self, source: Source, file: BinaryIO, row: _Taken, end: int) -> None:
         """Write the thread and the raw file of source[:end], and put into `row` what is taken then."""
         agent, about = source.agent, About(**row.about)
-        taken = 0 if source.is_document or row.silent else row.offset
+        taken = 0 if source.is_document else row.offset
         thread = SessionThread(self._root, agent.name, row.name, row.part, about, taken, sync=self._is_few)
         thread.start = row.start
-        for offset, record in self._records(source, file, 0 if agent.fold else row.start, end):
+        records = self._records(source, file, 0 if agent.fold else row.start, end)
+        if agent.fold and end <= MAX_FOLDED_BYTES:
+            records = ((0, record) for record in agent.fold([record for _, record in records]))
+        for offset, record in records:
             before = replace(thread.now)
-            try:
-                events = list(agent.read(record, thread.now))
-            except (TypeError, ValueError, AttributeError, LookupError, RecursionError):
-                self._report.skipped += 1
-                continue
-            thread.add_line(offset, before, events)
+            events = events_in(agent, record, thread.now)
+            self._report.skipped += events is None
+            thread.add_line(offset, before, events or ())
         thread.finish()
-        row.silent = not taken and thread.is_silent
         raw = self._raw_path(source, row.name)
         row.has_secret = row.has_secret or thread.secrets > 0
         if row.has_secret and not self._keep_raw:
@@ -354,24 +347,14 @@ class Ingester:
     def _records(self, source: Source, file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, Any]]:
         """Yield (offset, record). Counts the lines that are none."""
         if source.is_document and not source.session:
-            records = [document_of(file)]
-        elif source.agent.fold and end <= MAX_FOLDED_BYTES:
-            records = [record_of(line) for _, line in lines_of(file, start, end)]
-        else:
-            for offset, line in lines_of(file, start, end):
-                record = record_of(line)
-                if record is not None:
-                    yield offset, record
-                else:
-                    self._report.skipped += bool(line.strip()) or not line
+            yield 0, document_of(file)
             return
-        whole = [record for record in records if record is not None]
-        self._report.skipped += len(records) - len(whole)
-        for record in source.agent.fold(whole) if source.agent.fold else whole:
-            yield 0, record
-
-
-MAX_FOLDED_BYTES = 64_000_000
+        for offset, line in lines_of(file, start, end):
+            record = record_of(line)
+            if record is not None:
+                yield offset, record
+            else:
+                self._report.skipped += bool(line.strip()) or not line
 
 
 def _tail(file: BinaryIO, offset: int) -> str:

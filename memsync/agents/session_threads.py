@@ -65,23 +65,23 @@ class _Message:
 class SessionThread:
     """The thread notes of one session, from the part `number` on.
 
-    Notes that a person has changed or removed are never written: what comes after the line at `taken` goes into the
-    next part then. `start` and `about` are where the last part begins, and what was known about the session there.
-    `secrets` counts those in all texts, also in those that no thread gets.
+    Notes that a person has changed are never written: what comes after the line at `taken` goes into the next part
+    then. `start` and `about` are where the last part begins, and what was known about the session there. `now` is what
+    is known about it by now: the reader of the transcript changes it. `secrets` counts those in all texts, also in
+    those that no thread gets.
     """
 
     def __init__(self, root: Path, agent: str, name: str, number: int, about: About, taken: int, *, sync: bool) -> None:
         self.number, self.start, self.about, self.secrets = number, 0, about, 0
         self._root, self._agent, self._name = root, agent, name
         self._sync = sync
-        self._now = replace(about)
+        self.now = replace(about)
         self._is_kept = taken > 0 and not self._may_write(self.path)
         self._taken = taken
         self._messages: list[str] = []
         self._size = 0
         self._open: _Message | None = None
-        self._times: list[str] = []
-        self._totals = [0, 0, 0.0]
+        self._spent: list[tuple[str, int, int, float]] = []
 
     @property
     def path(self) -> str:
@@ -89,21 +89,16 @@ class SessionThread:
         number = f"-{self.number}" if self.number > 1 else ""
         return f"{THREADS_FOLDER}{self._agent}-{self._name}{number}.md"
 
-    @property
-    def is_silent(self) -> bool:
-        """Whether nobody has spoken yet; there is no note then."""
-        return not self._messages
-
     def _may_write(self, path: str) -> bool:
         try:
             return is_as_written((self._root / path).read_bytes())
-        except OSError:
-            return False
+        except OSError as error:
+            return isinstance(error, FileNotFoundError)
 
-    @property
-    def now(self) -> About:
-        """What is known about the session by now: the reader of the transcript changes it."""
-        return self._now
+    def _redacted(self, text: str) -> str:
+        text, secrets = redacted(text)
+        self.secrets += secrets
+        return text
 
     def add_line(self, offset: int, before: About, events: Iterable[Event]) -> None:
         """Add the events of the line at an offset; `before` is what was known before the line."""
@@ -113,19 +108,14 @@ class SessionThread:
                 if self._open is not None and self._open.role not in ("user", "system"):
                     self._open.usage[event.id] = event
                 continue
-            text = event.text if event.who is Who.TOOL else without_injected(event.text)
-            text, secrets = redacted(text)
-            self.secrets += secrets
+            text = self._redacted(event.text if event.who is Who.TOOL else without_injected(event.text))
             if event.who is Who.UNSEEN:
-                self._answered(event.id, len(text))
+                if self._open is not None and event.id in self._open.tools:
+                    call, size = self._open.tools[event.id]
+                    self._open.tools[event.id] = (call, size + len(text))
             elif text.strip() or event.who is Who.TOOL:
                 self._add(event, text, (offset, before) if may_end_part else None)
                 may_end_part = False
-
-    def _answered(self, call_id: str, size: int) -> None:
-        if self._open is not None and call_id in self._open.tools:
-            line, given = self._open.tools[call_id]
-            self._open.tools[call_id] = (line, given + size)
 
     def _add(self, event: Event, text: str, place: tuple[int, About] | None) -> None:
         role = _role_of(event)
@@ -137,7 +127,7 @@ class SessionThread:
             self._close()
             if place is not None and (is_kept or self._size > PART_CHARS):
                 self._next_part(*place)
-            model = self._now.model if event.who in (Who.ASSISTANT, Who.TOOL) else ""
+            model = self.now.model if event.who in (Who.ASSISTANT, Who.TOOL) else ""
             self._open = _Message(role, moment_of(event.time), model, [])
         assert self._open is not None
         self._open.id = event.id if event.who is Who.ASSISTANT else self._open.id
@@ -147,8 +137,8 @@ class SessionThread:
             self._open.tools[key] = (f"> {one_line(event.tool)} {given}".rstrip(), len(text))
         else:
             self._open.texts.append(text)
-            if event.who is Who.USER and not self._now.title:
-                self._now.title = one_line(text)[:MAX_TITLE_CHARS]
+            if event.who is Who.USER and not self.now.title:
+                self.now.title = one_line(text)[:MAX_TITLE_CHARS]
 
     def _close(self) -> None:
         message, self._open = self._open, None
@@ -169,15 +159,13 @@ class SessionThread:
                 self._messages.append(exact_message(role, said, message.time, attributes).text)
                 self._size += len(self._messages[-1])
                 attributes = {}
-        self._times += filter(None, [message.time])
-        totals = zip(self._totals, (used["in"], used["out"], message.cost), strict=True)
-        self._totals = [total + more for total, more in totals]
+        self._spent.append((message.time, used["in"], used["out"], message.cost))
 
     def _next_part(self, start: int, about: About) -> None:
         self._write()
         self.number, self.start, self.about, self._is_kept = self.number + 1, start, about, False
-        self.about.title = self.about.title or self._now.title
-        self._messages, self._size, self._times, self._totals = [], 0, [], [0, 0, 0.0]
+        self.about.title = self.about.title or self.now.title
+        self._messages, self._size, self._spent = [], 0, []
 
     def finish(self) -> None:
         """Write the last part."""
@@ -188,7 +176,7 @@ class SessionThread:
         """Write the part, unless its note is so already. A note that others changed gets no text: take the next one."""
         if self._is_kept or not self._messages:
             return
-        while os.path.lexists(self._root / self.path) and not self._may_write(self.path):
+        while not self._may_write(self.path):
             self.number += 1
         note = self._root / self.path
         content = sealed((self._head() + "\n\n".join(self._messages) + "\n").encode())
@@ -196,24 +184,23 @@ class SessionThread:
             replace_file(str(note), content, sync=self._sync)
 
     def _head(self) -> str:
-        now = self._now
+        now = self.now
         now.origin = now.origin or _project(now.cwd)
-        title = redacted(now.title)[0] or f"{self._agent} {self._name}"
-        tokens_in, tokens_out, cost = self._totals
+        title = now.title or f"{self._agent} {self._name}"
         facts = {
             "title": title if self.number == 1 else f"{title} ({self.number})",
             "session": now.parent or now.session or self._name,
             "agent": self._agent, "project": now.origin, "model": now.model, "branch": now.branch, "cwd": now.cwd,
         }  # fmt: skip
-        texts = {}
-        for key, text in facts.items():
-            texts[key], secrets = redacted(one_line(text))
-            self.secrets += secrets
-        times = {"created": min(self._times), "updated": max(self._times)} if self._times else {}
-        spent = {"tokens_in": int(tokens_in), "tokens_out": int(tokens_out), "cost": round(cost, 9)}
-        tier = {"tier": str(Tier.PROJECT), "source": f"{self._agent}:{self._name}"}
-        kept = {key: number for key, number in spent.items() if number}
-        return head_of({**texts, **times, **kept, **tier, "ingested": "0" * 16})
+        times, *spent = zip(*self._spent, strict=True)
+        moments = sorted(filter(None, times)) or [""]
+        tokens_in, tokens_out, cost = map(sum, spent)
+        return head_of({
+            **{key: self._redacted(one_line(text)) for key, text in facts.items()},
+            "created": moments[0], "updated": moments[-1],
+            "tokens_in": tokens_in or None, "tokens_out": tokens_out or None, "cost": round(cost, 9) or None,
+            "tier": str(Tier.PROJECT), "source": f"{self._agent}:{self._name}", "ingested": "0" * 16,
+        })  # fmt: skip
 
 
 def _role_of(event: Event) -> str:

@@ -10,13 +10,13 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from fnmatch import fnmatchcase
 from itertools import islice
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
 
 from memsync.agents import NAMES, agent_named, agents
-from memsync.agents.events import About, Record, Who
+from memsync.agents.events import About, Event, Record, Who
 from memsync.agents.port import Agent
 from memsync.errors import UsageError
 from memsync.model.text import quoted
@@ -73,34 +73,21 @@ class Source(NamedTuple):
         return bool(self.session) or self.path.endswith(".json")
 
 
-def sources_of(agent: Agent) -> Iterator[tuple[Agent, str]]:
-    """Yield (agent, path) of each transcript below an agent's folder."""
-    home = os.path.realpath(agent.home())
+def sources_of(agent: Agent) -> Iterator[Source]:
+    """Yield the transcripts below an agent's folder."""
     for pattern in agent.sessions:
-        for path in _matching(home, pattern.split("/")):
-            if ".checkpoint." not in path:
-                yield agent, path
+        yield from (Source(agent, path) for path in _matching(os.path.realpath(agent.home()), pattern))
 
 
-def _matching(folder: str, pattern: list[str]) -> Iterator[str]:
-    first, *rest = pattern
-    if first == "**":
-        yield from _matching(folder, rest)
-    try:
-        with os.scandir(folder) as listed:
-            entries = sorted(listed, key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
-        if first == "**" or (rest and fnmatchcase(entry.name, first)):
-            if entry.is_dir(follow_symlinks=False):
-                yield from _matching(entry.path, pattern if first == "**" else rest)
-        elif not rest and fnmatchcase(entry.name, first) and entry.is_file(follow_symlinks=False):
-            yield entry.path
+def _matching(folder: str, pattern: str) -> Iterator[str]:
+    """Yield the files below a folder that match a pattern; none that a link leads to."""
+    for path in sorted(map(str, Path(folder).glob(pattern))):
+        if ".checkpoint." not in path and os.path.isfile(path) and os.path.realpath(path) == path:
+            yield path
 
 
-def named_sources(name: str) -> Iterator[tuple[Agent, str]]:
-    """Yield (agent, path) of the transcripts of an agent, of a file, or of a folder. Raises UsageError."""
+def named_sources(name: str) -> Iterator[Source]:
+    """Yield the transcripts of an agent, of a file, or of a folder. Raises UsageError."""
     if name in NAMES:
         yield from sources_of(agent_named(name))
         return
@@ -108,38 +95,37 @@ def named_sources(name: str) -> Iterator[tuple[Agent, str]]:
     if not os.path.exists(path):
         hint = f"Agents: {', '.join(NAMES)}."
         raise UsageError(f"{quoted(name)} is neither an agent nor a file or folder", hint=hint)
-    if os.path.isfile(path):
-        agent = _agent_of(path)
-        if agent is None:
-            hint = "memsync agents names the agents that memsync knows; for exports of chats: memsync import FILE"
-            raise UsageError(f"{quoted(name)} is not a transcript of an agent that memsync knows", hint=hint)
-        yield agent, path
-        return
-    for ending in _ENDINGS:
-        for found in _matching(path, ["**", f"*{ending}"]):
-            agent = _agent_of(found)
-            if agent is not None and ".checkpoint." not in found:
-                yield agent, found
+    paths = [path] if os.path.isfile(path) else _matching(path, "**/*.*")
+    found = [Source(agent, path) for path in paths if path.endswith(_ENDINGS) and (agent := _agent_of(path))]
+    if not found and os.path.isfile(path):
+        hint = "memsync agents names the agents that memsync knows; for exports of chats: memsync import FILE"
+        raise UsageError(f"{quoted(name)} is not a transcript of an agent that memsync knows", hint=hint)
+    yield from found
 
 
 def _agent_of(path: str) -> Agent | None:
     """Return whose transcript a file is: who reads most messages in its first records."""
-    if path.endswith((".db", ".sqlite")):
+    if not path.endswith((".jsonl", ".json")):
         return agent_named(DATABASES[os.path.basename(path)][0]) if is_database(path) else None
-    best, most = None, 0
     with opened(path) as file:
         lines = islice(lines_of(file, 0, 2**62), _TRIED_RECORDS)
-        records = [record for _, line in lines if (record := record_of(line)) is not None]
-        if path.endswith(".json") and not records:
-            records = [record for record in [document_of(file)] if record is not None]
-    for agent in agents():
-        about = About()
-        folded = agent.fold(records) if agent.fold else records
-        events = (event for record in folded for event in agent.read(record, about))
-        said = sum(event.who in (Who.USER, Who.ASSISTANT) and bool(event.text) for event in events)
-        if said > most:
-            best, most = agent, said
-    return best
+        records = [record for _, line in lines if (record := record_of(line)) is not None] or [document_of(file) or {}]
+
+    def messages(agent: Agent) -> int:
+        about, folded = About(), agent.fold(records) if agent.fold else records
+        events = (event for record in folded for event in events_in(agent, record, about) or ())
+        return sum(event.who in (Who.USER, Who.ASSISTANT) and bool(event.text) for event in events)
+
+    agent = max(agents(), key=messages)
+    return agent if messages(agent) else None
+
+
+def events_in(agent: Agent, record: Record, about: About) -> list[Event] | None:
+    """Return the events of a record; None if it has something at a place where the agent writes something else."""
+    try:
+        return list(agent.read(record, about))
+    except (TypeError, ValueError, AttributeError, LookupError, RecursionError):
+        return None
 
 
 def opened(path: str) -> BinaryIO:
@@ -152,21 +138,15 @@ def opened(path: str) -> BinaryIO:
 
 
 def whole_end(file: BinaryIO, start: int, size: int) -> int:
-    """Return the end of the last complete line; a last line without a line end is complete if it is a whole object."""
-    end = size
-    while end > start:
-        block_start = max(start, end - 65_536)
-        file.seek(block_start)
-        found = file.read(end - block_start).rfind(b"\n")
-        if found >= 0:
-            end = block_start + found + 1
-            break
-        end = block_start
-    if 0 < size - end <= MAX_LINE_BYTES:
-        file.seek(end)
-        if record_of(file.read(size - end)) is not None:
-            return size
-    return end
+    """Return the end of the last complete line; a last line without a line end is complete if it is a whole object.
+
+    After a last line that is too long, this is `start`: the lines before it wait until it has an end, too.
+    """
+    start_of_block = file.seek(max(start, size - MAX_LINE_BYTES))
+    whole, newline, rest = file.read(size - start_of_block).rpartition(b"\n")
+    if record_of(rest) is not None:
+        return size
+    return start_of_block + len(whole) + 1 if newline else start
 
 
 def lines_of(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, bytes]]:

@@ -9,8 +9,7 @@ from contextlib import suppress
 
 from memsync.agents import NAMES, agent_named
 from memsync.agents.ingest import Ingester, transcripts_root
-from memsync.agents.port import Agent
-from memsync.agents.sources import sources_of
+from memsync.agents.sources import Source, sources_of
 from memsync.daemon.health import Health
 from memsync.errors import IndexBusy, MemsyncError
 from memsync.memory import Memory
@@ -99,10 +98,10 @@ class TranscriptKeeper:
         elif told:
             self._health.mended("transcripts")
 
-    def _found(self, told: set[str]) -> Iterator[tuple[Agent, str]]:
+    def _found(self, told: set[str]) -> Iterator[Source]:
         for name in told:
             yield from sources_of(agent_named(name))
-        yield from ((agent_named(name), path) for name, path in self._growing if name not in told)
+        yield from (Source(agent_named(name), path) for name, path in self._growing if name not in told)
 
     def _progress(self, what: str, done: int, total: int) -> None:  # noqa: ARG002 (because a Progress has these)
         if self._stopping:

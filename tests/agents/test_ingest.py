@@ -228,6 +228,18 @@ def test_memory_that_was_deleted_is_made_again() -> None:
     assert kept() == before
 
 
+def test_thread_that_was_deleted_comes_back_when_its_session_grows() -> None:
+    """All of it: whoever wants to keep a conversation out edits its thread."""
+    lines = talk(4)
+    write_session(lines[:9])
+    take_in()
+    Path(str(transcripts_root()), "threads/claude-code-s1.md").unlink()
+    write_session(lines)
+    take_in()
+    whole = messages(threads()["threads/claude-code-s1.md"])
+    assert [text for role, text in whole if role == "user"] == [ASKED] * 4
+
+
 @pytest.mark.parametrize(("end", "first"), [(12, 2), (9, 1)], ids=["after a turn", "within a turn"])
 def test_note_that_a_person_has_changed_is_never_written(end: int, first: int) -> None:
     """What comes later goes into the next part."""
@@ -469,7 +481,7 @@ def test_names_that_are_nothing_say_what_is_known(tmp_path: Path) -> None:
     """A file of another kind is refused, and a folder without transcripts has none."""
     with pytest.raises(UsageError, match="neither an agent nor"):
         take_in(["nobody"])
-    (tmp_path / "x.jsonl").write_text('{"a": 1}\n')
+    (tmp_path / "x.jsonl").write_text('{"a": 1, "parts": 1}\n')
     with pytest.raises(UsageError, match="not a transcript"):
         take_in([str(tmp_path / "x.jsonl")])
     (tmp_path / "empty").mkdir()
