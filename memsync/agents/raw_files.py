@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from memsync.agents import NAMES
 from memsync.errors import UsageError
 from memsync.model.text import quoted
 from memsync.settings.roots import TRANSCRIPTS, registered_roots
@@ -75,18 +74,15 @@ def is_beginning(path: Path, packed_bytes: int, source: BinaryIO) -> bool | None
 
 
 def raw_file(session: str) -> Path:
-    """Return the raw file of a session: its name, the end of its name, or its thread's. Raises UsageError."""
+    """Return the raw file of a session: of this thread, name or end of a name. Raises UsageError."""
     root = registered_roots().get(TRANSCRIPTS)
-    found = Path(root.path, FOLDER).glob("*/*.gz") if root is not None and root.path else ()
-    files = [path for path in found if path.parent.name in NAMES]
+    files = Path(root.path, FOLDER).glob("*/*.gz") if root is not None and root.path else ()
+    names = {f"{path.parent.name}-{path.name.partition('.json')[0]}": path for path in sorted(files)}
     wanted = session.removeprefix("threads/").removesuffix(".md")
-    names = {path: path.name.partition(".json")[0] for path in files}
-    same = [path for path, name in names.items() if wanted in (name, f"{path.parent.name}-{name}")]
-    same = same or [path for path, name in names.items() if wanted and name.endswith(wanted)]
-    if len(same) != 1:
+    same = [wanted] if wanted in names else [name for name in names if name.endswith(f"-{wanted}")]
+    if not same:
         hint = "See: memsync --root transcripts sessions. With a secret in it, a raw transcript is not kept."
-        if same:
-            hint = "Name one: " + ", ".join(sorted(f"{path.parent.name}-{names[path]}" for path in same)[:5])
-        problem = "several raw transcripts match" if same else "there is no raw transcript of"
-        raise UsageError(f"{problem} {quoted(session)}", hint=hint)
-    return same[0]
+        raise UsageError(f"there is no raw transcript of {quoted(session)}", hint=hint)
+    if len(same) > 1:
+        raise UsageError(f"several raw transcripts match {quoted(session)}", hint=f"Name one: {', '.join(same[:5])}")
+    return names[same[0]]
