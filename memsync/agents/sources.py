@@ -18,7 +18,7 @@ from urllib.parse import quote
 from memsync.agents import NAMES, agent_named, agents
 from memsync.agents.events import About, Event, Record, Who
 from memsync.agents.port import Agent
-from memsync.errors import UsageError
+from memsync.errors import FilesystemError, UsageError
 from memsync.model.text import quoted
 
 MAX_LINE_BYTES = 8_000_000
@@ -87,7 +87,7 @@ def _matching(folder: str, pattern: str) -> Iterator[str]:
 
 
 def named_sources(name: str) -> Iterator[Source]:
-    """Yield the transcripts of an agent, of a file, or of a folder. Raises UsageError."""
+    """Yield the transcripts of an agent, of a file, or of a folder. Raises UsageError, FilesystemError."""
     if name in NAMES:
         yield from sources_of(agent_named(name))
         return
@@ -107,9 +107,14 @@ def _agent_of(path: str) -> Agent | None:
     """Return whose transcript a file is: who reads most messages in its first records."""
     if not path.endswith((".jsonl", ".json")):
         return agent_named(DATABASES[os.path.basename(path)][0]) if is_database(path) else None
-    with opened(path) as file:
-        lines = islice(lines_of(file, 0, 2**62), _TRIED_RECORDS)
-        records = [record for _, line in lines if (record := record_of(line)) is not None] or [document_of(file) or {}]
+    try:
+        with opened(path) as file:
+            lines = islice(lines_of(file, 0, 2**62), _TRIED_RECORDS)
+            records = [record for _, line in lines if (record := record_of(line)) is not None]
+            records = records or [document_of(file) or {}]
+    except OSError as error:
+        hint = "Check its permissions, or name other files."
+        raise FilesystemError(f"{quoted(path, 300)} cannot be read: {error.strerror}", hint=hint) from error
 
     def messages(agent: Agent) -> int:
         about, folded = About(), agent.fold(records) if agent.fold else records

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from memsync.agents import NAMES, agent_named, ingest, raw_files, session_threads
+from memsync.agents import NAMES, agent_named, ingest, raw_files, session_threads, sources
 from memsync.agents.ingest import IngestReport, transcripts_root
 from memsync.agents.raw_files import raw_file, unpacked
 from memsync.agents.sources import MAX_LINE_BYTES
@@ -473,17 +473,21 @@ def test_full_disk_keeps_what_was_confirmed(monkeypatch: pytest.MonkeyPatch) -> 
     assert raw("s1") == path.read_bytes()
 
 
-def _no_space(_: int) -> None:
+def _no_space(_: object) -> None:
     raise OSError(28, "No space left on device")
 
 
-def test_names_that_are_nothing_say_what_is_known(tmp_path: Path) -> None:
-    """A file of another kind is refused, and a folder without transcripts has none."""
+def test_names_that_are_nothing_say_what_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of another kind is refused, also one that cannot be read. A folder without transcripts has none."""
     with pytest.raises(UsageError, match="neither an agent nor"):
         take_in(["nobody"])
     (tmp_path / "x.jsonl").write_text('{"a": 1, "parts": 1}\n')
     with pytest.raises(UsageError, match="not a transcript"):
         take_in([str(tmp_path / "x.jsonl")])
+    with monkeypatch.context() as refused:
+        refused.setattr(sources, "opened", _no_space)
+        with pytest.raises(FilesystemError, match="cannot be read: No space"):
+            take_in([str(tmp_path / "x.jsonl")])
     (tmp_path / "empty").mkdir()
     assert figures(take_in([str(tmp_path / "empty")])) == (0, 0, 0)
 
