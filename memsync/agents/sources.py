@@ -10,6 +10,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -81,8 +82,10 @@ def sources_of(agent: Agent) -> Iterator[Source]:
 
 def _matching(folder: str, pattern: str) -> Iterator[str]:
     """Yield the files below a folder that match a pattern; none that a link leads to."""
+    real = cache(os.path.realpath)  # a folder has many transcripts
     for path in sorted(map(str, Path(folder).glob(pattern))):
-        if ".checkpoint." not in path and os.path.isfile(path) and os.path.realpath(path) == path:
+        has_link = os.path.islink(path) or real(os.path.dirname(path)) != os.path.dirname(path)
+        if ".checkpoint." not in path and not has_link and os.path.isfile(path):
             yield path
 
 
