@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memsync.agents.edits import added, parsed, removed, text_of, value_at
-from memsync.agents.port import Agent, SetupFile
+from memsync.agents.port import NAME, Agent, SetupFile
 from memsync.edit import note_file
 from memsync.edit.note_paths import cannot_write, check_writable
 from memsync.errors import ConfigError, FilesystemError, IndexBusy, UsageError, WriteRefused
@@ -76,21 +76,34 @@ def places(agent: Agent, project: Path | None) -> list[tuple[SetupFile, str]]:
 
 def planned(agent: Agent, program: Sequence[str], project: Path | None) -> list[Change]:
     """Return the changes that connect an agent for the user, or in a project. Raises ConfigError and others."""
-
-    def call(event: str) -> str:
-        return shlex.join([*program, "hook", event, "--agent", agent.name])
-
     found = places(agent, project)
     if not found:
         raise UsageError(f"{agent.title} cannot be connected in a project", hint="Leave out --project.")
     of = os.path.realpath(project) if project else ""
-    return [_connected(agent, path, setup.entries(program, call), of) for setup, path in found]
+    return [_connected(agent, path, _entries(agent, setup, program), of) for setup, path in found]
 
 
-def taken_back(agent: Agent) -> tuple[list[Change], list[str]]:
-    """Return the changes that disconnect an agent, and sentences about files that stay. Raises ConfigError."""
+def _entries(agent: Agent, setup: SetupFile, program: Sequence[str]) -> Mapping[str, Any] | str:
+    return setup.entries(program, lambda event: shlex.join([*program, "hook", event, "--agent", agent.name]))
+
+
+def taken_back(agent: Agent, program: Sequence[str]) -> tuple[list[Change], list[str]]:
+    """Return the changes that disconnect an agent, and sentences about files that stay. Raises ConfigError.
+
+    Of the user's files also those without a record are looked at: it may be lost, or of a link's former target.
+    """
     changes, remarks = [], []
-    for path, record in connections(agent).items():
+    records = connections(agent)
+    for setup, path in places(agent, None):
+        old = read_settings(path)
+        if old is not None and path not in records and NAME.encode() in old:
+            entries = _entries(agent, setup, program)
+            if isinstance(entries, str):
+                base = None if old == entries.encode() else old
+            else:
+                base = _base(path, old, None, entries)
+            changes += [Change(path, old, base, None)] * (base != old)
+    for path, record in records.items():
         old = read_settings(path)
         if old is not None and record["entries"] is None and digest_of(old) not in record["after"]:
             remarks.append(f"{path} stays, because it was edited after memsync wrote it")
@@ -150,7 +163,7 @@ def apply(agent: Agent, changes: Sequence[Change]) -> None:
             raise
         finally:
             for change in changes:
-                project = (change.record or records[change.path])["project"]
+                project = (change.record or records.get(change.path, {"project": ""}))["project"]
                 with suppress(OSError):
                     _drop_empty_folders(change.path, (project, os.path.realpath(agent.home())))
         wanted = {**records, **{change.path: change.record for change in changes}}
@@ -211,6 +224,7 @@ def _write(change: Change) -> None:
     name, path, is_done = os.path.basename(change.path), NotePath(change.path), True
     try:
         with open_folder(Path("/"), change.path.split("/")[1:-1], create=True) as folder:
+            note_file.clear_leftovers(folder, 0.0)
             if change.old is None:
                 note_file.create(folder, name, change.new or b"")
                 return

@@ -103,7 +103,7 @@ def disconnect(context: click.Context, name: str, yes: bool) -> Answer:
     from memsync.settings.roots import OWN_MEMORY, registered_roots, remove_root
 
     agent = agent_named(name)
-    changes, remarks = taken_back(agent)
+    changes, remarks = taken_back(agent, own_program())
     document = _shown(context, changes, [], is_agreed=yes)
     apply(agent, changes)
     for own in (name, name + OWN_MEMORY):

@@ -19,12 +19,14 @@ from memsync.agents import agent_named
 from memsync.agents.events import without_injected
 from memsync.agents.project import project_of
 from memsync.agents.recalls import CANARY, MAX_PROMPT_CHARS, Line, Recall, digests, in_context, now, record, recorded
+from memsync.errors import MemsyncError
 from memsync.memories.opener import Opener, Openers
 from memsync.memories.several import Memories
 from memsync.model.answer import Hit
 from memsync.model.query import SearchRequest
 from memsync.model.text import visible, whole_characters
 from memsync.model.vocabulary import Fresh, Kind, Mode, Origin
+from memsync.notes.secrets import redacted
 from memsync.search.stop_words import STOP_WORDS
 from memsync.settings.paths import is_inside
 from memsync.settings.roots import OWN_MEMORY, TRANSCRIPTS, RegisteredRoot, registered_roots, root_for
@@ -43,6 +45,7 @@ MAX_TOKENS = 400
 START_TOKENS = 1_500
 MAX_FOUND = 20
 MAX_QUESTION_CHARS = 1_000
+MAX_SCANNED_CHARS = 10_000
 """Of a longer prompt the first and the last half of this are asked: between them is what was pasted."""
 PATIENCE_SECONDS = 1.0
 MAX_TRANSCRIPT_BYTES = 4_000_000
@@ -107,7 +110,7 @@ class Recaller:
             return ""
         if event.session.startswith(CANARY) and event_name != "session-end":  # neither asked for nor recorded
             return agent.answer(event_name, _labelled(event.session))
-        recall = Recall(now(), agent.name, event.session, event_name, event.folder, event.prompt[:MAX_PROMPT_CHARS])
+        recall = Recall(now(), agent.name, event.session, event_name, event.folder, _without_secrets(event.prompt))
         text = ""
         if event_name == "session-start" and event.source != "resume":  # its context has what it began with
             text, recall = self._start(event, recall)
@@ -212,6 +215,14 @@ class Recaller:
 
     def _tokens(self, text: str) -> int:
         return self._count([text])[0]
+
+
+def _without_secrets(prompt: str) -> str:
+    """Return what is kept of a prompt; nothing where no scanner runs."""
+    try:
+        return redacted(prompt[:MAX_SCANNED_CHARS])[0][:MAX_PROMPT_CHARS]
+    except MemsyncError:
+        return ""
 
 
 def _labelled(*texts: str) -> str:

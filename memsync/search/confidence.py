@@ -1,10 +1,10 @@
 """Estimate the probability that the hits contain the answer, and hide hits if it is low. Pure.
 
 The probability is a logistic regression on the best scores, the highest cosine, the number of entries compared and, if
-the question names a speaker, whether the best lines are by that speaker. The more entries are compared, the more
-easily one of them looks like an answer, so their number counts against it. It was fitted to questions with and without
-an answer about logs, lists of facts and documents, about parts of these, and about memories of a few notes
-(docs/search.md).
+the question names a speaker of a conversation, whether the best lines are by that speaker. The more entries are
+compared, the more easily one of them looks like an answer, so their number counts against it. It was fitted to
+questions with and without an answer about logs, lists of facts and documents, about parts of these, and about memories
+of a few notes (docs/search.md).
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _BASE, _BEST, _COMPARED, _NEAREST = 3.6, 1.8, -1.15, 8.1
 _SLOPE = 2.0
 """How much the logit of an entry falls for each factor of e in its score under that of the first."""
 _MIN_SCORE = 0.02
+ROLES = frozenset({"user", "assistant", "system", "tool", "router", "handoff"})
+"""Speakers that have no name: a question with such a word seldom means them."""
 _FEW, _MANY = 30, 300
 """The number of entries compared counts as min(number, _MANY) + _FEW."""
 _NAMES_A_SPEAKER, _LOG_BEST_THEN, _COMPARED_THEN, _BEST_THEN, _FIRST_FEW_THEN = 7.5, 4.5, -1.4, 15.4, 11.7
@@ -42,7 +44,7 @@ def certainty(ranked: Sequence[Scored], question: QuestionWords) -> Callable[[fl
     best, top = math.log(max(first[0], _MIN_SCORE)), max(ranked[0].score, _MIN_SCORE)
     compared = math.log(min(len(ranked), _MANY) + _FEW)
     named, others = question.speakers(ranked)
-    if not named:
+    if not named - ROLES or 2 * sum(bool(scored.entry.speaker) for scored in ranked) <= len(ranked):
         nearest = max(scored.cosine or 0.0 for scored in ranked)
         logit = _BASE + _BEST * best + _COMPARED * compared + _NEAREST * nearest
     else:

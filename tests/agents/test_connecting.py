@@ -56,7 +56,7 @@ def connect(name: str = "claude-code", project: Path | None = None) -> list[str]
 
 def disconnect(name: str = "claude-code") -> list[str]:
     """Disconnect an agent and return the remarks."""
-    changes, remarks = taken_back(agent_named(name))
+    changes, remarks = taken_back(agent_named(name), PROGRAM)
     apply(agent_named(name), changes)
     return remarks
 
@@ -103,6 +103,18 @@ def test_settings_come_back_to_the_byte(text: str, home: Path) -> None:
     disconnect()
     assert dotfiles.read_bytes() == text.encode()
     assert settings.is_symlink() and dotfiles.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_records_and_after_a_kill_nothing_of_memsync_stays(name: str, home: Path, tmp_path: Path) -> None:
+    """The records may be lost with the state folder; a killed writer leaves a hidden file."""
+    connect(name)
+    connected = [path for path in tree(home) if os.path.isfile(path)]
+    (Path(connected[0]).parent / ".memsync-1-a.tmp").write_text("cut")
+    (tmp_path / "state" / "memsync" / "connected" / f"{name}.json").unlink()
+    assert disconnect(name) == []
+    left = {path: content for path, content in tree(home).items() if content is not None}
+    assert set(left) <= set(connected) and not any(b"memsync" in content for content in left.values())
 
 
 @pytest.mark.parametrize("text", SETTINGS)

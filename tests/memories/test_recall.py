@@ -70,6 +70,12 @@ def test_prompt_hears_citations_curated_notes_first_and_each_line_once(ask: Ask)
     assert set(held) == {"in the agent's context already"}
 
 
+def test_secret_in_a_prompt_is_not_kept(ask: Ask) -> None:
+    """Nor a part of one that is cut off."""
+    ask("use ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8 to push")
+    assert recorded("claude-code", "s1")[0].prompt == "use [secret: github-pat, e2cacc1d] to push"
+
+
 def test_answer_is_short(ask: Ask, memory: Memory, write: Write) -> None:
     """Five lines and 400 tokens at most, however much there is."""
     for number in range(30):

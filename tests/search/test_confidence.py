@@ -53,6 +53,19 @@ def found(*scores: float) -> list[Scored]:
     return [Scored(Entry(1, 1, 0, 0, 10), chunk, False, score=score) for score in scores]
 
 
+@pytest.mark.parametrize(
+    ("name", "speakers"), [("robin", ["robin", "kim", "", "", ""]), ("tool", ["tool", "user"] * 3)]
+)
+def test_a_role_or_a_speaker_among_notes_makes_nothing_surer(name: str, speakers: list[str]) -> None:
+    """Only in a conversation between people does a name in the question tell who answers it."""
+    ranked = found(*[0.3] * len(speakers))
+    for scored, speaker in zip(ranked, speakers, strict=True):
+        scored.entry = scored.entry._replace(speaker=speaker)
+    named, plain = (QuestionWords({}, frozenset(words), asks_when=False) for words in ([name], []))
+    assert named.speakers(ranked)[0] == {name}
+    assert certainty(ranked, named)(0.3) == certainty(ranked, plain)(0.3)
+
+
 def test_a_better_first_entry_is_surer_and_more_entries_less() -> None:
     """Among many, one looks like an answer by chance."""
     question = QuestionWords({}, frozenset(), asks_when=False)
