@@ -90,7 +90,7 @@ def _entries(agent: Agent, setup: SetupFile, program: Sequence[str]) -> Mapping[
 def taken_back(agent: Agent, program: Sequence[str]) -> tuple[list[Change], list[str]]:
     """Return the changes that disconnect an agent, and sentences about files that stay. Raises ConfigError.
 
-    Of the user's files also those without a record are looked at: it may be lost, or of a link's former target.
+    A user's file without a record is looked at, too: the record may be lost, or the file may have replaced a link.
     """
     changes, remarks = [], []
     records = connections(agent)

@@ -229,7 +229,7 @@ def test_memory_that_was_deleted_is_made_again() -> None:
 
 
 def test_thread_that_was_deleted_comes_back_when_its_session_grows() -> None:
-    """All of it: whoever wants to keep a conversation out edits its thread."""
+    """The whole thread comes back. To keep a conversation out, its owner edits the thread instead of deleting it."""
     lines = talk(4)
     write_session(lines[:9])
     take_in()
