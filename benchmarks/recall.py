@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import fmean
+from uuid import uuid4
 
 from benchmarks import everyday, quality
 from benchmarks.figures import Row, in_turn, seconds
@@ -94,10 +96,10 @@ def _recalling(root: Path, state: Path) -> Iterator[Callable[[str], str]]:
     with opened(root, state) as memory:
         memory.sync()
         _register(root)
-        recaller, sessions = Recaller(memory), iter(range(1_000_000))
+        recaller = Recaller(memory)
 
         def recall(prompt: str) -> str:
-            payload = json.dumps({"session_id": f"{root.name}-{next(sessions)}", "prompt": prompt})
+            payload = json.dumps({"session_id": uuid4().hex, "prompt": prompt})
             return recaller.answer("claude-code", "prompt", payload, str(root))
 
         yield recall
@@ -114,13 +116,13 @@ def _register(root: Path) -> None:
 def _times(data: Path, prompts: list[str]) -> list[Row]:
     """Compare a hook, as a whole process, with `import click`."""
     root = Path(os.environ["XDG_CONFIG_HOME"]).parent / "hooked"
-    subprocess.run(["cp", "-r", str(data / "facts" / "notes"), str(root)], check=True)
+    shutil.copytree(data / "facts" / "notes", root, dirs_exist_ok=True)
     _register(root)
     remaining = iter(prompts)
     slow: list[float] = []
 
     def hook() -> None:
-        event = json.dumps({"session_id": f"t{len(slow)}", "cwd": str(root), "prompt": next(remaining)}).encode()
+        event = json.dumps({"session_id": uuid4().hex, "cwd": str(root), "prompt": next(remaining)}).encode()
         command = [*MEMSYNC, "hook", "prompt", "--agent", "claude-code"]
         slow.append(seconds(subprocess.run, command, input=event, check=True, capture_output=True))
 

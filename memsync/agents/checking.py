@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import time
@@ -91,12 +92,13 @@ def faults(agent: Agent, folder: Path, said: dict[str, str], deadline: float) ->
             files = ", ".join(hook.file for hook in (*hooks, *others) if hook.event == event)
             yield f"{event} would be answered twice, by the hooks in {files}"
     yield from _obstacles(agent)
+    yield from _lost_servers(agent)
     if lost := never_taken(agent, time.time() - DAY_SECONDS):
         yield f"memsync has not read {count(lost, 'transcript')} of more than a day ago: run memsync ingest"
     version = version_of(agent)
     if not agent.tried or version != agent.tried:
         tried = f"was tried with {agent.tried}" if agent.tried else "was never tried with it"
-        yield f"its version is {version or 'unknown'}; memsync {tried}"
+        yield f"its version is {version or f'unknown ({agent.program} --version prints none)'}; memsync {tried}"
 
 
 def version_of(agent: Agent) -> str:
@@ -114,6 +116,18 @@ def _run(command: list[str], given: bytes, folder: Path) -> str:
         return done.stdout.decode("utf-8", "replace")
     except (OSError, subprocess.SubprocessError):
         return ""
+
+
+def _lost_servers(agent: Agent) -> Iterator[str]:
+    """Yield that an agent starts memsync's MCP server from a place where it is no more."""
+    for _, path in places(agent, None):
+        if path.endswith((".json", ".toml")):
+            value = parsed(path, text_of(path, read_settings(path)))
+            for server in (inner[NAME] for inner in value.values() if isinstance(inner, dict) and NAME in inner):
+                command = value_at(server, ["command"])
+                program = command[0] if isinstance(command, list) and command else command
+                if isinstance(program, str) and program.startswith("/") and not os.path.exists(program):
+                    yield f"its MCP server in {path} is {program}, which does not exist: take it out, and connect again"
 
 
 def _obstacles(agent: Agent) -> Iterator[str]:

@@ -85,7 +85,8 @@ AGENT = Agent(
             "settings.json",
             ("cleanupPeriodDays",),
             lambda days: not isinstance(days, int) or days < MIN_KEPT_DAYS,
-            "cleanupPeriodDays lets Claude Code delete transcripts before memsync may have read them",
+            "cleanupPeriodDays lets Claude Code delete transcripts before memsync may have read them: "
+            f"write {MIN_KEPT_DAYS} or more",
         ),
     ),
     read=read,

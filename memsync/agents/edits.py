@@ -59,7 +59,9 @@ def parsed(path: str, text: str) -> dict[str, Any]:
     except ValueError as error:
         line = getattr(error, "lineno", "")
         place = f"line {line}" if line else str(error).rpartition("(")[2].rstrip(")")[:100]
-        raise NotEditable(path, f"it is not {'TOML' if is_toml else 'JSON'} ({place})") from None
+        form = "TOML" if is_toml else "JSON"
+        hint = "Correct it." if is_toml else "Correct it: only comments and last commas may be more than JSON."
+        raise NotEditable(path, f"it is not {form} ({place})", hint) from None
     if not isinstance(value, dict):
         raise NotEditable(path, "it is not a JSON object")
     return value
@@ -69,7 +71,13 @@ def added(path: str, text: str, entries: Mapping[str, Any]) -> str:
     """Return a text with entries: members that it lacks, and first items of lists. Raises NotEditable."""
     value = parsed(path, text)
     if path.endswith(".toml"):
-        text += "" if value_at(value, (*entries, NAME)) is not None else _table(text, entries)
+        if value_at(value, (*entries, NAME)) is None:
+            text += _table(text, entries)
+            with suppress(NotEditable):
+                parsed(path, text)
+                return text
+            key = next(iter(entries))
+            raise NotEditable(path, f"{key} is not written as tables", f"Write them with headings: [{key}.NAME]")
     else:
         if not _plain(text).strip(_SPACE):
             text += "{}\n" if not text.strip(_SPACE + "\ufeff") or text.endswith("\n") else "\n{}\n"
@@ -213,17 +221,22 @@ def _front(text: str, at: int, members: Sequence[tuple[str, Any]], *, is_empty: 
     return at + 1, body + (base if is_empty else base + unit)
 
 
-def _cut(text: str, entries: Mapping[str, Any]) -> str:
-    """Return a text without entries: each as a whole if nothing else is in it, otherwise its parts."""
+def _cut(text: str, entries: Mapping[str, Any], *, is_group: bool = False) -> str:
+    """Return a text without entries: each as a whole if nothing else is in it, otherwise its parts.
+
+    A group of hooks that has more in it keeps its list: without one, no agent could read the file.
+    """
     for key, new in entries.items():
         if not isinstance(new, (dict, list)):  # it may have been there before, and does no harm
             continue
-        text, is_done = _without(text, f"{json.dumps(key)}: {json.dumps(new, ensure_ascii=False)}")
+        is_done = False
+        if not is_group:
+            text, is_done = _without(text, f"{json.dumps(key)}: {json.dumps(new, ensure_ascii=False)}")
         if not is_done and isinstance(new, dict) and key != NAME:
             text = _cut(text, new)
         for item in new if not is_done and isinstance(new, list) else ():
             text, is_done = _without(text, json.dumps(item, ensure_ascii=False))
-            text = text if is_done else _cut(text, item)
+            text = text if is_done else _cut(text, item, is_group=True)
     return text
 
 

@@ -66,14 +66,15 @@ MAX_FOLDED_BYTES = 64_000_000
 class IngestReport:
     """What an ingest did: the sessions that were new, had grown, or were taken already.
 
-    `skipped` counts lines that are not JSON or too large; `files` are the agent and the path of each transcript that
-    was new or had grown; `wrong` lists those that could not be taken.
+    `skipped` counts lines that are not JSON or too large, and `skipped_in` lists their files. `files` are the agent and
+    the path of each transcript that was new or had grown; `wrong` lists those that could not be taken.
     """
 
     new: int = 0
     grown: int = 0
     unchanged: int = 0
     skipped: int = 0
+    skipped_in: list[str] = field(default_factory=list)
     files: list[tuple[str, str]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
@@ -106,9 +107,13 @@ def transcripts_root(*, create: bool = False) -> Path | None:
         raise ConfigError(f"{TRANSCRIPTS} is a memory of a database", hint=hint)
     root = Path(known.path if known else os.path.join(data_folder(), TRANSCRIPTS))
     if create:
-        own_folder(root)
-        if not (root / CONFIG_NAME).exists():
-            replace_file(str(root / CONFIG_NAME), _CONFIG.encode(), sync=True)
+        try:
+            own_folder(root)
+            if not (root / CONFIG_NAME).exists():
+                replace_file(str(root / CONFIG_NAME), _CONFIG.encode(), sync=True)
+        except OSError as error:
+            hint = "Make room, or check the folder's permissions."
+            raise FilesystemError(f"{root} cannot be written: {error.strerror}", hint=hint) from error
         return root if known else Path(add_root(TRANSCRIPTS, str(root)).path)
     return root if known else None
 
@@ -321,7 +326,7 @@ class Ingester:
         agent, about = source.agent, About(**row.about)
         taken = 0 if source.is_document else row.offset
         thread = SessionThread(self._root, agent.name, row.name, row.part, about, taken, sync=self._is_few)
-        thread.start = row.start
+        thread.start, skipped = row.start, self._report.skipped
         records = self._records(source, file, 0 if agent.fold else row.start, end)
         if agent.fold and end <= MAX_FOLDED_BYTES:
             records = ((0, record) for record in agent.fold([record for _, record in records]))
@@ -330,6 +335,8 @@ class Ingester:
             events = events_in(agent, record, thread.now)
             self._report.skipped += events is None
             thread.add_line(offset, before, events or ())
+        if self._report.skipped > skipped:
+            self._report.skipped_in.append(source.path)
         thread.finish()
         raw = self._raw_path(source, row.name)
         row.has_secret = row.has_secret or thread.secrets > 0

@@ -83,9 +83,9 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     document = _shown(context, changes, new, is_agreed=yes or dry_run)
     if dry_run:
         return Answer({**document, "changed": []}, [] if document["diff"] else ["nothing to change"])
-    apply(agent, changes)
     transcripts_root(create=True)  # so that hooks start its daemon, which takes in the agent's conversations
     remarks = _register(agent, memories)
+    apply(agent, changes)
     remarks += [agent.afterwards] * bool(document["changed"] and agent.afterwards)
     return Answer(document, [f"{agent.title} is connected"], remarks)
 
@@ -109,7 +109,8 @@ def disconnect(context: click.Context, name: str, yes: bool) -> Answer:
     for own in (name, name + OWN_MEMORY):
         if (root := registered_roots().get(own)) and root.only:
             remove_root(own)
-    return Answer(document, [f"{agent.title} is not connected"], remarks, code=int(bool(remarks)))
+    done = "is disconnected" if changes else "was not connected"
+    return Answer(document, [f"{agent.title} {done}"], remarks, code=int(bool(remarks)))
 
 
 @agents_.command()

@@ -61,8 +61,9 @@ def ingest(_: click.Context, names: tuple[str, ...]) -> Answer:
         report = take_in(names, progress, keep_raw=settings["agents.keep_raw"])
     taken = f"{count(report.new, 'new session')}, {report.grown:,} grown, {report.unchanged:,} unchanged"
     if report.skipped:
-        taken += f"; {count(report.skipped, 'line')} skipped, which are not JSON or too long"
-    return Answer(to_json(report), [taken], report.wrong, NO_EXIT_CODE if report.wrong else 0)
+        taken += f"; {count(report.skipped, 'line')} skipped, which are not JSON or too long, in:"
+    lines = [taken, *(f"  {printable(path)}" for path in report.skipped_in)]
+    return Answer(to_json(report), lines, report.wrong, NO_EXIT_CODE if report.wrong else 0)
 
 
 @click.command()

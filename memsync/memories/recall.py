@@ -54,6 +54,7 @@ MIN_KNOWN_CHARS = 20
 INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", "copilot-instructions.md")
 """Names of notes that agents read by themselves, in any folder."""
 KNOWN = "in the agent's context already"
+NO_MEMORY = "no registered memory is used in this folder: memsync roots default NAME"
 _ORDER = {Kind.DAILY: 1, Kind.THREAD: 2}
 _TAG = "memsync-recall"
 _SYNTAX = re.compile(r'["“”„:*]|(?<!\S)-+')
@@ -127,7 +128,7 @@ class Recaller:
         root = root_for(event.folder)
         recall = replace(recall, begins=True)
         if root is None:
-            return "", replace(recall, reason="no registered memory is used in this folder")
+            return "", replace(recall, reason=NO_MEMORY)
         with self._openers.of(root).memory() as memory:
             composed = memory.context(budget=START_TOKENS - self._tokens(_labelled()), public=True)
         shown = digests("\n".join(passage.text for part in composed.parts for passage in part.passages))
@@ -139,7 +140,7 @@ class Recaller:
         question = _question(event.prompt)
         scopes = self._scopes(agent, event.folder)
         if not scopes or not set(_WORD.findall(question.lower())) - STOP_WORDS:
-            return "", replace(recall, reason="no memory to ask" if not scopes else "no question")
+            return "", replace(recall, reason=NO_MEMORY if not scopes else "no question")
         roots = {name: root for name, (root, _) in scopes.items()}
         filters = {name: own for name, (_, own) in scopes.items()}
         memories = Memories(roots, openers=self._openers, patience=PATIENCE_SECONDS, filters=filters)
@@ -160,8 +161,8 @@ class Recaller:
             chosen += [] if held else [hit]
             lines.append(Line(hit.citation, round(hit.score, 3), held))
         shown = tuple(digest for hit in chosen for digest in digests(hit.text))
-        warnings = "; ".join(found.warnings)
-        recall = replace(recall, lines=tuple(lines), shown=shown, reason=warnings)
+        reason = "; ".join(found.warnings) or ("" if lines else "nothing was found")
+        recall = replace(recall, lines=tuple(lines), shown=shown, reason=reason)
         return self._quoted(chosen) if chosen else "", recall
 
     def _scopes(self, agent: Agent, folder: str) -> dict[str, tuple[RegisteredRoot, Sequence[tuple[str, str]]]]:

@@ -141,6 +141,15 @@ def test_transcripts_that_nobody_has_read_are_named(program: Path, tmp_path: Pat
     assert wrong("claude-code", tmp_path) == ""
 
 
+def test_server_that_is_no_more_is_named(program: Path, tmp_path: Path) -> None:
+    """An installation that moved leaves its path in the settings; an entry that was edited is the user's own."""
+    connected("codex", program)
+    assert wrong("codex", tmp_path) == ""
+    file = agent_named("codex").home() / "config.toml"
+    file.write_text(file.read_text().replace(str(program), "/gone/memsync"))
+    assert "MCP server in" in wrong("codex", tmp_path)
+
+
 def test_version_must_be_the_one_that_was_tried(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another one may need another form; one that is not known cannot be vouched for."""
     connected("codex", program)

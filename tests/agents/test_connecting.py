@@ -392,3 +392,38 @@ def test_error_in_the_list_of_memories_ends_only_commands_that_need_it(home: Pat
     Path(roots_path()).write_text(text)
     assert load_settings(root=folder).decisive() != load_settings(root=root).decisive()
     assert load_settings(root=folder).only == ("CLAUDE.md",)
+
+
+def test_a_table_that_cannot_be_added_to_is_named_as_such(home: Path) -> None:
+    """It is valid TOML, so to call it broken would be wrong."""
+    file = home / ".codex" / "config.toml"
+    file.write_text('mcp_servers = { x = { command = "a" } }\n')
+    with pytest.raises(ConfigError, match="mcp_servers is not written as tables"):
+        connect("codex")
+    assert file.read_text() == 'mcp_servers = { x = { command = "a" } }\n'
+
+
+def test_a_group_of_hooks_that_got_a_matcher_keeps_its_list(home: Path) -> None:
+    """An agent could not read a group without a list, and would leave out the whole file."""
+    file = home / ".claude" / "settings.json"
+    connect()
+    settings = json.loads(file.read_text())
+    settings["hooks"]["UserPromptSubmit"][0]["matcher"] = "mine"
+    file.write_text(json.dumps(settings))
+    disconnect()
+    assert json.loads(file.read_text())["hooks"]["UserPromptSubmit"] == [{"matcher": "mine", "hooks": []}]
+
+
+def test_nothing_is_changed_if_the_disk_is_full_for_the_conversations(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The settings come last, so that no agent is connected to a memory that is not there."""
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("memsync.agents.ingest.replace_file", full)
+    before = tree(home / ".claude")
+    assert run(["agents", "connect", "claude-code", "--yes"]) != 0
+    assert "transcripts cannot be written: No space left on device" in capsys.readouterr().err
+    assert tree(home / ".claude") == before

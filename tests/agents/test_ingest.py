@@ -334,6 +334,7 @@ def test_hostile_transcripts_stay_in_their_place(tmp_path: Path) -> None:
     )
     report = take_in()
     assert (report.new, report.skipped, report.wrong) == (3, 3, [])
+    assert report.skipped_in
     assert sorted(threads()) == [f"threads/claude-code-{name}.md" for name in ("AGENTS-md-x", "forged", "long")]
     with Memory.open(transcripts_root()) as memory:
         memory.sync()
