@@ -139,7 +139,7 @@ THREADS = {
         "## router @ 2026-11-21 10:01 {intent=question workflow=answer}\n\nShort\n\n"
         "## handoff @ 2026-11-21 10:02 {from=s1 to=s2}\n\nOpen\n"
     ),
-    "threads/three.md": "---\nuser: bob\n---\n\n## assistant {in=1 out=x cost=nan}\n\nNo time\n",
+    "threads/three.md": "---\nuser: bob\nagent: codex\n---\n\n## assistant {in=1 out=x cost=nan}\n\nNo time\n",
     "notes/none.md": "## assistant @ 2026-11-21 10:00 {in=5}\n\nNo thread\n",
 }
 
@@ -168,7 +168,7 @@ def test_sessions_are_the_threads_that_share_one(threads: MemoryApi) -> None:
     [
         ("session", [("s1", Usage(3, 1107, 63, 0.6)), ("three", Usage(1, 1, 0, 0.0))]),
         ("model", [("a", Usage(2, 107, 13, 0.4)), ("b", Usage(1, 1000, 50, 0.2)), ("", Usage(1, 1, 0, 0.0))]),
-        ("agent", [("assistant", Usage(3, 108, 13, 0.4)), ("finder", Usage(1, 1000, 50, 0.2))]),
+        ("agent", [("assistant", Usage(2, 107, 13, 0.4)), ("finder", Usage(1, 1000, 50, 0.2)), ("codex", Usage(1, 1, 0, 0.0))]),
         (
             "day",
             [

@@ -323,7 +323,10 @@ _COSTLIEST = "sum(m.cost_nanos) DESC, sum(m.tokens_in) + sum(m.tokens_out) DESC,
 COST_KEYS = {
     "session": ("n.session", _COSTLIEST),
     "model": ("m.model", _COSTLIEST),
-    "agent": ("CASE WHEN starts_with(m.role, 'agent:') THEN substr(m.role, 7) ELSE m.role END", _COSTLIEST),
+    "agent": (
+        "CASE WHEN starts_with(m.role, 'agent:') THEN substr(m.role, 7) ELSE coalesce(nullif(n.fields[5], ''), m.role) END",
+        _COSTLIEST,
+    ),
     "day": ("substr(m.time, 1, 10)", "1"),
 }
 

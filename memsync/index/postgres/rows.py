@@ -27,8 +27,8 @@ SELECT f.key, CAST(i.value AS TEXT) FROM json_each(:json) f, json_each(f.value) 
 """
 # The text of one field, as SQLite's ->> gives it.
 _FIELD = "SELECT coalesce(CAST(:json ->> :name AS TEXT), '')"
-FIELDS = ("user", "project", "status", "source")
-"""The keys of the front matter that a list of threads shows."""
+FIELDS = ("user", "project", "status", "source", "agent")
+"""The keys of the front matter that lists of threads and costs show."""
 
 
 class PostgresNote(NamedTuple):

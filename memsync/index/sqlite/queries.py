@@ -301,7 +301,11 @@ GROUP BY 1 ORDER BY {order}
 COST_KEYS = {
     "session": ("n.session", "5 DESC, 3 + 4 DESC, 1"),
     "model": ("m.model", "5 DESC, 3 + 4 DESC, 1"),
-    "agent": ("CASE WHEN m.role LIKE 'agent:%' THEN substr(m.role, 7) ELSE m.role END", "5 DESC, 3 + 4 DESC, 1"),
+    "agent": (
+        "CASE WHEN m.role LIKE 'agent:%' THEN substr(m.role, 7) "
+        f"ELSE coalesce(nullif({_FIELD.format(name='agent')}, ''), m.role) END",
+        "5 DESC, 3 + 4 DESC, 1",
+    ),
     "day": ("substr(m.time, 1, 10)", "1"),
 }
 
