@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from memsync.agents.port import Agent
     from memsync.memory import Memory, MemoryApi
 
-FLOOR = 0.3
+FLOOR = 0.33
 """The least probability that a line answers the prompt (docs/benchmarks.md has what that finds and disturbs)."""
 NEAR_BEST = 0.6
 """A line whose probability is less than this share of the first one's is held back."""
