@@ -11,16 +11,17 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from memsync.agents import agents, raw_files
+from memsync.agents import NAMES, raw_files
 from memsync.agents.events import About
 from memsync.agents.port import Agent
 from memsync.agents.session_threads import SessionThread
 from memsync.agents.sources import (
+    MAX_DOCUMENT_BYTES,
     Source,
     document_of,
     events_in,
@@ -33,11 +34,13 @@ from memsync.agents.sources import (
     sources_of,
     whole_end,
 )  # fmt: skip
-from memsync.errors import ConfigError, FilesystemError, IndexBusy
+from memsync.errors import ConfigError, FilesystemError, IndexBusy, UsageError
 from memsync.model.text import quoted
 from memsync.notes.rules import THREADS_FOLDER
+from memsync.notes.secrets import secrets_in
 from memsync.ports import Progress, no_progress
 from memsync.settings.config_file import NAME as CONFIG_NAME
+from memsync.settings.load import default_of
 from memsync.settings.registering import add_root
 from memsync.settings.roots import TRANSCRIPTS, registered_roots
 from memsync.system.file_lock import file_lock
@@ -50,8 +53,8 @@ root = "."
 [files]
 exclude = ["/{raw_files.FOLDER}/"]
 """
+_DATABASE = Path(".ingest", "taken.db")
 _TAIL_BYTES = 4_096
-_BATCH_FILES = 200
 _FEW_FILES = 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _SCHEMA = """
@@ -59,7 +62,6 @@ CREATE TABLE IF NOT EXISTS taken (source TEXT PRIMARY KEY, owned TEXT, row TEXT 
 CREATE UNIQUE INDEX IF NOT EXISTS taken_owned ON taken (owned);
 """
 READING = "reading"
-MAX_FOLDED_BYTES = 64_000_000
 
 
 @dataclass(slots=True)
@@ -107,6 +109,10 @@ def transcripts_root(*, create: bool = False) -> Path | None:
         raise ConfigError(f"{TRANSCRIPTS} is a memory of a database", hint=hint)
     root = Path(known.path if known else os.path.join(data_folder(), TRANSCRIPTS))
     if create:
+        is_ours = not known or (root / raw_files.FOLDER).exists() or (root / ".ingest").exists()
+        if not is_ours and any(root.glob("*.md")):
+            hint = f"Register it under another name: memsync roots remove {TRANSCRIPTS}"
+            raise ConfigError(f"the memory {TRANSCRIPTS} has notes of your own", hint=hint)
         try:
             own_folder(root)
             if not (root / CONFIG_NAME).exists():
@@ -120,39 +126,35 @@ def transcripts_root(*, create: bool = False) -> Path | None:
 
 def never_taken(agent: Agent, older_than: float) -> int:
     """Return how many transcripts of an agent that last changed before a Unix time were never taken in."""
-    root = transcripts_root()
-    old = [source for source in sources_of(agent) if 0 < _stamp_of(source.path)[3] < older_than * 1e9]
-    if root is None or not old:
-        return len(old)
-    with Ingester(root).locked() as ingester:
-        return sum(ingester.known(source) is None for source in old)
+    root, taken = transcripts_root(), set[str]()
+    if root is not None:
+        with suppress(sqlite3.Error):  # nothing was ever taken in
+            uri = f"{(root / _DATABASE).as_uri()}?mode=ro"
+            with closing(sqlite3.connect(uri, uri=True)) as database:
+                taken = {key for (key,) in database.execute("SELECT source FROM taken")}
+    old = (source for source in sources_of(agent) if 0 < _stamp_of(source.path)[3] < older_than * 1e9)
+    return sum(source.key not in taken for source in old)
 
 
-def ingest(names: Sequence[str] = (), progress: Progress = no_progress, *, keep_raw: bool = False) -> IngestReport:
+def ingest(names: Sequence[str] = (), progress: Progress = no_progress) -> IngestReport:
     """Take in the transcripts of agents, files and folders (default: all agents) that are new or have grown.
-
-    With `keep_raw`, a raw file is kept even if it has a secret.
 
     Raises UsageError for a name that is none of these, IndexBusy, FilesystemError if the disk is full.
     """
-    found = [source for name in names for source in named_sources(name)]
-    if not names:
-        found = [source for agent in agents() for source in sources_of(agent)]
+    found = [source for name in names or NAMES for source in named_sources(name)]
     root = transcripts_root(create=True)
     assert root is not None
-    with Ingester(root, keep_raw=keep_raw).locked() as ingester:
+    with Ingester(root).locked() as ingester:
         return ingester.run(found, progress)
 
 
 class Ingester:
     """Writes the transcripts root. `locked` opens it: only one process writes at a time."""
 
-    def __init__(self, root: Path, *, keep_raw: bool = False) -> None:
+    def __init__(self, root: Path) -> None:
         self._root = root
-        self._keep_raw = keep_raw
-        self._folder = root / ".ingest"
+        self._keep_raw = bool(default_of("agents.keep_raw"))
         self._report = IngestReport()
-        self._unsaved = 0
         self._is_few = True
 
     @contextmanager
@@ -162,16 +164,21 @@ class Ingester:
         def busy(holder: str) -> IndexBusy:
             return IndexBusy(f"{holder} is taking in transcripts", hint="Try again.")
 
-        own_folder(self._folder)
-        with file_lock(self._folder / "lock", WAIT_SECONDS, busy, poll_seconds=0.05), ExitStack() as stack:
-            self._database = stack.enter_context(closing(self._opened_database()))
-            for folder in (THREADS_FOLDER, raw_files.FOLDER):
-                (self._root / folder).mkdir(mode=0o700, exist_ok=True)
-            yield self
+        try:
+            folder = self._root / _DATABASE.parent
+            own_folder(folder)
+            with file_lock(folder / "lock", WAIT_SECONDS, busy, poll_seconds=0.05), ExitStack() as stack:
+                self._database = stack.enter_context(closing(self._opened_database()))
+                for name in (THREADS_FOLDER, raw_files.FOLDER):
+                    (self._root / name).mkdir(mode=0o700, exist_ok=True)
+                yield self
+        except (OSError, sqlite3.Error) as error:
+            hint = "Free some space, and run it again: what was taken in before is there."
+            raise FilesystemError(f"{self._root} cannot be written: {error}", hint=hint) from error
 
     def _opened_database(self) -> sqlite3.Connection:
-        """Open the database; begin a new one in place of one that cannot be read: the transcripts are read again."""
-        path = self._folder / "taken.db"
+        """Open the database; begin a new one in place of one that is damaged: the transcripts are read again."""
+        path = self._root / _DATABASE
         for _ in range(2):
             database = sqlite3.connect(path, isolation_level=None)
             try:
@@ -179,6 +186,9 @@ class Ingester:
                 database.executescript(_SCHEMA)
                 database.execute("SELECT count(*), max(length(row)) FROM taken").fetchone()
                 break
+            except sqlite3.OperationalError:  # it is locked, or the disk is full
+                database.close()
+                raise
             except sqlite3.DatabaseError:
                 database.close()
                 path.unlink(missing_ok=True)
@@ -190,49 +200,36 @@ class Ingester:
         return _Taken(**json.loads(found[0])) if found else None
 
     def _keep(self, source: Source, row: _Taken) -> None:
-        """Store a row with the next `_save`. Another source that had the name has nothing else, and loses its row."""
-        if not self._database.in_transaction:
-            self._database.execute("BEGIN")
+        """Store a row. A source that had this name before loses its row, because this one has all of it."""
         owned = f"{source.agent.name}\n{row.name}" if row.name else None
         self._database.execute("REPLACE INTO taken VALUES (?, ?, ?)", (source.key, owned, json.dumps(asdict(row))))
-        self._unsaved += 1
 
     def _is_free(self, source: Source, name: str) -> bool:
         owned = (f"{source.agent.name}\n{name}", source.key)
         return not self._database.execute("SELECT 1 FROM taken WHERE owned = ? AND source <> ?", owned).fetchone()
 
     def run(self, found: Iterable[Source], progress: Progress = no_progress) -> IngestReport:
-        """Take in transcripts. Raises FilesystemError if the disk is full: what was taken before stays."""
-        self._report = IngestReport()
-        try:
-            self._run(found, progress)
-        except (OSError, sqlite3.Error) as error:
-            hint = "Free some space, and run it again: what was taken in before is there."
-            raise FilesystemError(f"{self._root} cannot be written: {error}", hint=hint) from error
-        return self._report
+        """Take in transcripts. Raises OSError if the disk is full: what was taken before stays.
 
-    def _run(self, found: Iterable[Source], progress: Progress) -> None:
+        The rows are committed at the end, after the files are on disk: after a kill, the same transcripts are read
+        again, and give the same files.
+        """
+        self._report = IngestReport()
         stamped = ((source, _stamp_of(source.path)) for source in found)
-        wanted = [(source, stamp) for source, stamp in stamped if self._is_wanted(source, stamp)]
+        wanted = [(source, stamp) for source, stamp in stamped if stamp[3] and self._is_wanted(source, stamp)]
         self._is_few = len(wanted) <= _FEW_FILES
         total, done = max(1, sum(stamp[2] for _, stamp in wanted)), 0
+        self._database.execute("BEGIN")
         try:
             for source, stamp in wanted:
                 self._take_file(source, stamp)
                 done += stamp[2]
-                if self._unsaved >= _BATCH_FILES:
-                    self._save()
                 progress(READING, done, total)
         finally:
-            self._save()
-
-    def _save(self) -> None:
-        """Commit the rows of what was taken, once its files are on disk."""
-        if self._unsaved:
             if not self._is_few:  # a wait for each file would take most of the time
                 os.sync()
             self._database.execute("COMMIT")
-            self._unsaved = 0
+        return self._report
 
     def _take_file(self, source: Source, stamp: list[int]) -> None:
         def is_wanted(session: str, now: list[int]) -> bool:
@@ -246,10 +243,13 @@ class Ingester:
             for session, now, file in sessions_of(source.path, is_wanted):
                 self._take(source._replace(session=session), file, now)
             self._keep(source, _Taken(stamp))
-        except OSError as error:
-            if error.errno in _FULL:
+        except (OSError, UsageError) as error:  # the second for a value that no message can have
+            if getattr(error, "errno", None) in _FULL:
                 raise
-            self._report.wrong.append(f"{quoted(source.path, 300)}: {str(error.strerror or error)[:200]}")
+            self._wrong(source, str(getattr(error, "strerror", None) or error))
+
+    def _wrong(self, source: Source, reason: str) -> None:
+        self._report.wrong.append(f"{quoted(source.path, 300)}: {reason[:200]}")
 
     def _is_wanted(self, source: Source, stamp: list[int]) -> bool:
         """Tell whether a transcript has changed since it was taken."""
@@ -268,6 +268,8 @@ class Ingester:
             return
         if source.is_document:
             end = size if source.session or document_of(file) is not None else 0
+            if size and not end:
+                self._wrong(source, f"it is not a JSON object of at most {MAX_DOCUMENT_BYTES // 1_000_000} MB")
         else:
             end = whole_end(file, row.offset, size)
         is_new = not row.offset
@@ -278,8 +280,7 @@ class Ingester:
             self._report.files.append((source.agent.name, source.path))
         else:
             self._report.unchanged += 1
-        if row.offset:
-            self._keep(source, replace(row, stamp=stamp))
+        self._keep(source, replace(row, stamp=stamp) if row.offset else _Taken(stamp))
 
     def _continued(self, source: Source, file: BinaryIO, stamp: list[int], size: int) -> _Taken | None:
         """Return what was taken of a transcript: what is after it is new. None if all of it was taken before.
@@ -328,7 +329,7 @@ class Ingester:
         thread = SessionThread(self._root, agent.name, row.name, row.part, about, taken, sync=self._is_few)
         thread.start, skipped = row.start, self._report.skipped
         records = self._records(source, file, 0 if agent.fold else row.start, end)
-        if agent.fold and end <= MAX_FOLDED_BYTES:
+        if agent.fold and end <= MAX_DOCUMENT_BYTES:
             records = ((0, record) for record in agent.fold([record for _, record in records]))
         for offset, record in records:
             before = replace(thread.now)
@@ -339,7 +340,9 @@ class Ingester:
             self._report.skipped_in.append(source.path)
         thread.finish()
         raw = self._raw_path(source, row.name)
-        row.has_secret = row.has_secret or thread.secrets > 0
+        row.packed *= raw.exists() and raw.stat().st_size >= row.packed  # otherwise all of it is written anew
+        if not self._keep_raw and not row.has_secret:
+            row.has_secret = thread.secrets > 0 or _has_secret(file, row.offset if row.packed else 0, end)
         if row.has_secret and not self._keep_raw:
             raw.unlink(missing_ok=True)
             row.packed = 0
@@ -362,6 +365,17 @@ class Ingester:
                 yield offset, record
             else:
                 self._report.skipped += bool(line.strip()) or not line
+
+
+def _has_secret(file: BinaryIO, start: int, end: int) -> bool:
+    """Tell whether a part of a transcript has a secret anywhere, even where memsync reads no event from it."""
+    file.seek(start)
+    rest = b""
+    while start < end and (block := file.read(min(raw_files.BLOCK_BYTES, end - start))):
+        if secrets_in((rest + block).decode("utf-8", "replace")):
+            return True
+        start, rest = start + len(block), block[-_TAIL_BYTES:]
+    return False
 
 
 def _tail(file: BinaryIO, offset: int) -> str:

@@ -10,7 +10,7 @@ from memsync.notes.git_files import GitUnusable, find_repository, read_file
 MAX_CONFIG_BYTES = 1_000_000
 _ORIGIN = '[remote "origin"]'
 _URL = re.compile(r"^\s*url\s*=\s*(\S+)\s*$")
-_PLACE = re.compile(r"^(?:\w+://)?(?:[^@/]+@)?([^/:]+)(?::\d+)?[:/]/*(.+?)(?:\.git)?/*$")
+_PLACE = re.compile(r"^(?:[\w+.-]+://)?(?:[^@/]+@)?([^/:]+)(?::\d+)?[:/]/*(.+?)(?:\.git)?/*$")
 
 
 def project_of(folder: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from memsync.errors import UsageError
+from memsync.errors import FilesystemError, UsageError
 from memsync.model.text import quoted
 from memsync.settings.roots import TRANSCRIPTS, registered_roots
 from memsync.system.user_folders import open_private
@@ -16,22 +18,35 @@ from memsync.system.user_folders import open_private
 FOLDER = "raw"
 BLOCK_BYTES = 1_000_000
 _LEVEL = 3
+_HEAD_CHARS = 4_000
+_SESSION = re.compile(r'^session: "?(.*?)"?$', re.MULTILINE)
 _GZIP = 31
 
 
 def unpacked(path: Path, packed_bytes: int = 2**62) -> Iterator[bytes]:
-    """Yield the content of a raw file, as far as it is whole. Raises OSError."""
+    """Yield the content of a raw file. Raises OSError, and FilesystemError after the last whole block.
+
+    The file of a process that was killed ends in part of a block, which the next ingest writes again.
+    """
     with path.open("rb") as file:
         decompress = zlib.decompressobj(_GZIP)
+        is_whole = True
         while block := file.read(min(BLOCK_BYTES, max(0, packed_bytes - file.tell()))):
             while block:
                 try:
                     yield decompress.decompress(block)
-                except zlib.error:  # the end, which a killed process has written in part
-                    return
-                block = decompress.unused_data
-                if decompress.eof:
+                except zlib.error:
+                    raise _damaged(path) from None
+                block, is_whole = decompress.unused_data, decompress.eof
+                if is_whole:
                     decompress = zlib.decompressobj(_GZIP)
+        if not is_whole:
+            raise _damaged(path)
+
+
+def _damaged(path: Path) -> FilesystemError:
+    hint = "Run memsync ingest: it writes the end again if the agent still has the session."
+    return FilesystemError(f"{path} is damaged or was not written to its end", hint=hint)
 
 
 def append(path: Path, packed_bytes: int, source: BinaryIO, start: int, end: int, *, sync: bool) -> int:
@@ -66,23 +81,34 @@ def append(path: Path, packed_bytes: int, source: BinaryIO, start: int, end: int
 def is_beginning(path: Path, packed_bytes: int, source: BinaryIO) -> bool | None:
     """Tell whether the source begins with a raw file's content; None if the content begins with the whole source."""
     source.seek(0)
-    for block in unpacked(path, packed_bytes):
-        same = source.read(len(block))
-        if same != block:
-            return None if block.startswith(same) and not source.read(1) else False
+    with suppress(FilesystemError):
+        for block in unpacked(path, packed_bytes):
+            same = source.read(len(block))
+            if same != block:
+                return None if block.startswith(same) and not source.read(1) else False
     return True
 
 
 def raw_file(session: str) -> Path:
-    """Return the raw file of a session: of this thread, name or end of a name. Raises UsageError."""
+    """Return the raw file of a session: of this thread, name, end of a name or id. Raises UsageError, OSError."""
     root = registered_roots().get(TRANSCRIPTS)
-    files = Path(root.path, FOLDER).glob("*/*.gz") if root is not None and root.path else ()
-    names = {f"{path.parent.name}-{path.name.partition('.json')[0]}": path for path in sorted(files)}
+    folder = Path(root.path) if root is not None and root.path else Path(os.devnull)
+    files = sorted(folder.glob(f"{FOLDER}/*/*.gz"))
+    names = {f"{path.parent.name}-{path.name.partition('.json')[0]}": path for path in files}
     wanted = session.removeprefix("threads/").removesuffix(".md")
     same = [wanted] if wanted in names else [name for name in names if name.endswith(f"-{wanted}")]
+    same = same or [name for name in names if _is_of(folder / "threads" / f"{name}.md", wanted)]
     if not same:
-        hint = "See: memsync --root transcripts sessions. With a secret in it, a raw transcript is not kept."
+        hint = "List them: memsync --root transcripts sessions. memsync keeps no raw transcript with a secret in it."
         raise UsageError(f"there is no raw transcript of {quoted(session)}", hint=hint)
     if len(same) > 1:
         raise UsageError(f"several raw transcripts match {quoted(session)}", hint=f"Name one: {', '.join(same[:5])}")
     return names[same[0]]
+
+
+def _is_of(thread: Path, session: str) -> bool:
+    """Tell whether a thread says in its front matter that it is of this session."""
+    with suppress(OSError), thread.open(encoding="utf-8", errors="replace") as file:
+        found = _SESSION.search(file.read(_HEAD_CHARS))
+        return found is not None and found[1] == session
+    return False

@@ -92,8 +92,8 @@ class SessionThread:
     def _may_write(self, path: str) -> bool:
         try:
             return is_as_written((self._root / path).read_bytes())
-        except OSError as error:
-            return isinstance(error, FileNotFoundError)
+        except FileNotFoundError:
+            return True
 
     def _redacted(self, text: str) -> str:
         text, secrets = redacted(text)
@@ -149,7 +149,7 @@ class SessionThread:
         if message.cost:
             attributes["cost"] = f"{message.cost:.9f}".rstrip("0")
         if message.model:
-            attributes["model"] = one_line(message.model)
+            attributes["model"] = one_line(message.model)[:MAX_TITLE_CHARS]
         text = "\n\n".join(message.texts)
         if len(text) > MAX_MESSAGE_CHARS:
             text = f"{text[:MAX_MESSAGE_CHARS]}… ({count(len(text) - MAX_MESSAGE_CHARS, 'more character')})"

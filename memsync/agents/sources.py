@@ -13,14 +13,14 @@ from contextlib import closing
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 from urllib.parse import quote
 
 from memsync.agents import NAMES, agent_named, agents
 from memsync.agents.events import About, Event, Record, Who
 from memsync.agents.port import Agent
 from memsync.errors import FilesystemError, UsageError
-from memsync.model.text import quoted
+from memsync.model.text import quoted, whole_characters
 
 MAX_LINE_BYTES = 8_000_000
 """A longer line is not read: parsed, it takes up to ten times its size in memory."""
@@ -85,7 +85,8 @@ def _matching(folder: str, pattern: str) -> Iterator[str]:
     real = cache(os.path.realpath)  # a folder has many transcripts
     for path in sorted(map(str, Path(folder).glob(pattern))):
         has_link = os.path.islink(path) or real(os.path.dirname(path)) != os.path.dirname(path)
-        if ".checkpoint." not in path and not has_link and os.path.isfile(path):
+        is_text = path == whole_characters(path)
+        if is_text and ".checkpoint." not in path and not has_link and os.path.isfile(path):
             yield path
 
 
@@ -101,7 +102,7 @@ def named_sources(name: str) -> Iterator[Source]:
     paths = [path] if os.path.isfile(path) else _matching(path, "**/*.*")
     found = [Source(agent, path) for path in paths if path.endswith(_ENDINGS) and (agent := _agent_of(path))]
     if not found and os.path.isfile(path):
-        hint = "memsync agents names the agents that memsync knows; for exports of chats: memsync import FILE"
+        hint = f"Known agents: {', '.join(NAMES)}. For exports of chats, run: memsync import FILE"
         raise UsageError(f"{quoted(name)} is not a transcript of an agent that memsync knows", hint=hint)
     yield from found
 
@@ -202,7 +203,8 @@ def sessions_of(path: str, is_wanted: Callable[[str, list[int]], bool]) -> Itera
             for row in database.execute(sessions).fetchall():
                 stamp = [int(row["message_at"]), int(row["part_at"]), 0, 0]
                 if is_wanted(str(row["id"]), stamp):
-                    with tempfile.TemporaryFile() as file:
+                    with tempfile.SpooledTemporaryFile(MAX_DOCUMENT_BYTES) as spooled:
+                        file = cast("BinaryIO", spooled)
                         dump(database, row, file)
                         yield str(row["id"]), stamp, file
     except (sqlite3.Error, IndexError, ValueError) as error:

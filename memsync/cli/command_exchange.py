@@ -56,9 +56,9 @@ def ingest(_: click.Context, names: tuple[str, ...]) -> Answer:
     from memsync.agents.ingest import ingest as take_in
     from memsync.agents.ingest import transcripts_root
 
-    settings = load_settings(root=str(transcripts_root(create=True)))
+    load_settings(root=str(transcripts_root(create=True)))  # an error in them is one before anything is taken in
     with progress_on_stderr() as progress:
-        report = take_in(names, progress, keep_raw=settings["agents.keep_raw"])
+        report = take_in(names, progress)
     taken = f"{count(report.new, 'new session')}, {report.grown:,} grown, {report.unchanged:,} unchanged"
     if report.skipped:
         taken += f"; {count(report.skipped, 'line')} skipped, which are not JSON or too long, in:"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -80,8 +81,7 @@ class TranscriptKeeper:
 
     def step(self, told: set[str]) -> None:
         """Take in the transcripts of these agents, and those that have grown lately. Raises Stopped."""
-        settings = self._memory.settings
-        ingester = Ingester(settings.root, keep_raw=settings["agents.keep_raw"])
+        ingester = Ingester(self._memory.settings.root)
         try:
             with ingester.locked():
                 report = ingester.run(self._found(told), self._progress)
@@ -90,8 +90,13 @@ class TranscriptKeeper:
         except MemsyncError as error:
             self._health.fault("transcripts", error)
             return
+        except Stopped:
+            raise
+        except Exception as error:  # noqa: BLE001 (because no error may end this thread unseen)
+            self._health.fault("transcripts", f"taking in transcripts failed: {type(error).__name__}")
+            return
         now = self._clock.monotonic()
-        self._growing |= dict.fromkeys(report.files, now)
+        self._growing |= {file: now for file in report.files if _is_growing(file[1])}
         self._growing = {found: at for found, at in self._growing.items() if now - at < LATELY_SECONDS}
         if report.wrong:
             self._health.fault("transcripts", report.wrong[0])
@@ -106,3 +111,10 @@ class TranscriptKeeper:
     def _progress(self, what: str, done: int, total: int) -> None:  # noqa: ARG002 (because a Progress has these)
         if self._stopping:
             raise Stopped
+
+
+def _is_growing(path: str) -> bool:
+    """Tell whether a transcript has just grown: a first run takes in thousands of old ones."""
+    with suppress(OSError):
+        return time.time() - os.stat(path).st_mtime < LATELY_SECONDS
+    return False

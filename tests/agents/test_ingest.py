@@ -9,6 +9,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from memsync.agents import NAMES, agent_named, ingest, raw_files, session_thread
 from memsync.agents.ingest import IngestReport, transcripts_root
 from memsync.agents.raw_files import raw_file, unpacked
 from memsync.agents.sources import MAX_LINE_BYTES
-from memsync.errors import FilesystemError, UsageError
+from memsync.errors import ConfigError, FilesystemError, UsageError
 from memsync.memory import Memory
+from memsync.settings.roots import RegisteredRoot, add
 from memsync.system import user_folders
 from tests.agents import conversations
 from tests.agents.conversations import ASKED, AT, DONE, INJECTED, PRINTED, SAID, THOUGHT, as_bytes, converse
@@ -151,7 +153,7 @@ def test_run_that_ends_anywhere_loses_and_doubles_nothing(ends_at: int, monkeypa
     with monkeypatch.context() as cut:
         cut.setattr(session_threads, "replace_file", ending(user_folders.replace_file))
         cut.setattr(raw_files, "append", ending(raw_files.append))
-        cut.setattr(ingest.Ingester, "_save", ending(ingest.Ingester._save))
+        cut.setattr(ingest.Ingester, "_keep", ending(ingest.Ingester._keep))
         path.write_bytes(as_bytes(lines[:50]))
         with pytest.raises(KeyboardInterrupt):
             take_in()
@@ -294,11 +296,100 @@ def test_secret_is_replaced_and_its_raw_file_not_kept(monkeypatch: pytest.Monkey
     with pytest.raises(UsageError, match="no raw transcript"):
         raw("s1")
     write_session(lines + talk(1))
-    take_in(keep_raw=True)
+    monkeypatch.setenv("MEMSYNC_AGENTS_KEEP_RAW", "true")
+    take_in()
     assert SECRET.encode() in raw("s1")
     root = transcripts_root()
     assert root is not None
     assert all(path.stat().st_mode & 0o077 == 0 for path in (root, *(root / name for name in kept())))
+
+
+def test_secret_that_no_event_has_is_found_in_the_raw_file() -> None:
+    """An agent's records have more than memsync reads: files that the user named, or what was compacted."""
+    attached = {"type": "attachment", "sessionId": "s1", "attachment": {"content": f"TOKEN={SECRET}"}}
+    for lines in (talk(1), [*talk(1), attached]):
+        write_session(lines)
+        take_in()
+        assert bool(list(Path(str(transcripts_root())).glob("raw/*/*"))) == (attached not in lines)
+
+
+@pytest.mark.parametrize("harm", ["model", "name", "unreadable", "document"])
+def test_odd_transcript_keeps_no_other_one_out(harm: str) -> None:
+    """A value that no heading can have is cut; what cannot be read at all is named, and counts as read."""
+    path = write_session([{"type": "assistant", "message": {"model": '"\0' * 3_000, "content": "Hi"}, "timestamp": AT}])
+    write_session(talk(1), "s2")
+    if harm == "name":
+        path.rename(path.with_name("n\udcff.jsonl"))
+    elif harm == "unreadable":
+        path.unlink()
+        path.with_name("link.jsonl").write_text("")
+    elif harm == "document":
+        path = Path.home() / ".gemini/tmp/x/chats/session-1.json"
+        path.parent.mkdir(parents=True)
+        path.write_text("[]")
+    report = take_in()
+    assert [reason.partition(": ")[2] for reason in report.wrong] == ["it is not a JSON object of at most 32 MB"] * (
+        harm == "document"
+    )
+    assert "threads/claude-code-s2.md" in threads()
+    assert [ingest.never_taken(agent_named(name), 2e9) for name in ("claude-code", "gemini")] == [0, 0]
+    assert take_in().wrong == []
+
+
+def test_thread_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not taken for one that a person has edited: then no number would be free."""
+    write_session(talk(1))
+    take_in()
+    write_session(talk(2))
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "read_bytes", lambda path: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+        (reason,) = take_in().wrong
+    assert reason.endswith("Input/output error")
+    assert len(threads()) == 1
+
+
+def test_locked_list_of_what_was_taken_is_no_damaged_one() -> None:
+    """A backup may hold it. It is not begun anew: then edited threads would come twice."""
+    write_session(talk(1))
+    take_in()
+    (file,) = Path(str(transcripts_root())).rglob("taken.db")
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(FilesystemError, match="locked"):
+            take_in()
+    assert figures(take_in()) == (0, 0, 1)
+
+
+def test_raw_file_that_was_deleted_or_cut_is_written_anew() -> None:
+    """The agent still has the session."""
+    path = write_session(talk(1))
+    take_in()
+    for harm in (Path.unlink, lambda file: file.write_bytes(file.read_bytes()[:40])):
+        (file,) = Path(str(transcripts_root())).glob("raw/*/*")
+        harm(file)
+        with path.open("ab") as end:
+            end.write(as_bytes(talk(1)))
+        assert figures(take_in()) == (0, 1, 0)
+        assert raw("s1") == path.read_bytes()
+
+
+def test_session_is_named_by_its_id_or_its_file(tmp_path: Path) -> None:
+    """Gemini CLI puts the time into the name of the file."""
+    path = converse("gemini")
+    path = path.rename(path.with_name(f"session-2026-11-20T10-00-abc{path.suffix}"))
+    take_in()
+    for name in ("s1", "gemini-session-2026-11-20T10-00-abc", "abc", "threads/gemini-session-2026-11-20T10-00-abc.md"):
+        assert raw(name) == path.read_bytes()
+
+
+def test_memory_of_the_users_own_is_not_taken_over(tmp_path: Path) -> None:
+    """Its folder would be closed to others, and conversations put beside notes, perhaps into git."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/note.md").write_text("Mine.")
+    add(RegisteredRoot("transcripts", str(tmp_path / "mine")))
+    with pytest.raises(ConfigError, match="has notes of your own"):
+        take_in()
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["note.md"]
 
 
 def test_recalled_text_is_left_out_wherever_it_stands() -> None:
@@ -448,7 +539,10 @@ def test_raw_file_has_what_was_confirmed_or_all(tmp_path: Path, monkeypatch: pyt
     with (tmp_path / "source").open("rb") as source:
         packed = raw_files.append(path, 0, source, 0, 4, sync=True)
         path.write_bytes(path.read_bytes() + b"\x1f\x8b\x08 garbage" * 100)
-        assert b"".join(unpacked(path)) == b"one\n"
+        blocks = unpacked(path)
+        assert next(blocks) == b"one\n"
+        with pytest.raises(FilesystemError, match="damaged or was not written to its end"):
+            next(blocks)
         with monkeypatch.context() as full:
             full.setattr(os, "fsync", _no_space)
             for known in (packed, 0):

@@ -168,7 +168,14 @@ def test_sessions_are_the_threads_that_share_one(threads: MemoryApi) -> None:
     [
         ("session", [("s1", Usage(3, 1107, 63, 0.6)), ("three", Usage(1, 1, 0, 0.0))]),
         ("model", [("a", Usage(2, 107, 13, 0.4)), ("b", Usage(1, 1000, 50, 0.2)), ("", Usage(1, 1, 0, 0.0))]),
-        ("agent", [("assistant", Usage(2, 107, 13, 0.4)), ("finder", Usage(1, 1000, 50, 0.2)), ("codex", Usage(1, 1, 0, 0.0))]),
+        (
+            "agent",
+            [
+                ("assistant", Usage(2, 107, 13, 0.4)),
+                ("finder", Usage(1, 1000, 50, 0.2)),
+                ("codex", Usage(1, 1, 0, 0.0)),
+            ],
+        ),
         (
             "day",
             [

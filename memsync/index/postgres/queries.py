@@ -324,7 +324,8 @@ COST_KEYS = {
     "session": ("n.session", _COSTLIEST),
     "model": ("m.model", _COSTLIEST),
     "agent": (
-        "CASE WHEN starts_with(m.role, 'agent:') THEN substr(m.role, 7) ELSE coalesce(nullif(n.fields[5], ''), m.role) END",
+        "CASE WHEN starts_with(m.role, 'agent:') THEN substr(m.role, 7) "
+        "ELSE coalesce(nullif(n.fields[5], ''), m.role) END",
         _COSTLIEST,
     ),
     "day": ("substr(m.time, 1, 10)", "1"),

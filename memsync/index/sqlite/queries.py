@@ -41,19 +41,20 @@ _LAST = f"CASE WHEN c.last_time <> '' THEN c.last_time ELSE {_NOTE_DATE} END"
 
 # Compare one pair of --where with the chunk's attributes (a list of [key, value]) and the note's front matter (scalars,
 # or lists that contain the value). JSON's true and false are compared as written. A day also matches every moment of
-# that day, in the time zone in which the moment is written.
+# that day, in the time zone in which the moment is written. SQLite reads the front matter of all notes once a query,
+# because nothing in that part belongs to the chunk: a read for each chunk took half a second for 40,000 chunks.
 _IS_DAY = "w.value ->> 1 GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]'"
 _CLOCK = "'[T ][0-9][0-9]:[0-9][0-9]*'"
 _TEXT_OF_FRONT_MATTER = "CASE f.type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(f.value AS TEXT) END"
 _WHERE_PAIR = f"""
-    EXISTS (
+    instr(c.attributes, w.value ->> 0) AND EXISTS (
         SELECT 1 FROM json_each(c.attributes) a
         WHERE a.value ->> 0 = w.value ->> 0
           AND (folded(a.value ->> 1) = folded(w.value ->> 1)
                OR ({_IS_DAY} AND a.value ->> 1 GLOB (w.value ->> 1) || {_CLOCK})
                OR (a.value ->> 0 = 'class' AND instr(' ' || (a.value ->> 1) || ' ', ' ' || (w.value ->> 1) || ' ')))
-    ) OR EXISTS (
-        SELECT 1 FROM json_each(n.front_matter) f
+    ) OR (n.id, w.key) IN (
+        SELECT m.id, w.key FROM json_each(:where) w, note m, json_each(m.front_matter) f
         WHERE f.key = w.value ->> 0
           AND (folded({_TEXT_OF_FRONT_MATTER}) = folded(w.value ->> 1)
                OR ({_IS_DAY} AND f.value GLOB (w.value ->> 1) || {_CLOCK})
