@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from memsync.agents import agent_named
 from memsync.agents.connecting import is_as_written, places, read_settings
-from memsync.agents.edits import OWN, parsed, text_of, texts_in, value_at
+from memsync.agents.edits import OWN, parsed, text_of, texts_in
+from memsync.agents.events import at
 from memsync.agents.ingest import never_taken
 from memsync.agents.port import NAME, Agent
 from memsync.agents.recalls import CANARY
@@ -30,11 +32,11 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
 class Hook(NamedTuple):
-    """A hook of memsync's in a file of an agent: the command line, or the words of a command without a shell."""
+    """A hook of memsync's in a file of an agent: the command line."""
 
     file: str
     event: str
-    command: str | list[str]
+    command: str
 
 
 def hooks_in(agent: Agent, path: str) -> Iterator[Hook]:
@@ -43,7 +45,7 @@ def hooks_in(agent: Agent, path: str) -> Iterator[Hook]:
     if path.endswith(".js"):
         if found := _PROGRAM.search(text):
             for event in HEARD_EVENTS:
-                yield Hook(path, event, [*json.loads(found[1]), event, "--agent", agent.name])
+                yield Hook(path, event, shlex.join([*json.loads(found[1]), event, "--agent", agent.name]))
     elif NAME in text:
         for line in texts_in(parsed(path, text)):
             if (own := OWN.search(line)) and own["agent"] == agent.name:
@@ -61,9 +63,8 @@ def heard(agent: Agent, hook: Hook, folder: Path) -> str:
     canary = f"{CANARY}{time.time_ns():x}"
     names = ("session_id", "sessionId", "conversation_id")
     event = {**dict.fromkeys(names, canary), "cwd": str(folder), "hook_event_name": hook.event, "prompt": canary}
-    command = [*agent.hooks_run_by, hook.command] if isinstance(hook.command, str) else hook.command
     with suppress(ValueError, RecursionError):
-        out = _run(command, json.dumps(event).encode(), folder)
+        out = _run(["/bin/sh", "-c", hook.command], json.dumps(event).encode(), folder)
         texts = texts_in(json.loads(out)) if out.startswith("{") else [out]
         return next((text for text in texts if canary in text and agent.answer(hook.event, text) == out), "")
     return ""
@@ -119,20 +120,25 @@ def _run(command: list[str], given: bytes, folder: Path) -> str:
 
 
 def _lost_servers(agent: Agent) -> Iterator[str]:
-    """Yield that an agent starts memsync's MCP server from a place where it is no more."""
+    """Yield that an agent starts memsync's MCP server from a path that no longer exists."""
     for _, path in places(agent, None):
         if path.endswith((".json", ".toml")):
-            value = parsed(path, text_of(path, read_settings(path)))
-            for server in (inner[NAME] for inner in value.values() if isinstance(inner, dict) and NAME in inner):
-                command = value_at(server, ["command"])
+            for server in _servers(parsed(path, text_of(path, read_settings(path)))):
+                command = server["command"]
                 program = command[0] if isinstance(command, list) and command else command
                 if isinstance(program, str) and program.startswith("/") and not os.path.exists(program):
-                    yield f"its MCP server in {path} is {program}, which does not exist: take it out, and connect again"
+                    yield f"its MCP server in {path} is {program}, which does not exist: connect again, or remove it"
+
+
+def _servers(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the entries of memsync's MCP server in a settings file."""
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        yield from [inner] if key == NAME and at(inner, "command") else _servers(inner)
 
 
 def _obstacles(agent: Agent) -> Iterator[str]:
     for obstacle in agent.obstacles:
         path = str(agent.home() / obstacle.file)
-        value = value_at(parsed(path, text_of(path, read_settings(path))), obstacle.keys)
+        value = at(parsed(path, text_of(path, read_settings(path))), *obstacle.keys)
         if value is not None and obstacle.is_bad(value):
             yield f"{obstacle.says} ({path})"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, text_at, words_of
+from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, spent, text_at, words_of
 from memsync.agents.port import Agent, Obstacle, SetupFile, below, folder, grouped, server
 
 
@@ -48,14 +48,12 @@ def _answered(record: Record, about: About, agent: str) -> Iterator[Event]:
     usage = at(message, "usage")
     cached = count_at(usage, "cache_read_input_tokens")
     new = count_at(usage, "input_tokens") + count_at(usage, "cache_creation_input_tokens")
-    cost = record.get("costUSD")
-    used = (new + cached, count_at(usage, "output_tokens"), cached)
-    yield Event(Who.USAGE, id=message_id, used=used, cost=cost if isinstance(cost, float) else 0.0)
+    yield spent(message_id, (new + cached, count_at(usage, "output_tokens"), cached), record.get("costUSD"))
 
 
 HOME = folder("CLAUDE_CONFIG_DIR", ".claude")
 MIN_KEPT_DAYS = 7
-"""A daemon may not run for a week."""
+"""memsync's daemon may be stopped for a week."""
 EVENTS = {"session-start": "SessionStart", "prompt": "UserPromptSubmit", "session-end": "SessionEnd"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from memsync.agents.events import About, Event, Record, Who, at, call, count_at, text_at, words_of
+from memsync.agents.events import About, Event, Record, Who, at, call, count_at, spent, text_at, words_of
 from memsync.agents.port import Agent, Obstacle, SetupFile, below, folder, grouped, server, specific
 from memsync.agents.project import of_url
 
@@ -36,9 +36,7 @@ def read(record: Record, about: About) -> Iterator[Event]:
         about.total = total
         last = at(payload, "info", "last_token_usage")
         cached = count_at(last, "cached_input_tokens")
-        yield Event(
-            Who.USAGE, id=f"{time}", used=(count_at(last, "input_tokens"), count_at(last, "output_tokens"), cached)
-        )
+        yield spent(f"{time}", (count_at(last, "input_tokens"), count_at(last, "output_tokens"), cached))
     elif kind == "response_item":
         yield from _said(payload, inner, time)
 

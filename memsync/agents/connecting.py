@@ -17,7 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memsync.agents.edits import added, parsed, removed, text_of, value_at
+from memsync.agents.edits import added, parsed, removed, text_of
+from memsync.agents.events import at
 from memsync.agents.port import NAME, Agent, SetupFile
 from memsync.edit import note_file
 from memsync.edit.note_paths import cannot_write, check_writable
@@ -31,6 +32,8 @@ from memsync.system.user_folders import digest_of, state_folder, write_own_file
 
 MAX_BYTES = 20_000_000
 LOCK_SECONDS = 5.0
+LEFTOVER_SECONDS = 60.0
+"""A younger hidden file may be the only copy of a note that another process is replacing at this moment."""
 Record = Mapping[str, Any]
 """`before`: the kept bytes in base64, or None; `after`: digests of what memsync wrote; `entries`: what it added,
 None if the whole file is its own; `project`: the project's folder, or empty."""
@@ -118,9 +121,9 @@ def own_memories(agent: Agent) -> dict[str, tuple[str, tuple[str, ...]]]:
     A folder that the agent's settings name is taken from the user's own file only: a clone could name any. Raises
     ConfigError.
     """
-    memories = {agent.name: (str(agent.home()), agent.memory)} if agent.memory else {}
+    memories = {agent.name: (os.path.realpath(agent.home()), agent.memory)} if agent.memory else {}
     file = str(agent.home() / "settings.json")
-    named = agent.memory_setting and value_at(parsed(file, text_of(file, read_settings(file))), [agent.memory_setting])
+    named = agent.memory_setting and at(parsed(file, text_of(file, read_settings(file))), agent.memory_setting)
     if isinstance(named, str) and named.startswith(("/", "~/")):
         memories[agent.name + OWN_MEMORY] = (os.path.realpath(os.path.expanduser(named)), ("**/*.md",))
     return memories
@@ -199,7 +202,7 @@ def _base(path: str, old: bytes | None, record: Record | None, entries: Mapping[
     before = None if record["before"] is None else base64.b64decode(record["before"])
     if digest_of(old) in record["after"]:
         return before
-    text = removed(path, text_of(path, old), record["entries"] or entries)
+    text = removed(path, text_of(path, old), record["entries"] or entries, text_of(path, before))
     return None if before is None and not set(text) - set("{} \t\r\n") else text.encode()
 
 
@@ -224,7 +227,7 @@ def _write(change: Change) -> None:
     name, path, is_done = os.path.basename(change.path), NotePath(change.path), True
     try:
         with open_folder(Path("/"), change.path.split("/")[1:-1], create=True) as folder:
-            note_file.clear_leftovers(folder, 0.0)
+            note_file.clear_leftovers(folder, LEFTOVER_SECONDS)
             if change.old is None:
                 note_file.create(folder, name, change.new or b"")
                 return

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, text_at
+from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, spent, text_at
 from memsync.agents.port import HOOK_SECONDS, Agent, Caller, SetupFile, as_file, below, folder, server, under
 
 
@@ -25,7 +25,7 @@ def read(record: Record, about: About) -> Iterator[Event]:
         yield Event(Who.ASSISTANT, text_at(data, "content"), time, message_id)
         for made in parts_of(at(data, "toolRequests")):
             yield call(made.get("name"), made.get("arguments"), time, made.get("toolCallId"))
-        yield Event(Who.USAGE, id=message_id, used=(0, count_at(data, "outputTokens"), 0))
+        yield spent(message_id, (0, count_at(data, "outputTokens"), 0))
     elif kind == "tool.execution_complete":
         yield Event(Who.UNSEEN, text_at(data, "result", "content"), time, text_at(data, "toolCallId"))
     elif kind == "session.compaction_complete":
@@ -60,7 +60,6 @@ AGENT = Agent(
         SetupFile(below(HOME, "mcp-config.json"), None, server("mcpServers", type="local", tools=["*"])),
     ),
     program="copilot",
-    hooks_run_by=("bash", "-c"),
     read=read,
     session_name=session_name,
 )

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import reduce
 from typing import Any
 
+from memsync.agents.events import at
 from memsync.agents.port import NAME
 from memsync.errors import ConfigError
 
@@ -24,7 +25,7 @@ OWN = re.compile(
 _SPACE = " \t\r\n"
 _STRING = r'"(?:[^"\\]|\\.)*+"?'
 _COMMENT = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-_LAST_COMMA = re.compile(rf"{_STRING}|,(?=[{_SPACE}]*[}}\]])", re.DOTALL)
+_LAST_COMMA = re.compile(rf"{_STRING}|[{{\[,:][{_SPACE}]*+,|,(?=[{_SPACE}]*[}}\]])", re.DOTALL)
 _SPACES = re.compile(rf"[{_SPACE}]*")
 _LINE_REST = re.compile(r"[ \t]*(?://[^\r\n]*)?(?=[\r\n])")
 _FIRST_INDENT = re.compile(r"\n([ \t]+)\S")
@@ -60,7 +61,7 @@ def parsed(path: str, text: str) -> dict[str, Any]:
         line = getattr(error, "lineno", "")
         place = f"line {line}" if line else str(error).rpartition("(")[2].rstrip(")")[:100]
         form = "TOML" if is_toml else "JSON"
-        hint = "Correct it." if is_toml else "Correct it: only comments and last commas may be more than JSON."
+        hint = "Correct it." if is_toml else "Correct it. Besides JSON, only comments and trailing commas are allowed."
         raise NotEditable(path, f"it is not {form} ({place})", hint) from None
     if not isinstance(value, dict):
         raise NotEditable(path, "it is not a JSON object")
@@ -71,7 +72,7 @@ def added(path: str, text: str, entries: Mapping[str, Any]) -> str:
     """Return a text with entries: members that it lacks, and first items of lists. Raises NotEditable."""
     value = parsed(path, text)
     if path.endswith(".toml"):
-        if value_at(value, (*entries, NAME)) is None:
+        if at(value, *entries, NAME) is None:
             text += _table(text, entries)
             with suppress(NotEditable):
                 parsed(path, text)
@@ -92,29 +93,27 @@ def added(path: str, text: str, entries: Mapping[str, Any]) -> str:
     return text
 
 
-def removed(path: str, text: str, entries: Mapping[str, Any]) -> str:
-    """Return a text without entries, whatever white space an agent has written between their words since.
+def removed(path: str, text: str, entries: Mapping[str, Any], before: str = "") -> str:
+    """Return a text without entries, even if an agent has changed the white space in them.
 
-    A server of memsync's that somebody has edited is his own. Raises NotEditable, also if an entry is there twice.
+    With `before`, the text that they were added to, each insertion that is still the same is cut out as it was put in.
+    A server entry that somebody edited stays. Raises NotEditable, also for an entry that is there twice.
     """
     value, is_toml = parsed(path, text), path.endswith(".toml")
-    tables = [_table(before, entries) for before in (f"{text}\n", "")] if is_toml else []
-    cut = reduce(lambda rest, table: rest.replace(table, "", 1), tables, text) if is_toml else _cut(text, entries)
-    with suppress(NotEditable):
-        left = parsed(path, cut)
-        is_torn = is_toml and cut != text and value_at(left, (*entries, NAME)) is not None
-        has_hook = not is_toml and any(map(OWN.search, texts_in(left)))
-        if _others(left) == _others(value) and not (is_torn or has_hook or _has_server(left, entries)):
-            return cut
-    hint = "Take out the lines with memsync yourself."
-    raise NotEditable(path, "the entries of memsync were edited", hint)
-
-
-def value_at(value: Any, path: Sequence[str]) -> Any:
-    """Return the value at a path; None if there is none."""
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
+    if is_toml:
+        tables = [_table(end, entries) for end in (f"{text}\n", "")]
+        cuts = [reduce(lambda rest, table: rest.replace(table, "", 1), tables, text)]
+    else:
+        cuts = [_cut(_as_inserted(before, text, entries), entries), _cut(text, entries)]
+    for cut in cuts:
+        with suppress(NotEditable):
+            left = parsed(path, cut)
+            is_torn = is_toml and cut != text and at(left, *entries, NAME) is not None
+            has_hook = not is_toml and any(map(OWN.search, texts_in(left)))
+            if _others(left) == _others(value) and not (is_torn or has_hook or _has_server(left, entries)):
+                return cut
+    hint = "Remove the lines that contain memsync."
+    raise NotEditable(path, "memsync's entries were edited, so memsync cannot remove them", hint)
 
 
 def texts_in(value: Any) -> Iterator[str]:
@@ -169,7 +168,8 @@ def _bare(text: str) -> str:
 
 def _blank(found: re.Match[str]) -> str:
     is_open = found[0].startswith("/*") and (len(found[0]) < 4 or not found[0].endswith("*/"))
-    return found[0] if found[0][0] == '"' or is_open else re.sub(r"[^\r\n]", " ", found[0])
+    is_kept = found[0][0] == '"' or is_open or (found[0][0] in "{[,:" and len(found[0]) > 1)
+    return found[0] if is_kept else re.sub(r"[^\r\n]", " ", found[0])
 
 
 def _skip(text: str, place: int) -> int:
@@ -177,12 +177,12 @@ def _skip(text: str, place: int) -> int:
     return found.end() if found else place
 
 
-def _parts(plain: str, at: int, bracket: str) -> dict[str | int, int]:
+def _parts(plain: str, start: int, bracket: str) -> dict[str | int, int]:
     """Return where the values of the object or list that begins at a place are. Raises ValueError if none does."""
-    if plain[at] != bracket:
-        line, wanted = plain.count("\n", 0, at) + 1, "an object" if bracket == "{" else "a list"
+    if plain[start] != bracket:
+        line, wanted = plain.count("\n", 0, start) + 1, "an object" if bracket == "{" else "a list"
         raise ValueError(f"line {line}: {wanted} must be here")
-    parts, place = dict[str | int, int](), _skip(plain, at + 1)
+    parts, place = dict[str | int, int](), _skip(plain, start + 1)
     while plain[place] not in "}]":
         key: str | int = len(parts)
         if bracket == "{":
@@ -194,9 +194,9 @@ def _parts(plain: str, at: int, bracket: str) -> dict[str | int, int]:
     return parts
 
 
-def _insertions(text: str, plain: str, at: int, entries: Mapping[str, Any]) -> list[tuple[int, str]]:
+def _insertions(text: str, plain: str, start: int, entries: Mapping[str, Any]) -> list[tuple[int, str]]:
     """Return what to insert, and where, so that the object at a place gets entries."""
-    parts, found = _parts(plain, at, "{"), []
+    parts, found = _parts(plain, start, "{"), []
     for key, new in entries.items():
         if isinstance(new, dict) and key in parts and key != NAME:
             found += _insertions(text, plain, parts[key], new)
@@ -204,21 +204,30 @@ def _insertions(text: str, plain: str, at: int, entries: Mapping[str, Any]) -> l
             place = parts[key]
             found.append(_front(text, place, [("", item) for item in new], is_empty=not _parts(plain, place, "[")))
     members = [(f"{json.dumps(key)}: ", new) for key, new in entries.items() if key not in parts]
-    return [*found, _front(text, at, members, is_empty=not parts)] if members else found
+    return [*found, _front(text, start, members, is_empty=not parts)] if members else found
 
 
-def _front(text: str, at: int, members: Sequence[tuple[str, Any]], *, is_empty: bool) -> tuple[int, str]:
+def _as_inserted(before: str, text: str, entries: Mapping[str, Any]) -> str:
+    """Return a text without what `added` inserted into the text that was there before, as far as it is still there."""
+    plain = _plain(before)
+    with suppress(ValueError, IndexError):
+        for _, new in _insertions(before, plain, _skip(plain, 0), entries):
+            text = text.replace(new, "") if text.count(new) == 1 else text
+    return text
+
+
+def _front(text: str, place: int, members: Sequence[tuple[str, Any]], *, is_empty: bool) -> tuple[int, str]:
     """Return what to insert after the bracket at a place: members or items on lines of their own."""
     newline = "\r\n" if "\r\n" in text else "\n"
     indent = _FIRST_INDENT.search(text)
     unit = indent[1] if indent else "  "
-    line = text[text.rfind("\n", 0, at) + 1 : at]
+    line = text[text.rfind("\n", 0, place) + 1 : place]
     base = newline + line[: len(line) - len(line.lstrip(" \t"))]
     dumped = [name + json.dumps(value, indent=unit, ensure_ascii=False) for name, value in members]
     body = ",".join(base + unit + one.replace("\n", base + unit) for one in dumped) + "," * (not is_empty)
-    if rest := _LINE_REST.match(text, at + 1):
+    if rest := _LINE_REST.match(text, place + 1):
         return rest.end(), body
-    return at + 1, body + (base if is_empty else base + unit)
+    return place + 1, body + (base if is_empty else base + unit)
 
 
 def _cut(text: str, entries: Mapping[str, Any], *, is_group: bool = False) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 Record = Mapping[str, Any]
 _INJECTED = re.compile(
-    r"^[ \t]*<(memsync-recall|system-reminder|user-prompt-submit-hook|hook_context|session_context|task-notification"
-    r"|local-command-(?:stdout|stderr|caveat)|environment_context|user_instructions|permissions instructions"
-    r"|turn_aborted|INSTRUCTIONS)>",
+    r"(?:^[ \t]*|(?<=>))<(memsync-recall|system-reminder|user-prompt-submit-hook|hook_context|session_context"
+    r"|task-notification|local-command-(?:stdout|stderr|caveat)|environment_context|user_instructions"
+    r"|permissions instructions|bash-stdout|bash-stderr|user_shell_command|turn_aborted|INSTRUCTIONS)>",
     re.MULTILINE,
 )
 _TEXTS = ("text", "input_text", "output_text")
@@ -110,6 +110,13 @@ def call(name: Any, given: Any, time: Any, call_id: Any, **more: Any) -> Event:
     return Event(Who.TOOL, text, time, tool=str(name or "tool")[:100], id=str(call_id or "")[:200], **more)
 
 
+def spent(message_id: str, used: tuple[int, int, int], cost: Any = None) -> Event:
+    """Return what a message used: tokens in, out and cached, and dollars."""
+    return Event(
+        Who.USAGE, id=message_id, used=used, cost=cost if type(cost) in (int, float) and 0 <= cost < 1e6 else 0
+    )
+
+
 def without_injected(text: str) -> str:
     """Return what a user said without the blocks that hooks and the agent itself put there."""
     kept: list[str] = []
@@ -138,8 +145,3 @@ def moment_of(value: Any) -> str:
     except (ValueError, TypeError, OverflowError, OSError):
         return ""
     return moment.isoformat(timespec="seconds") if moment.year in _YEARS else ""
-
-
-def no_events(_record: Record, _about: About) -> Iterable[Event]:
-    """Return nothing: the reader of an agent without transcripts."""
-    return ()

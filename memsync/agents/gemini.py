@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, text_at, words_of
+from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, spent, text_at, words_of
 from memsync.agents.port import (
     HOOK_SECONDS,
     NAME,
@@ -55,7 +55,7 @@ def read(record: Record, about: About) -> Iterator[Event]:
                 yield Event(Who.UNSEEN, output, time, text_at(made, "id"))
         used = record.get("tokens")
         counts = (count_at(used, "input"), count_at(used, "output"), count_at(used, "cached"))
-        yield Event(Who.USAGE, id=message_id, used=counts)
+        yield spent(message_id, counts)
 
 
 HOME = below(folder("GEMINI_CLI_HOME", ""), ".gemini")
@@ -80,7 +80,6 @@ AGENT = Agent(
         SetupFile(below(_extension, "hooks", "hooks.json"), None, as_file(_hooks)),
     ),
     program="gemini",
-    hooks_run_by=("bash", "-c"),
     obstacles=(
         Obstacle("settings.json", ("hooksConfig", "enabled"), lambda value: value is False, "hooksConfig is off"),
     ),

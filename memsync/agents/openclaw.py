@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, text_at, words_of
+from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, spent, text_at, words_of
 from memsync.agents.port import NAME, Agent, Caller, Obstacle, SetupFile, below, folder, plugin
 
 
@@ -40,10 +40,10 @@ def _answered(message: Any, message_id: str, time: Any, about: About) -> Iterato
             yield Event(Who.ASSISTANT, words_of([part]), time, message_id)
         else:
             yield Event(Who.UNSEEN, text_at(part, "thinking"))
-    usage, cost = at(message, "usage"), at(message, "usage", "cost", "total")
+    usage = at(message, "usage")
     cached = count_at(usage, "cacheRead")
     used = (count_at(usage, "input") + count_at(usage, "cacheWrite") + cached, count_at(usage, "output"), cached)
-    yield Event(Who.USAGE, id=message_id, used=used, cost=cost if isinstance(cost, float) else 0.0)
+    yield spent(message_id, used, at(usage, "cost", "total"))
 
 
 HOME = folder("OPENCLAW_STATE_DIR", ".openclaw")
@@ -59,7 +59,7 @@ def _entries(program: Sequence[str], _: Caller) -> dict[str, Any]:
 
 
 def _does_not_load(plugins: Any) -> bool:
-    return at(plugins, "enabled") is False or NAME not in str(at(plugins, "allow") or NAME)
+    return at(plugins, "enabled") is False or NAME not in (at(plugins, "allow") or [NAME])
 
 
 AGENT = Agent(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from memsync.agents.events import About, Event, Record, Who, at, call, count_at, text_at
+from memsync.agents.events import About, Event, Record, Who, at, call, count_at, spent, text_at
 from memsync.agents.port import NAME, Agent, Caller, SetupFile, below, folder, plugin
 
 
@@ -30,11 +30,11 @@ def read(record: Record, about: About) -> Iterator[Event]:
             yield Event(Who.UNSEEN, text_at(part, "state", "output"), time, text_at(part, "callID"))
         elif kind == "compaction":
             yield Event(Who.SYSTEM, "The agent compacted the conversation here.", time)
-    tokens, cost = at(data, "tokens"), at(data, "cost")
+    tokens = at(data, "tokens")
     cached = count_at(tokens, "cache", "read")
     used = (count_at(tokens, "input") + count_at(tokens, "cache", "write") + cached, count_at(tokens, "output"), cached)
     if not is_user:
-        yield Event(Who.USAGE, id=message_id, used=used, cost=cost if isinstance(cost, float) else 0.0)
+        yield spent(message_id, used, at(data, "cost"))
 
 
 SETTINGS = folder("OPENCODE_CONFIG_DIR", ".config/opencode")
@@ -57,8 +57,9 @@ AGENT = Agent(
     name="opencode",
     title="OpenCode",
     tried="1.18.33",
-    home=folder("OPENCODE_DATA_DIR", ".local/share/opencode"),
-    memory=(),
+    home=SETTINGS,
+    data=folder("OPENCODE_DATA_DIR", ".local/share/opencode"),
+    memory=("AGENTS.md",),
     sessions=("opencode.db",),
     loaded=("AGENTS.md",),
     setup=(

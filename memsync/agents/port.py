@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memsync.agents.events import About, Event, Record, no_events
+from memsync.agents.events import About, Event, Record
 
 NAME = "memsync"
 """The name of memsync in the settings of agents. A member of this name that is there already is the user's own."""
@@ -69,12 +69,12 @@ class Agent:
     title: str
     tried: str
     home: Callable[[], Path]
+    read: Callable[[Record, About], Iterable[Event]]
     memory: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
     loaded: tuple[str, ...] = ()
     own_folder: Callable[[str], str] = lambda folder: ""
     answer: Callable[[str, str], str] = lambda event, text: text
-    read: Callable[[Record, About], Iterable[Event]] = no_events
     fold: Callable[[Iterable[Record]], list[Record]] | None = None
     session_name: Callable[[str], str] = stem
 
@@ -84,11 +84,11 @@ class Agent:
     """What the user has to do after connecting, in a sentence."""
     program: str = ""
     """The program that prints its version with --version; empty if it has none."""
-    hooks_run_by: tuple[str, ...] = ("/bin/sh", "-c")
-    """The program and options with which it runs the command line of a hook."""
     reads_too: tuple[str, ...] = ()
     """The agents whose hooks it runs, too."""
     obstacles: tuple[Obstacle, ...] = ()
+    data: Callable[[], Path] | None = None
+    """The folder of its transcripts, if that is not its home."""
     memory_setting: str = ""
     """The key in the user's settings.json that names another folder for the notes that it writes by itself."""
 

@@ -17,8 +17,6 @@ from memsync.system.user_folders import digest_of, open_private, own_folder, sta
 CANARY = "memsync-agents-check-"
 """A session whose id begins so is none: `memsync agents check` tries a hook. It hears a fixed text."""
 KEPT_SECONDS = 30 * 86_400.0
-MAX_FILE_BYTES = 4_000_000
-"""A longer file is begun anew: the session then may hear a line twice."""
 MAX_PROMPT_CHARS = 200
 
 
@@ -79,17 +77,14 @@ def record(recall: Recall) -> None:
     own_folder(path.parent)
     if recall.begins:
         _discard_old()
-    with suppress(OSError):
-        if path.stat().st_size > MAX_FILE_BYTES:
-            path.unlink()
     with open(path, "ab", opener=open_private) as stream:
         stream.write(msgspec.json.encode(recall) + b"\n")
 
 
-def sessions() -> Iterator[list[Recall]]:
-    """Yield what is recorded of each session, the latest first."""
+def sessions(agent: str = "*") -> Iterator[list[Recall]]:
+    """Yield what is recorded of each session of an agent (default: of all), the latest first."""
     found = []
-    for path in _folder().glob("*/*.jsonl"):
+    for path in _folder().glob(f"{agent}/*.jsonl"):
         with suppress(OSError):
             found.append((path.stat().st_mtime_ns, path))
     for _, path in sorted(found, reverse=True):
@@ -99,9 +94,7 @@ def sessions() -> Iterator[list[Recall]]:
 
 def last_delivered(agent: str) -> Recall | None:
     """Return what was last recalled for an agent; None if nothing ever was."""
-    ours = (recalls for recalls in sessions() if recalls[0].agent == agent)
-    delivered = (recall for recalls in ours for recall in recalls if recall.tokens)
-    return max(delivered, key=lambda recall: recall.time, default=None)
+    return next((recall for recalls in sessions(agent) for recall in reversed(recalls) if recall.tokens), None)
 
 
 def _read(path: Path) -> list[Recall]:

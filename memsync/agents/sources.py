@@ -77,7 +77,8 @@ class Source(NamedTuple):
 def sources_of(agent: Agent) -> Iterator[Source]:
     """Yield the transcripts below an agent's folder."""
     for pattern in agent.sessions:
-        yield from (Source(agent, path) for path in _matching(os.path.realpath(agent.home()), pattern))
+        folder = os.path.realpath((agent.data or agent.home)())
+        yield from (Source(agent, path) for path in _matching(folder, pattern))
 
 
 def _matching(folder: str, pattern: str) -> Iterator[str]:

@@ -71,7 +71,7 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     """
     from memsync.agents.connecting import apply, own_memories, planned
     from memsync.agents.ingest import transcripts_root
-    from memsync.settings.roots import registered_roots
+    from memsync.settings.roots import NO_MEMORY, TRANSCRIPTS, registered_roots, root_for
 
     agent = agent_named(name)
     if not project and not agent.home().is_dir():
@@ -79,14 +79,19 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
         raise UsageError(reason, hint="Start it once, or connect it in a project with --project.")
     changes = planned(agent, own_program(), Path.cwd() if project else None)
     memories = {} if project else own_memories(agent)
-    new = [f"registers the memory {own}: {memories[own][0]}" for own in memories if own not in registered_roots()]
+    known = registered_roots()
+    new = [f"registers the memory {own}: {memories[own][0]}" for own in memories if own not in known]
+    new += [f"registers the memory {TRANSCRIPTS}, for conversations"] * (TRANSCRIPTS not in known)
     document = _shown(context, changes, new, is_agreed=yes or dry_run)
     if dry_run:
         return Answer({**document, "changed": []}, [] if document["diff"] else ["nothing to change"])
     transcripts_root(create=True)  # so that hooks start its daemon, which takes in the agent's conversations
     remarks = _register(agent, memories)
     apply(agent, changes)
-    remarks += [agent.afterwards] * bool(document["changed"] and agent.afterwards)
+    if document["changed"]:
+        remarks += [agent.afterwards] * bool(agent.afterwards)
+        remarks += ["these files name memsync's place on this machine, so do not commit them"] * project
+    remarks += [NO_MEMORY] * (root_for(os.getcwd()) is None)
     return Answer(document, [f"{agent.title} is connected"], remarks)
 
 
@@ -95,7 +100,7 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
 @_yes
 @answering
 def disconnect(context: click.Context, name: str, yes: bool) -> Answer:
-    """Take what connect added for the agent NAME out of all files again, and its memory off the list.
+    """Remove everything that connect added for the agent NAME, and take its memory off the list.
 
     A file that was not edited since is as it was before connect, to the byte.
     """
@@ -123,21 +128,28 @@ def check(_: click.Context) -> Answer:
     or if its settings turn hooks off or delete transcripts early.
     """
     from memsync.agents.checking import MAX_SECONDS, faults, installed
-    from memsync.settings.roots import root_for
+    from memsync.settings.load import default_of
+    from memsync.settings.paths import is_in_any
+    from memsync.settings.roots import NO_MEMORY, root_for
 
+    is_off = is_in_any(str(Path.cwd()), default_of("agents.off"))
     if os.path.exists(pause_file()):
         return Answer({"agents": [], "paused": True}, [], [PAUSED], code=1)
     folder, found, lines, deadline = Path.cwd(), [], [], time.monotonic() + MAX_SECONDS
     for agent in agents():
-        if installed(agent, folder):
-            said: dict[str, str] = {}
-            wrong = list(faults(agent, folder, said, deadline))
-            found.append({"name": agent.name, "heard": said, "faults": wrong})
-            lines += [f"{agent.name}  {event} delivers: {' '.join(text.split())}" for event, text in said.items()]
-            lines += [f"{agent.name}  {fault}" for fault in wrong]
+        said, wrong = dict[str, str](), list[str]()
+        try:
+            if not installed(agent, folder):
+                continue
+            wrong += faults(agent, folder, said, deadline)
+        except MemsyncError as error:  # a file of a clone, perhaps: the other agents are checked, too
+            wrong.append(error.sentences())
+        found.append({"name": agent.name, "heard": said, "faults": wrong})
+        lines += [f"{agent.name}  {event} delivers: {' '.join(text.split())}" for event, text in said.items()]
+        lines += [f"{agent.name}  {fault}" for fault in wrong]
     remarks = [] if found else ["no agent is connected here: memsync agents connect NAME"]
-    if found and root_for(str(folder)) is None:
-        remarks = ["no memory is used in this folder, so recall has little to say: memsync roots default NAME"]
+    remarks += ["the setting agents.off turns recall off in this folder"] * is_off
+    remarks += [NO_MEMORY] * (bool(found) and root_for(str(folder)) is None)
     is_well = bool(found) and not any(one["faults"] for one in found)
     return Answer({"agents": found, "paused": False}, lines, remarks, code=int(not is_well))
 
@@ -145,7 +157,7 @@ def check(_: click.Context) -> Answer:
 @agents_.command()
 @answering
 def pause(_: click.Context) -> Answer:
-    """Let no hook of any agent say anything, until memsync agents resume."""
+    """Stop all hooks from recalling anything, until you run: memsync agents resume."""
     write_own_file(pause_file(), b"")
     return Answer({"paused": True}, [PAUSED])
 
@@ -201,11 +213,12 @@ def _shown(context: click.Context, changes: Sequence[Change], new: Sequence[str]
     lines = [line for change in edits for line in diff_of(change)] + [*new]
     if not context.params["as_json"]:
         for line in lines:
-            say(printable(line))
+            say(printable(line.replace("\t", "    ")))
     if lines and not is_agreed:
         if context.params["as_json"] or not (sys.stdin.isatty() and sys.stdout.isatty()):
             hint = "Add --yes, or --dry-run to see the changes of connect."
-            raise UsageError("nobody can be asked here. Nothing was changed", hint=hint)
+            reason = "this needs your agreement, and there is no terminal to ask on. Nothing was changed"
+            raise UsageError(reason, hint=hint)
         if not click.confirm("Make these changes?", err=True):
             raise click.Abort
     return {"agent": context.params["name"], "changed": [change.path for change in edits], "diff": "\n".join(lines)}

@@ -22,9 +22,10 @@ def run() -> NoReturn:
     gc.disable()  # a served search ends before there is anything to collect
     _open_standard_streams()
     if sys.argv[1:2] == ["hook"] and "--help" not in sys.argv:
-        from memsync.cli import hook
+        with suppress(BaseException):  # an agent takes an exit code for a refusal of the prompt
+            from memsync.cli import hook
 
-        hook.run(sys.argv[2:])
+            hook.run(sys.argv[2:])
         os._exit(0)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

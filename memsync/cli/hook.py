@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from memsync.client.connection import Client
 from memsync.client.wire import socket_path
 from memsync.errors import AnswerLost, DaemonNotRunning, DaemonUnavailable
-from memsync.system.user_folders import state_folder, write_own_file
+from memsync.system.user_folders import config_folder, state_folder, write_own_file
 
 EVENTS = ("session-start", "prompt", "session-end")
 MAX_PAYLOAD_BYTES = 600_000
-"""A longer prompt is no question. In JSON within JSON it may take half as much again, and a request at most 1 MB."""
+"""A longer payload gets no answer. Quoted in the request it may be half as long again; a request has at most 1 MB."""
 ANSWER_SECONDS = 2.0
 
 
@@ -26,14 +26,15 @@ def pause_file() -> str:
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Print what the agent is to have in its context. Exits of agents' hooks mean refusals, so no error leaves this."""
+    """Print what memsync recalls. Raises nothing, because an agent takes an exit code for a refusal of the prompt."""
     try:
-        event, agent = arguments[0], arguments[arguments.index("--agent") + 1]
+        words = [word for argument in arguments for word in argument.split("=", 1)]
+        event, agent = words[0], words[words.index("--agent") + 1]
         payload = sys.stdin.buffer.read(MAX_PAYLOAD_BYTES + 1)
         is_silent = event != "session-end" and os.path.exists(pause_file())  # the end of a session says nothing anyway
         if event in EVENTS and len(payload) <= MAX_PAYLOAD_BYTES and not is_silent:
-            sys.stdout.write(_answered(event, agent, payload.decode()))
-            sys.stdout.flush()
+            sys.stdout.buffer.write(_answered(event, agent, payload.decode()).encode("utf-8", "replace"))
+            sys.stdout.buffer.flush()
     except BaseException:  # noqa: BLE001 (because an agent takes an exit code for a refusal of the prompt)
         return
 
@@ -42,11 +43,13 @@ def _answered(event: str, agent: str, payload: str) -> str:
     asked = {"event": event, "agent": agent, "payload": payload, "folder": os.getcwd()}
     known = os.path.join(state_folder(), "recall", "socket")  # of the daemon that answered before
     try:
+        if os.stat(known).st_mtime < os.stat(os.path.join(config_folder(), "roots.toml")).st_mtime:
+            return _ask_the_daemon(asked, known)  # another memory may have become the one to ask
         with open(known) as stream:
             return _ask(stream.read(), asked)
     except AnswerLost:  # it works on the answer: to ask again would take as long
         return ""
-    except (OSError, DaemonUnavailable):
+    except (OSError, ValueError, DaemonUnavailable):
         return _ask_the_daemon(asked, known)
 
 

@@ -316,7 +316,7 @@ class _Chunker:
                 end_column=last.end_column,
                 form=form,
                 item_words=tuple(item_words),
-                opening=opening_of(words) if form is Form.TEXT else (),
+                opening=opening_of(words) if form in (Form.TEXT, Form.FIELD) else (),
                 local_only=self._note.local_only,
                 origin=origin_of(self._note.front_matter, section.role, marks, self._usual_origin),
             )

@@ -237,7 +237,7 @@ class Pool(NamedTuple):
 
 def rank(pool: Pool, question: QuestionWords, weights: Weights, prior: Callable[[IndexedChunk], float]) -> list[Scored]:
     """Return the scored entries of the candidates, best first; ties go to path, then line."""
-    by_key = _collect(pool)
+    by_key = {key: scored for key, scored in _collect(pool).items() if _says_something(scored, question)}
     farthest = pool.near[: pool.contributed][-1].score if pool.near else None
     named, others = question.speakers(by_key.values())
     for key, scored in by_key.items():
@@ -267,6 +267,15 @@ def by_words(
     _lower_headings(ranked)
     _raise_named(ranked, {pool.chunks[number].path for number in pool.named if number in pool.chunks})
     return _best_first(ranked)
+
+
+def _says_something(scored: Scored, question: QuestionWords) -> bool:
+    """Tell whether an entry may be a hit: a line of front matter must have a word of the question itself.
+
+    The title and the path of its note are not enough, or `tier: project` would be an answer as good as the note's text.
+    """
+    is_field = scored.chunk.form == Form.FIELD and not scored.chunk.role
+    return not is_field or not question.stems or question.share_in(scored.chunk.opening) > 0.0
 
 
 def in_order(pool: Pool) -> list[Scored]:
@@ -343,9 +352,10 @@ def _added(scored: Scored, question: QuestionWords, speaker: float, prior: float
     """Return the bonuses and penalties of an entry by their reasons."""
     entry = scored.entry
     length = math.log(min(entry.token_count, MAX_TOKENS) + 1) - math.log(USUAL_TOKENS + 1)
+    opens = not scored.in_conversation and scored.chunk.form != Form.FIELD
     by_length = LINE_LENGTH if scored.in_conversation else FACT_LENGTH if scored.is_fact else 0.0
     return {
-        "opening": 0.0 if scored.in_conversation else OPENING * question.share_in(scored.chunk.opening),
+        "opening": OPENING * question.share_in(scored.chunk.opening) * opens,
         "names a time": NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and scored.is_log else 0.0,
         "dated then": DATED_THEN if _is_dated(scored, question.times) else 0.0,
         "speaker": speaker,

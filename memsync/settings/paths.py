@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 
 from memsync.errors import ConfigError, RootError
 from memsync.model.text import quoted
@@ -35,6 +36,12 @@ def require_clean(path: str, where: str) -> str:
 def is_inside(path: str, folder: str) -> bool:
     """Tell whether a path is equal to a folder or inside it; both are absolute."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def is_in_any(folder: str, places: Iterable[str]) -> bool:
+    """Tell whether a folder is inside one of some places, where links lead to; `~` is the home."""
+    real = os.path.realpath(folder)
+    return any(is_inside(real, os.path.realpath(os.path.expanduser(place))) for place in places)
 
 
 def root_of(file: ConfigFile) -> str:

@@ -32,6 +32,7 @@ FILE_NAME = "roots.toml"
 MAX_NAME_CHARS = 64
 LOCK_SECONDS = 5.0
 LOCK_POLL_SECONDS = 0.02
+NO_MEMORY = "no memory is used in this folder: memsync roots add NAME FOLDER, then memsync roots default NAME"
 TRANSCRIPTS = "transcripts"
 """The name of the memory that agents' conversations are kept in."""
 OWN_MEMORY = "-memory"
@@ -178,7 +179,7 @@ def read_in_place(path: str) -> tuple[tuple[str, ...], str]:
     with suppress(OSError), open(roots_path(), "rb") as file:
         if b"only" not in file.read():  # parsing would cost every command more than this
             return (), ""
-    roots = (root for root in registered_roots().values() if root.path == path and root.only)
+    roots = (root for root in registered_roots().values() if root.only and os.path.realpath(root.path) == path)
     return next(((root.only, root.name.removesuffix(OWN_MEMORY)) for root in roots), ((), ""))
 
 

@@ -150,6 +150,32 @@ def test_server_that_is_no_more_is_named(program: Path, tmp_path: Path) -> None:
     assert "MCP server in" in wrong("codex", tmp_path)
 
 
+def test_server_of_openclaw_that_is_no_more_is_named(program: Path, tmp_path: Path) -> None:
+    """It is two objects deep."""
+    connected("openclaw", program)
+    file = agent_named("openclaw").home() / "openclaw.json"
+    file.write_text(file.read_text().replace(str(program), "/gone/memsync"))
+    assert "MCP server in" in wrong("openclaw", tmp_path)
+
+
+def test_broken_file_of_a_clone_is_a_fault_of_one_agent(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other agents are checked as ever. A folder in which recall is off is named."""
+    connected("codex", program)
+    clone = tmp_path / "clone"
+    (clone / ".claude").mkdir(parents=True)
+    (clone / ".claude" / "settings.json").write_text('{"hooks": memsync')
+    monkeypatch.chdir(clone)
+    monkeypatch.setenv("MEMSYNC_AGENTS_OFF", str(clone))
+    assert run(["agents", "check", "--json"]) == 1
+    printed = capsys.readouterr()
+    claude, codex = json.loads(printed.out)["agents"]
+    assert "not JSON" in claude["faults"][0]
+    assert (codex["name"], set(codex["heard"])) == ("codex", {"session-start", "prompt"})
+    assert "agents.off turns recall off in this folder" in printed.err
+
+
 def test_version_must_be_the_one_that_was_tried(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another one may need another form; one that is not known cannot be vouched for."""
     connected("codex", program)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from memsync.agents import NAMES, agent_named, agents
+from memsync.agents import NAMES, agent_named, agents, connecting
 from memsync.agents.connecting import MAX_BYTES, apply, connections, planned, taken_back
 from memsync.agents.edits import added, parsed
 from memsync.cli.main import run
@@ -106,11 +106,14 @@ def test_settings_come_back_to_the_byte(text: str, home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_without_records_and_after_a_kill_nothing_of_memsync_stays(name: str, home: Path, tmp_path: Path) -> None:
+def test_without_records_and_after_a_kill_nothing_of_memsync_stays(
+    name: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The records may be lost with the state folder; a killed writer leaves a hidden file."""
     connect(name)
     connected = [path for path in tree(home) if os.path.isfile(path)]
     (Path(connected[0]).parent / ".memsync-1-a.tmp").write_text("cut")
+    monkeypatch.setattr(connecting, "LEFTOVER_SECONDS", 0.0)
     (tmp_path / "state" / "memsync" / "connected" / f"{name}.json").unlink()
     assert disconnect(name) == []
     left = {path: content for path, content in tree(home).items() if content is not None}
@@ -334,6 +337,26 @@ def test_folder_that_the_users_own_settings_name_is_a_memory_of_the_agent(
     assert "registers" not in capsys.readouterr().out
     assert run(["agents", "disconnect", "claude-code", "--yes"]) == 0
     assert list(registered_roots()) == ["transcripts"]
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="needs node")
+def test_opencode_hears_with_each_prompt_what_its_session_heard_before(home: Path, tmp_path: Path) -> None:
+    """OpenCode does not keep it. Prompts that heard nothing do not count among the last 20."""
+    answer = 'read -r data; case "$data" in *p2*) ;; *) echo "$2 $data";; esac'
+    (program := tmp_path / "memsync").write_text(f"#!/bin/bash\n{answer}\n")
+    program.chmod(0o755)
+    agent = agent_named("opencode")
+    apply(agent, planned(agent, [str(program)], None))
+    (test := tmp_path / "test.mjs").write_text(f"""
+const on = await (await import("{home}/.config/opencode/plugins/memsync.js")).Memsync({{ directory: "/" }})
+for (const text of ["p1", "p2", "p3"]) {{
+  await on["chat.message"]({{ sessionID: "s" }}, {{ parts: [{{ type: "text", text }}] }})
+  const output = {{ system: [] }}
+  await on["experimental.chat.system.transform"]({{ sessionID: "s" }}, output)
+  console.log(output.system.join(" ").match(/session-start|p\\d/g).join(" "))
+}}""")
+    done = subprocess.run(["node", test], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["session-start p1 p1", "session-start p1 p1", "session-start p1 p1 p3"]
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="needs node")

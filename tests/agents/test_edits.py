@@ -110,7 +110,7 @@ HOOK_FREE['{"x": [], "hooks": {"Prompt": [{"hooks": []}]}, "version": 1}'] = [{"
 def test_entries_that_a_person_edited_are_not_torn(edit: tuple[str, str]) -> None:
     """Then memsync cannot tell which lines are whose."""
     after = added(JSON_FILE, '{"a": 1,} // mine', ENTRIES)
-    with pytest.raises(NotEditable, match="entries of memsync were edited"):
+    with pytest.raises(NotEditable, match="entries were edited"):
         removed(JSON_FILE, after.replace(*edit, 1), ENTRIES)
 
 
@@ -118,7 +118,7 @@ def test_same_server_elsewhere_is_not_taken_for_the_one_that_was_added() -> None
     """Claude Code keeps servers of each project in the same file. Nobody can tell which of two is whose."""
     server = {"servers": {"memsync": {"command": "memsync"}}}
     after = added(JSON_FILE, json.dumps({"projects": {"/p": server}}), server)
-    with pytest.raises(NotEditable, match="entries of memsync were edited"):
+    with pytest.raises(NotEditable, match="entries were edited"):
         removed(JSON_FILE, after, server)
 
 
@@ -142,7 +142,7 @@ def test_toml_table_comes_and_goes(text: str, edit: str) -> None:
 def test_edited_toml_table_is_not_torn(edit: str) -> None:
     """What the user added to memsync's table would otherwise become part of the one before it."""
     after = added(TOML_FILE, "a = 1\n", TOML)
-    with pytest.raises(NotEditable, match="entries of memsync were edited"):
+    with pytest.raises(NotEditable, match="entries were edited"):
         removed(TOML_FILE, after + edit, TOML)
 
 
@@ -167,3 +167,25 @@ def test_toml_that_cannot_take_the_table_is_refused() -> None:
     for text, words in (("servers = {}", "servers is not written as tables"), ("a = 1\na = \n", "line 2")):
         with pytest.raises(NotEditable, match=words):
             added(TOML_FILE, text, TOML)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        '{ "mcp": { "gh": {} }, "plugins": { "entries": {} } }\n',
+        '{\n\t"mcp": { "gh": {} }, // mine\n\t"plugins": {}\n}\n',
+    ],
+)
+def test_other_lines_keep_their_form_after_an_edit(before: str) -> None:
+    """What was there before is cut around, even if it was empty or on one line."""
+    entries = {"plugins": {"entries": {"memsync": {"enabled": True}}}, "mcp": {"memsync": {"command": "m"}}}
+    after = added(JSON_FILE, before, entries)
+    edited, wanted = (text.replace('"gh"', '"gitlab"') for text in (after, before))
+    assert removed(JSON_FILE, edited, entries, before) == wanted
+
+
+@pytest.mark.parametrize("text", ['{"hooks": {,}}', "{,}", '{"a": [1,,]}', '{"a":,}'])
+def test_comma_without_a_value_is_no_last_comma(text: str) -> None:
+    """The agent could not read the file either."""
+    with pytest.raises(NotEditable, match="not JSON"):
+        parsed(JSON_FILE, text)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from memsync.settings.roots import RegisteredRoot, add
+from memsync.settings.roots import RegisteredRoot, add, remove_root
 from tests.support.daemon_fixtures import wait_until
 from tests.support.daemon_process import Cli
 
-HERON = "The heron nests in the tall alder by the quiet pond."
+HERON = "The heron nests in the tall alder … by the quiet pond."
 PROMPT = {"session_id": "s1", "hook_event_name": "UserPromptSubmit", "prompt": "Where does the heron nest?"}
 
 
@@ -26,19 +26,31 @@ def hook(payload: bytes | dict[str, str], *arguments: str) -> str:
     return done.stdout.decode()
 
 
-def test_hook_recalls_through_the_daemon_which_it_starts_itself(cli: Cli, root: Path) -> None:
-    """The first time it says nothing; then the real model decides. `recall` shows what it did."""
+def test_hook_recalls_through_the_daemon_which_it_starts_itself(
+    cli: Cli, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first time it says nothing; then the real model decides. `recall` shows what it did.
+
+    Its output is UTF-8 in any locale. A memory that was registered since is asked.
+    """
     (root / "birds.md").write_text(f"# Birds\n\n{HERON}\n")
     add(RegisteredRoot("mine", str(root), default=True))
     assert hook(PROMPT) == ""
     wait_until(lambda: "serves" in cli.log, "the daemon")
     wait_until(lambda: HERON in hook(PROMPT), "vectors")
+    with monkeypatch.context() as latin:
+        latin.setenv("PYTHONIOENCODING", "ascii")
+        assert "…" in hook({**PROMPT, "prompt": "Where does the heron nest?", "session_id": "ü"})
     assert hook({**PROMPT, "prompt": "How is a compiler bootstrapped?"}) == ""
     text = cli("recall", "--why").stdout
     assert "mine:birds.md:" in text
     assert "bootstrapped?  (0 tokens" in text
     assert len(json.loads(cli("recall", "--json").stdout)) >= 2
     assert "s1" in cli("recall", "list").stdout
+    remove_root("mine")
+    assert hook({**PROMPT, "session_id": "s3"}, "prompt", "--agent=claude-code") == ""
+    add(RegisteredRoot("mine", str(root), default=True))
+    assert HERON in hook({**PROMPT, "session_id": "s3"}, "prompt", "--agent=claude-code")
 
 
 @pytest.mark.parametrize(

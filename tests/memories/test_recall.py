@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from memsync.agents import NAMES, agent_named
 from memsync.agents.recalls import last_delivered, record, recorded, sessions
+from memsync.errors import IndexBusy
 from memsync.memories.recall import MAX_LINES, MAX_TOKENS, Recaller
 from memsync.memories.several import Memories
 from memsync.memory import Memory
@@ -224,3 +225,46 @@ def test_records_survive_what_a_crash_leaves(ask: Ask, memory: Memory) -> None:
     path.write_bytes(path.read_bytes() + b'{"time": "2026\n')
     record(recall)
     assert recorded("claude-code", "s1") == [recall, recall]
+
+
+def test_front_matter_and_instructions_are_never_recalled(ask: Ask, memory: Memory, write: Write) -> None:
+    """Of a conversation only what somebody said; a prompt for agents comes with the start of a session."""
+    write("threads/nest.md", "---\ntitle: the heron nests\ntier: task\n---\n\n## user\n\nThe heron nests on a raft.\n")
+    write("prompts/nest.md", "The heron nests where you say.\n")
+    memory.sync()
+    text = ask("where does the heron nest?")
+    assert "on a raft" in text and "## user" not in text
+    assert "title:" not in text and "tier:" not in text and "where you say" not in text
+    held = {line.citation.split(":")[1]: line.held for line in recorded("claude-code", "s1")[0].lines if line.held}
+    assert held["prompts/nest.md"] == "an instruction"
+
+
+def test_reason_is_the_line_s_own_even_if_there_is_no_room(ask: Ask, memory: Memory, write: Write) -> None:
+    """Otherwise whoever asks why would hear of room where nothing was said."""
+    for number in range(MAX_LINES + 3):
+        write(f"{number}.md", f"The heron nests in alder {number}.\n")
+    memory.sync()
+    ask("where does the heron nest?")
+    lines = recorded("claude-code", "s1")[0].lines
+    assert {line.held for line in lines if line.citation.startswith("mine:threads/")} <= {"", "no room"}
+    ask("where does the heron nest?")
+    lines = recorded("claude-code", "s1")[1].lines
+    assert sum(line.held == "in the agent's context already" for line in lines) == MAX_LINES
+
+
+def test_fault_of_a_memory_is_recorded(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hook is silent, and `memsync recall` says why."""
+
+    def fails(*_: object) -> SearchResult:
+        raise IndexBusy("another process has locked it", hint="Wait.")
+
+    monkeypatch.setattr(Memories, "answer", fails)
+    assert ask("where does the heron nest?") == ""
+    assert "has locked it" in recorded("claude-code", "s1")[0].reason
+
+
+def test_endless_word_counts_as_many_tokens(ask: Ask, memory: Memory, write: Write) -> None:
+    """Models split it, and an agent cuts a long answer anywhere."""
+    write("long.md", f"The heron nests {'x' * 20_000}\n")
+    memory.sync()
+    assert len(ask("where does the heron nest?")) < 10_000

@@ -23,9 +23,9 @@ export default {
       const session = context.sessionId ?? context.sessionKey
       const data = { session_id: session, cwd: context.workspaceDir, prompt }
       const [start, ...earlier] = recalled.get(session) ?? [await ask("session-start", data)]
-      const texts = [start, ...earlier.slice(1 - maxPrompts), await ask("prompt", data)]
-      recalled.set(session, texts)
-      return { prependContext: texts.filter(Boolean).join("\n\n") }
+      const texts = [...earlier, await ask("prompt", data)].filter(Boolean).slice(-maxPrompts)
+      recalled.set(session, [start, ...texts])
+      return { prependContext: [start, ...texts].filter(Boolean).join("\n\n") }
     })
     api.on("session_end", async (event, context) => {
       const session = context.sessionId ?? context.sessionKey

@@ -11,22 +11,24 @@ const ask = (event, data) =>
     child.stdin.end(JSON.stringify(data))
   })
 
-const texts = new Map() // session -> what memsync recalled at its start, and at its last prompt
+// session -> what memsync recalled in it: OpenCode does not keep what a plugin adds
+const recalled = new Map()
+const maxPrompts = 20
 
 export const Memsync = async ({ directory }) => ({
   "chat.message": async (input, output) => {
     const prompt = output.parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text)
     const data = { session_id: input.sessionID, cwd: directory, prompt: prompt.join("\n") }
-    const start = texts.get(input.sessionID)?.start ?? (await ask("session-start", data))
-    texts.set(input.sessionID, { start, prompt: await ask("prompt", data) })
+    const [start, ...earlier] = recalled.get(input.sessionID) ?? [await ask("session-start", data)]
+    const texts = [...earlier, await ask("prompt", data)].filter(Boolean)
+    recalled.set(input.sessionID, [start, ...texts.slice(-maxPrompts)])
   },
   "experimental.chat.system.transform": async (input, output) => {
-    const { start, prompt } = texts.get(input.sessionID) ?? {}
-    output.system.push(...[start, prompt].filter(Boolean))
+    output.system.push(...(recalled.get(input.sessionID) ?? []).filter(Boolean))
   },
   event: async ({ event }) => {
     if (event.type !== "session.deleted") return
-    texts.delete(event.properties.info.id)
+    recalled.delete(event.properties.info.id)
     await ask("session-end", { session_id: event.properties.info.id, cwd: directory })
   },
 })
