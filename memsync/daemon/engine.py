@@ -48,14 +48,14 @@ class Engine:
         self.recaller = Recaller(memory)
         self.transcripts = TranscriptKeeper(memory, self.health, clock)
         self.keeper = Keeper(memory, make_watcher, self.health, self.vectors.text_committed, clock)
+        self._keepers = (self.keeper, self.vectors, self.transcripts)
         memory.fresh_search.live = self.keeper
         memory.daemon_status = self._with_daemon
 
     def start(self) -> None:
         """Start watching, indexing and embedding."""
-        self.keeper.start()
-        self.vectors.start()
-        self.transcripts.start()
+        for keeper in self._keepers:
+            keeper.start()
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -78,12 +78,11 @@ class Engine:
         self.memory.syncer.gate.stop()
         self.memory.models.close()  # requests that wait for a model end
         self.memory.reranking.close()
-        self.keeper.stop()
-        self.vectors.stop()
-        self.transcripts.stop()
+        for keeper in self._keepers:
+            keeper.stop()
         with self._unused:
             has_ended = self._unused.wait_for(lambda: self._in_use == 0, STOP_SECONDS)
-        for keeper in (self.keeper, self.vectors, self.transcripts):
+        for keeper in self._keepers:
             has_ended &= keeper.join(max(0.0, deadline - time.monotonic()))
         self.recaller.close()
         if has_ended:
