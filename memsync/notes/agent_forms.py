@@ -21,6 +21,7 @@ PATHS: Mapping[str, Mapping[str, tuple[Kind, Tier]]] = {
     "copilot": {"/copilot-instructions.md": _LASTS},
     "cursor": {"/rules/": _LASTS},
     "gemini": {"/GEMINI.md": _LASTS},
+    "opencode": {"/AGENTS.md": _LASTS},
     "openclaw": {
         **dict.fromkeys((f"/workspace/{name}.md" for name in ("MEMORY", "USER", "IDENTITY")), _LASTS),
         "/workspace/SOUL.md": (Kind.SOUL, Tier.PERSONAL),

@@ -128,14 +128,19 @@ def installed(client: Client, folder: Path) -> tuple[list[str], str]:
     source, _, package = client.package.partition(":")
     program = [str(folder / part) if "/" in part else shutil.which(part) or part for part in client.program]
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder)}
-    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), package)
-    npm = ("npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), *package.split())
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder))
+    npm = ("npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder))
+    newer = {
+        **os.environ,
+        "PATH": f"{folder}/node_modules/.bin:{os.environ['PATH']}",
+    }  # a package may need its own Node
     folder.mkdir(parents=True, exist_ok=True)
     try:
         if not all(Path(part).exists() for part in program):
-            done = run(pip if source == "pypi" else npm, dict(os.environ), folder, INSTALL_SECONDS)
-            if done.returncode:
-                raise Unavailable(f"{package} cannot be installed: {done.stderr.strip()[-300:]}")
+            for name in package.split():
+                done = run((*(pip if source == "pypi" else npm), name), newer, folder, INSTALL_SECONDS)
+                if done.returncode:
+                    raise Unavailable(f"{name} cannot be installed: {done.stderr.strip()[-300:]}")
         done = run((*program, "--version"), environ, folder, RUN_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unavailable(f"{package} cannot be started: {error}") from None
