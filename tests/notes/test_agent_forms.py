@@ -82,6 +82,7 @@ AT_HOME = {
     "copilot": (".copilot", {"copilot-instructions.md": "memory personal"}),
     "cursor": (".cursor", {"rules/deep/a.mdc": "memory personal"}),
     "gemini": (".gemini", {"GEMINI.md": "memory personal"}),
+    "opencode": (".config/opencode", {"AGENTS.md": "memory personal"}),
     "openclaw": (
         ".openclaw",
         {
