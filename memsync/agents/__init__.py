@@ -14,7 +14,7 @@ NAMES = ("claude-code", "codex", "gemini", "copilot", "cursor", "opencode", "ope
 
 
 def agent_named(name: str) -> Agent:
-    """Return the agent of this name. Raises UsageError for one that memsync does not know."""
+    """Return the agent with this name. Raises UsageError for an unknown name."""
     if name not in NAMES:
         raise UsageError(f"{name[:100]!r} is not an agent that memsync knows", hint=f"Known: {', '.join(NAMES)}.")
     agent: Agent = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").AGENT

@@ -1,4 +1,4 @@
-"""Try the hooks of an agent as it would run them, with an event of their own that no memory is asked for."""
+"""Runs an agent's hooks as the agent would, with a trial event that searches no memory."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from memsync.model.text import count
 DAY_SECONDS = 86_400
 HEARD_EVENTS = ("session-start", "prompt")
 MAX_SECONDS = 15.0
-"""How long a daemon may take to start: until it answers, a hook says nothing."""
+"""How long the daemon may take to start. Until it answers, a hook prints nothing."""
 _PROGRAM = re.compile(r"^const command = (\[.*\])$", re.MULTILINE)
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
 class Hook(NamedTuple):
-    """A hook of memsync's in a file of an agent: the command line."""
+    """One of memsync's hooks in a file of an agent; `command` is its command line for a shell."""
 
     file: str
     event: str
@@ -40,7 +40,7 @@ class Hook(NamedTuple):
 
 
 def hooks_in(agent: Agent, path: str) -> Iterator[Hook]:
-    """Yield the hooks in a file. Raises MemsyncError."""
+    """Yield memsync's hooks in a file. Raises MemsyncError."""
     text = text_of(path, read_settings(path))
     if path.endswith(".js"):
         if found := _PROGRAM.search(text):
@@ -53,13 +53,13 @@ def hooks_in(agent: Agent, path: str) -> Iterator[Hook]:
 
 
 def installed(agent: Agent, folder: Path) -> list[Hook]:
-    """Return the hooks that run in a folder: those for the user, and those of the project there."""
+    """Return memsync's hooks that run in a folder: the user's hooks, and those of the project there."""
     files = dict.fromkeys(path for project in (None, folder) for _, path in places(agent, project))
     return [hook for path in files for hook in hooks_in(agent, path)]
 
 
 def heard(agent: Agent, hook: Hook, folder: Path) -> str:
-    """Run a hook, and return what would have reached the model; empty for nothing, and for what it cannot read."""
+    """Run a hook, and return the text that would reach the model; empty if the agent cannot read the output."""
     canary = f"{CANARY}{time.time_ns():x}"
     names = ("session_id", "sessionId", "conversation_id")
     event = {**dict.fromkeys(names, canary), "cwd": str(folder), "hook_event_name": hook.event, "prompt": canary}
@@ -71,9 +71,10 @@ def heard(agent: Agent, hook: Hook, folder: Path) -> str:
 
 
 def faults(agent: Agent, folder: Path, said: dict[str, str], deadline: float) -> Iterator[str]:
-    """Yield why memsync is not of use in an agent, in sentences; `said` gets what the model would hear at each event.
+    """Yield a sentence for each fault that keeps memsync from working in an agent.
 
-    Runs the hooks; the first one again until the daemon answers it, or until the deadline (time.monotonic).
+    Runs the hooks, and puts into `said` the text that the model would hear at each event. Repeats the first hook until
+    the daemon answers it, or until `deadline` (in seconds of time.monotonic).
     """
     hooks = [hook for hook in installed(agent, folder) if hook.event in HEARD_EVENTS]
     others = [hook for name in agent.reads_too for hook in installed(agent_named(name), folder)]
@@ -95,7 +96,7 @@ def faults(agent: Agent, folder: Path, said: dict[str, str], deadline: float) ->
     yield from _obstacles(agent)
     yield from _lost_servers(agent)
     if lost := never_taken(agent, time.time() - DAY_SECONDS):
-        yield f"memsync has not read {count(lost, 'transcript')} of more than a day ago: run memsync ingest"
+        yield f"memsync has not read {count(lost, 'transcript')} older than a day: run memsync ingest"
     version = version_of(agent)
     if not agent.tried or version != agent.tried:
         tried = f"was tried with {agent.tried}" if agent.tried else "was never tried with it"
@@ -120,14 +121,14 @@ def _run(command: list[str], given: bytes, folder: Path) -> str:
 
 
 def _lost_servers(agent: Agent) -> Iterator[str]:
-    """Yield that an agent starts memsync's MCP server from a path that no longer exists."""
+    """Yield a sentence for each entry that starts memsync's MCP server from a path that no longer exists."""
     for _, path in places(agent, None):
         if path.endswith((".json", ".toml")):
             for server in _servers(parsed(path, text_of(path, read_settings(path)))):
                 command = server["command"]
                 program = command[0] if isinstance(command, list) and command else command
                 if isinstance(program, str) and program.startswith("/") and not os.path.exists(program):
-                    yield f"its MCP server in {path} is {program}, which does not exist: connect again, or remove it"
+                    yield f"its MCP server in {path} runs {program}, which does not exist: connect again, or remove it"
 
 
 def _servers(value: Any) -> Iterator[dict[str, Any]]:
@@ -141,4 +142,4 @@ def _obstacles(agent: Agent) -> Iterator[str]:
         path = str(agent.home() / obstacle.file)
         value = at(parsed(path, text_of(path, read_settings(path))), *obstacle.keys)
         if value is not None and obstacle.is_bad(value):
-            yield f"{obstacle.says} ({path})"
+            yield f"{obstacle.reason} ({path})"

@@ -1,4 +1,4 @@
-"""Claude Code: its folders and forms."""
+"""Claude Code: its folders and formats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memsync.agents.port import Agent, Obstacle, SetupFile, below, folder, group
 
 
 def read(record: Record, about: About) -> Iterator[Event]:
-    """Return the events of a line. A message of the model has a line for each part, each with the message's usage."""
+    """Return the events of a line. Each part of a model's message has its own line, which repeats the usage."""
     kind, time = record.get("type"), record.get("timestamp")
     content = at(record, "message", "content")
     about.learn(session=record.get("sessionId"), cwd=record.get("cwd"), branch=record.get("gitBranch"))
@@ -53,12 +53,12 @@ def _answered(record: Record, about: About, agent: str) -> Iterator[Event]:
 
 HOME = folder("CLAUDE_CONFIG_DIR", ".claude")
 MIN_KEPT_DAYS = 7
-"""memsync's daemon may be stopped for a week."""
+"""memsync's daemon can be stopped for a week without missing a transcript."""
 EVENTS = {"session-start": "SessionStart", "prompt": "UserPromptSubmit", "session-end": "SessionEnd"}
 
 
 def _servers() -> Path:
-    """Return the file with the user's MCP servers, which is in the folder only if a variable names that."""
+    """Return the file with the user's MCP servers: in HOME if a variable names that, otherwise in the user's home."""
     return HOME() / ".claude.json" if os.environ.get("CLAUDE_CONFIG_DIR") else Path("~/.claude.json").expanduser()
 
 
@@ -83,8 +83,8 @@ AGENT = Agent(
             "settings.json",
             ("cleanupPeriodDays",),
             lambda days: not isinstance(days, int) or days < MIN_KEPT_DAYS,
-            "cleanupPeriodDays lets Claude Code delete transcripts before memsync may have read them: "
-            f"write {MIN_KEPT_DAYS} or more",
+            f"cleanupPeriodDays is below {MIN_KEPT_DAYS}, so Claude Code may delete transcripts before memsync reads "
+            f"them. Set it to {MIN_KEPT_DAYS} or more",
         ),
     ),
     read=read,

@@ -1,4 +1,4 @@
-"""Codex: its folders and forms."""
+"""Codex: its folders and formats."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_c
 _ANSWERS = ("function_call_output", "custom_tool_call_output")
 _OF_THE_PROJECT = "# AGENTS.md instructions"
 _USER_TEXT = "user.text"
-"""What Codex notes about a message that the user typed; older versions note nothing."""
+"""How Codex marks a message that the user typed. Older versions mark nothing."""
 
 
 def read(record: Record, about: About) -> Iterator[Event]:
-    """Return the events of a line. What is said is in `response_item`; `event_msg` says it again, with the tokens."""
+    """Return the events of a line. Messages are in `response_item`; `event_msg` repeats them, with the tokens."""
     kind, time, payload = record.get("type"), record.get("timestamp"), record.get("payload")
     inner = text_at(payload, "type")
     if kind == "session_meta":
@@ -60,7 +60,7 @@ def _said(payload: Any, inner: str, time: Any) -> Iterator[Event]:
 HOME = folder("CODEX_HOME", ".codex")
 EVENTS = {"session-start": "SessionStart", "prompt": "UserPromptSubmit"}
 SECONDS = 3
-"""Codex allows no more for the end of a session."""
+"""Codex allows at most this time for the hook at the end of a session."""
 _hooks = grouped({**EVENTS, "session-end": "SessionEnd"}, SECONDS)
 
 
@@ -80,7 +80,12 @@ AGENT = Agent(
     afterwards="Codex runs no hook before you trust it: start codex, and type /hooks.",
     program="codex",
     obstacles=(
-        Obstacle("config.toml", ("features", "hooks"), lambda value: value is False, "[features] hooks is off"),
+        Obstacle(
+            "config.toml",
+            ("features", "hooks"),
+            lambda value: value is False,
+            "[features] hooks = false turns all hooks off",
+        ),
     ),
     read=read,
 )

@@ -1,7 +1,7 @@
-"""Connect agents: plan the edits of their settings files, make them, and take them back.
+"""Connects agents: plans the edits of their settings files, makes them, and undoes them.
 
-A record in the state folder has each file's bytes before and the digests after. So a file that nobody edited since gets
-its bytes back, and from any other only memsync's own entries are taken out.
+A record in the state folder has each file's bytes before the edit, and its digests after it. Disconnecting restores the
+bytes of a file that was not edited since. From any other file, it removes only memsync's own entries.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ LOCK_SECONDS = 5.0
 LEFTOVER_SECONDS = 60.0
 """A younger hidden file may be the only copy of a note that another process is replacing at this moment."""
 Record = Mapping[str, Any]
-"""`before`: the kept bytes in base64, or None; `after`: digests of what memsync wrote; `entries`: what it added,
-None if the whole file is its own; `project`: the project's folder, or empty."""
+"""`before`: the bytes before the edit in base64, or None; `after`: digests of the contents that memsync wrote;
+`entries`: the entries that it added, None if it owns the whole file; `project`: the project's folder, or empty."""
 
 
 class Change(NamedTuple):
-    """The bytes of one file before and after (None: it does not exist), and what to remember of it afterwards."""
+    """The bytes of one file before and after (None: no file), and the record to store afterwards (None: no record)."""
 
     path: str
     old: bytes | None
@@ -49,7 +49,7 @@ class Change(NamedTuple):
 
 
 def connections(agent: Agent) -> dict[str, Record]:
-    """Return what was written for an agent, by the path of the file. Raises FilesystemError."""
+    """Return the record of each file that memsync edited for an agent, by path. Raises FilesystemError."""
     try:
         with open(_record_file(agent), "rb") as file:
             records: dict[str, Record] = json.load(file)
@@ -57,12 +57,12 @@ def connections(agent: Agent) -> dict[str, Record]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        hint = "Remove it. The entries of memsync in the agent's files can then still be found by their command."
+        hint = "Remove it. memsync can still find its entries in the agent's files by their command."
         raise FilesystemError(f"{_record_file(agent)} cannot be read", hint=hint) from error
 
 
 def places(agent: Agent, project: Path | None) -> list[tuple[SetupFile, str]]:
-    """Return the files by which an agent is connected for the user, or in a project; links are followed.
+    """Return the files that connect an agent for the user, or in a project, each with its path after all links.
 
     Raises UsageError if a link leads out of the project.
     """
@@ -72,18 +72,18 @@ def places(agent: Agent, project: Path | None) -> list[tuple[SetupFile, str]]:
         if place:
             path = os.path.realpath(place)
             if project is not None and not is_inside(path, os.path.realpath(project)):
-                raise UsageError(f"{place} leads out of the project", hint="Replace the link by a file.")
+                raise UsageError(f"{place} leads out of the project", hint="Replace the link with a file.")
             found.append((setup, path))
     return found
 
 
 def planned(agent: Agent, program: Sequence[str], project: Path | None) -> list[Change]:
-    """Return the changes that connect an agent for the user, or in a project. Raises ConfigError and others."""
+    """Return the changes that connect an agent for the user, or in a project. Raises MemsyncError."""
     found = places(agent, project)
     if not found:
         raise UsageError(f"{agent.title} cannot be connected in a project", hint="Leave out --project.")
-    of = os.path.realpath(project) if project else ""
-    return [_connected(agent, path, _entries(agent, setup, program), of) for setup, path in found]
+    project_path = os.path.realpath(project) if project else ""
+    return [_connected(agent, path, _entries(agent, setup, program), project_path) for setup, path in found]
 
 
 def _entries(agent: Agent, setup: SetupFile, program: Sequence[str]) -> Mapping[str, Any] | str:
@@ -93,7 +93,7 @@ def _entries(agent: Agent, setup: SetupFile, program: Sequence[str]) -> Mapping[
 def taken_back(agent: Agent, program: Sequence[str]) -> tuple[list[Change], list[str]]:
     """Return the changes that disconnect an agent, and sentences about files that stay. Raises ConfigError.
 
-    A user's file without a record is looked at, too: the record may be lost, or the file may have replaced a link.
+    Checks the user's files that have no record, too: the record may be lost, or the file may have replaced a link.
     """
     changes, remarks = [], []
     records = connections(agent)
@@ -116,9 +116,9 @@ def taken_back(agent: Agent, program: Sequence[str]) -> tuple[list[Change], list
 
 
 def own_memories(agent: Agent) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return the folder and the patterns of each memory of an agent's own, by the name under which it is registered.
+    """Return the folder and the glob patterns of each of an agent's own memories, by the name to register.
 
-    A folder that the agent's settings name is taken from the user's own file only: a clone could name any. Raises
+    Reads a folder that settings name only from the user's own file, because a clone could name any folder. Raises
     ConfigError.
     """
     memories = {agent.name: (os.path.realpath(agent.home()), agent.memory)} if agent.memory else {}
@@ -130,13 +130,13 @@ def own_memories(agent: Agent) -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def is_as_written(agent: Agent, path: str) -> bool:
-    """Tell whether nobody has edited a file since memsync wrote it."""
+    """Tell whether a file is unchanged since memsync wrote it."""
     record = connections(agent).get(path)
     return record is not None and digest_of(read_settings(path) or b"") in record["after"]
 
 
 def diff_of(change: Change) -> list[str]:
-    """Return the lines of a change in the unified format."""
+    """Return a change as the lines of a unified diff."""
     texts = [(content or b"").decode("utf-8", "replace").splitlines(keepends=True) for content in change[1:3]]
     names = [change.path if content is not None else os.devnull for content in change[1:3]]
     lines = difflib.unified_diff(texts[0], texts[1], names[0], names[1])
@@ -144,10 +144,10 @@ def diff_of(change: Change) -> list[str]:
 
 
 def apply(agent: Agent, changes: Sequence[Change]) -> None:
-    """Make all changes or none, each in one step, if no file has changed since they were planned.
+    """Make all changes or none. Each file changes in one step, and only if it is still as it was planned.
 
-    Raises WriteRefused, FilesystemError. The records are written first: they also fit files that were not changed yet,
-    so that disconnecting ends what a killed process began.
+    The records are stored first. They also fit files that are not changed yet, so `disconnect` cleans up after a
+    process that was killed here. Raises WriteRefused, FilesystemError.
     """
     lock = Path(os.path.dirname(_record_file(agent))) / "lock"
     with file_lock(lock, LOCK_SECONDS, _busy, poll_seconds=0.02):
@@ -177,9 +177,10 @@ def apply(agent: Agent, changes: Sequence[Change]) -> None:
 
 
 def _connected(agent: Agent, path: str, entries: Mapping[str, Any] | str, project: str) -> Change:
-    """Return the change that connects an agent by one file."""
+    """Return the change of one file that connects an agent."""
     old, before, own = read_settings(path), None, None
-    record = connections(agent).get(path)  # after the file: another process stores the record before it writes the file
+    # Read after the file, because another process stores the record before it writes the file.
+    record = connections(agent).get(path)
     written = record["after"] if old is not None and record and digest_of(old) in record["after"] else []
     if isinstance(entries, str):
         new = entries.encode()
@@ -189,14 +190,14 @@ def _connected(agent: Agent, path: str, entries: Mapping[str, Any] | str, projec
         before, own = _base(path, old, record, entries), entries
         new = added(path, text_of(path, before), entries).encode()
         if old is not None and parsed(path, text_of(path, old)) == parsed(path, new.decode()):
-            new = old  # the agent has written its file in another way
+            new = old  # the agent has only formatted its file in another way
     kept = None if before is None else base64.b64encode(before).decode()
     made = {"before": kept, "after": [*written, digest_of(new)], "entries": own, "project": project}
     return Change(path, old, new, made)
 
 
 def _base(path: str, old: bytes | None, record: Record | None, entries: Mapping[str, Any]) -> bytes | None:
-    """Return a file without memsync's entries: as it was before, unless somebody has edited it since."""
+    """Return a file without memsync's entries (None: no file). A file that was not edited since gets its old bytes."""
     if old is None or record is None:
         return None if old is None else removed(path, text_of(path, old), entries).encode()
     before = None if record["before"] is None else base64.b64decode(record["before"])
@@ -246,7 +247,7 @@ def _write(change: Change) -> None:
 
 
 def _drop_empty_folders(path: str, kept: Sequence[str]) -> None:
-    """Remove the folders above a deleted file, as far as nothing is in them; never those `kept`, nor the home."""
+    """Remove the empty folders above a deleted file, but never the folders in `kept` or the home."""
     for folder in map(str, Path(path).parents):
         if folder in (*kept, os.path.realpath(Path.home())) or not os.path.isdir(folder) or os.listdir(folder):
             return

@@ -1,4 +1,4 @@
-"""Copilot CLI: its folders and forms."""
+"""Copilot CLI: its folders and formats."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read(record: Record, about: About) -> Iterator[Event]:
 
 
 def session_name(path: str) -> str:
-    """Return the name of the folder: the file is called events.jsonl in each."""
+    """Return the name of a transcript's folder, because every transcript is called events.jsonl."""
     return os.path.basename(os.path.dirname(path))
 
 

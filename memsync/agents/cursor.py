@@ -1,4 +1,4 @@
-"""Cursor: its folders and forms."""
+"""Cursor: its folders and formats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ASKED = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
 
 
 def read(record: Record, about: About) -> Iterator[Event]:  # noqa: ARG001 (because all readers have these parameters)
-    """Return the events of a line. Around what the user asked is what Cursor adds: open files, rules, dates."""
+    """Return the events of a line, without the open files, rules and dates that Cursor adds to the user's question."""
     content = at(record, "message", "content")
     if record.get("type"):
         return

@@ -1,7 +1,8 @@
-"""Add memsync's entries to the text of a settings file, and take them out again: JSON with comments, and TOML.
+"""Adds memsync's entries to the text of a settings file, and removes them again: JSON with comments, and TOML.
 
-Text is inserted and later cut out, so no other byte changes, and what is left must say all the rest: a slip here is an
-error, never a damaged file. Libraries that keep comments write the whole file anew.
+It only inserts text and later cuts it out, so no other byte changes. Then it parses the result, and checks that all
+other settings are still there: a mistake in this code is an error, never a damaged file. Libraries that keep comments
+rewrite the whole file.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from memsync.errors import ConfigError
 OWN = re.compile(
     r"\bmemsync\b.*(?P<call> hook (?P<event>session-start|prompt|session-end) --agent (?P<agent>[a-z-]+))$"
 )
-"""The command line of a hook of memsync's."""
+"""The command line of one of memsync's hooks."""
 _SPACE = " \t\r\n"
 _STRING = r'"(?:[^"\\]|\\.)*+"?'
 _COMMENT = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
@@ -34,7 +35,7 @@ _decode = json.JSONDecoder().raw_decode
 
 
 class NotEditable(ConfigError):
-    """A settings file cannot be read, or not be edited without a change of something else."""
+    """A settings file cannot be parsed, or cannot be edited without changing other settings."""
 
     def __init__(self, path: str, reason: str, hint: str = "Correct it.") -> None:
         super().__init__(f"{path}: {reason}. Nothing was changed", hint=hint)
@@ -50,7 +51,7 @@ def text_of(path: str, content: bytes | None) -> str:
 
 
 def parsed(path: str, text: str) -> dict[str, Any]:
-    """Return what a settings file says; an empty file says nothing. Raises NotEditable, which names the line."""
+    """Return a settings file as a dict; an empty file gives an empty one. Raises NotEditable, which names the line."""
     is_toml = path.endswith(".toml")
     try:
         plain = text.removeprefix("\ufeff") if is_toml else _plain(text)
@@ -69,7 +70,7 @@ def parsed(path: str, text: str) -> dict[str, Any]:
 
 
 def added(path: str, text: str, entries: Mapping[str, Any]) -> str:
-    """Return a text with entries: members that it lacks, and first items of lists. Raises NotEditable."""
+    """Return a text with entries added: the members that it lacks, and new first items of lists. Raises NotEditable."""
     value = parsed(path, text)
     if path.endswith(".toml"):
         if at(value, *entries, NAME) is None:
@@ -78,7 +79,7 @@ def added(path: str, text: str, entries: Mapping[str, Any]) -> str:
                 parsed(path, text)
                 return text
             key = next(iter(entries))
-            raise NotEditable(path, f"{key} is not written as tables", f"Write them with headings: [{key}.NAME]")
+            raise NotEditable(path, f"{key} is not written as tables", f"Write each table with a heading: [{key}.NAME]")
     else:
         if not _plain(text).strip(_SPACE):
             text += "{}\n" if not text.strip(_SPACE + "\ufeff") or text.endswith("\n") else "\n{}\n"
@@ -96,8 +97,8 @@ def added(path: str, text: str, entries: Mapping[str, Any]) -> str:
 def removed(path: str, text: str, entries: Mapping[str, Any], before: str = "") -> str:
     """Return a text without entries, even if an agent has changed the white space in them.
 
-    With `before`, the text that they were added to, each insertion that is still the same is cut out as it was put in.
-    A server entry that somebody edited stays. Raises NotEditable, also for an entry that is there twice.
+    `before` is the text to which they were added: with it, each unchanged insertion is cut out exactly. A server entry
+    that was edited stays. Raises NotEditable if another entry cannot be removed, for example because it is there twice.
     """
     value, is_toml = parsed(path, text), path.endswith(".toml")
     if is_toml:
@@ -117,7 +118,7 @@ def removed(path: str, text: str, entries: Mapping[str, Any], before: str = "") 
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """Yield all texts in a value of JSON, without keys."""
+    """Yield all strings in a JSON value, except keys."""
     if isinstance(value, str):
         yield value
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -125,7 +126,7 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def _table(text: str, entries: Mapping[str, Any]) -> str:
-    """Return what is appended to a text in TOML: its new table, after an empty line."""
+    """Return the new table to append to a TOML text, with an empty line before it."""
     newline = "\r\n" if "\r\n" in text else "\n"
     ((outer, inner),) = entries.items()
     members = (f"{key} = {json.dumps(item, ensure_ascii=False)}" for key, item in inner[NAME].items())
@@ -134,7 +135,7 @@ def _table(text: str, entries: Mapping[str, Any]) -> str:
 
 
 def _has_server(value: Any, entries: Mapping[str, Any]) -> bool:
-    """Tell whether a value has the member with memsync's name as it is in entries."""
+    """Tell whether a value contains memsync's server entry exactly as in `entries`."""
     for key, new in entries.items():
         inner = value.get(key) if isinstance(value, dict) else None
         if inner == new if key == NAME else isinstance(new, dict) and _has_server(inner, new):
@@ -143,7 +144,7 @@ def _has_server(value: Any, entries: Mapping[str, Any]) -> bool:
 
 
 def _others(value: Any) -> Any:
-    """Return a value without what may be memsync's, and without what is empty."""
+    """Return a value without the parts that may be memsync's, and without empty parts."""
     if isinstance(value, dict):
         if any(isinstance(text, str) and OWN.search(text) for text in value.values()):
             return {}
@@ -158,7 +159,7 @@ def _others(value: Any) -> Any:
 
 
 def _plain(text: str) -> str:
-    """Return a text with spaces for comments and last commas, so that each character keeps its place."""
+    """Return a text with spaces in place of comments and trailing commas, so that all offsets stay the same."""
     return _LAST_COMMA.sub(_blank, _bare(text))
 
 
@@ -178,7 +179,7 @@ def _skip(text: str, place: int) -> int:
 
 
 def _parts(plain: str, start: int, bracket: str) -> dict[str | int, int]:
-    """Return where the values of the object or list that begins at a place are. Raises ValueError if none does."""
+    """Return the offset of each value in the object or list that begins at `start`. Raises ValueError if none does."""
     if plain[start] != bracket:
         line, wanted = plain.count("\n", 0, start) + 1, "an object" if bracket == "{" else "a list"
         raise ValueError(f"line {line}: {wanted} must be here")
@@ -188,14 +189,14 @@ def _parts(plain: str, start: int, bracket: str) -> dict[str | int, int]:
         if bracket == "{":
             key, place = _decode(plain, place)
             place = _skip(plain, _skip(plain, place) + 1)
-        parts[key] = place  # the last one of equal keys counts, as for every parser
+        parts[key] = place  # the last of equal keys counts, as in every parser
         place = _skip(plain, _decode(plain, place)[1])
         place = _skip(plain, place + 1) if plain[place] == "," else place
     return parts
 
 
 def _insertions(text: str, plain: str, start: int, entries: Mapping[str, Any]) -> list[tuple[int, str]]:
-    """Return what to insert, and where, so that the object at a place gets entries."""
+    """Return the (offset, text) of each insertion that adds entries to the object at `start`."""
     parts, found = _parts(plain, start, "{"), []
     for key, new in entries.items():
         if isinstance(new, dict) and key in parts and key != NAME:
@@ -208,7 +209,7 @@ def _insertions(text: str, plain: str, start: int, entries: Mapping[str, Any]) -
 
 
 def _as_inserted(before: str, text: str, entries: Mapping[str, Any]) -> str:
-    """Return a text without what `added` inserted into the text that was there before, as far as it is still there."""
+    """Return a text without those insertions of `added` into `before` that are still unchanged."""
     plain = _plain(before)
     with suppress(ValueError, IndexError):
         for _, new in _insertions(before, plain, _skip(plain, 0), entries):
@@ -217,7 +218,7 @@ def _as_inserted(before: str, text: str, entries: Mapping[str, Any]) -> str:
 
 
 def _front(text: str, place: int, members: Sequence[tuple[str, Any]], *, is_empty: bool) -> tuple[int, str]:
-    """Return what to insert after the bracket at a place: members or items on lines of their own."""
+    """Return the (offset, text) that inserts members or items after the bracket at `place`, each on its own line."""
     newline = "\r\n" if "\r\n" in text else "\n"
     indent = _FIRST_INDENT.search(text)
     unit = indent[1] if indent else "  "
@@ -231,12 +232,12 @@ def _front(text: str, place: int, members: Sequence[tuple[str, Any]], *, is_empt
 
 
 def _cut(text: str, entries: Mapping[str, Any], *, is_group: bool = False) -> str:
-    """Return a text without entries: each as a whole if nothing else is in it, otherwise its parts.
+    """Return a text without entries: cuts an entry as a whole if it contains nothing else, otherwise part by part.
 
-    A group of hooks that has more in it keeps its list: without one, no agent could read the file.
+    A group of hooks with other members keeps its list, even an empty one: without a list, no agent could read the file.
     """
     for key, new in entries.items():
-        if not isinstance(new, (dict, list)):  # it may have been there before, and does no harm
+        if not isinstance(new, (dict, list)):  # a plain value may have been there before, and does no harm
             continue
         is_done = False
         if not is_group:
@@ -250,24 +251,24 @@ def _cut(text: str, entries: Mapping[str, Any], *, is_group: bool = False) -> st
 
 
 def _without(text: str, entry: str) -> tuple[str, bool]:
-    """Return a text without an entry and its comma, and whether it was there once; its numbers may be others."""
+    """Return a text without an entry and its comma, and whether it was there exactly once. Its numbers may differ."""
     words = (r"[\d.]+" if word[0].isdigit() else _own_or(word) for word in _WORD.findall(entry))
     found = list(re.finditer(r"\s*".join(words), text))
     if len(found) != 1:
         return text, False
     before, after = text[: found[0].start()], text[found[0].end() :]
-    end = len(_bare(before).rstrip(_SPACE))  # after it are comments
+    end = len(_bare(before).rstrip(_SPACE))  # only comments follow
     comments = before[end:]
     if after.lstrip(_SPACE).startswith(","):
         after = after.lstrip(_SPACE)[1:]
     elif before[end - 1] == ",":
         end -= 1
-    if "//" not in comments or _LINE_REST.match(after):  # otherwise a comment would swallow what follows
+    if "//" not in comments or _LINE_REST.match(after):  # otherwise the comment would absorb the text that follows
         comments = comments.rstrip(_SPACE)
     return before[:end] + comments + after, True
 
 
 def _own_or(word: str) -> str:
-    """Return a pattern for a word, which may be a hook of memsync in another place."""
+    """Return a pattern for a word. For the command of a hook, it matches every path of memsync."""
     own = OWN.search(word.strip('"'))
     return rf'"[^"\n]*{re.escape(own["call"])}"' if own else re.escape(word)

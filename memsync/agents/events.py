@@ -1,4 +1,4 @@
-"""What a transcript contains, in one form for all agents. Records are a stranger's data: any field may be anything."""
+"""The events of a transcript, in one form for all agents. Records are untrusted: a field may have any type."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _YEARS = range(2000, 2101)
 
 
 class Who(StrEnum):
-    """Who an event is from.
+    """The author of an event, or USAGE or UNSEEN.
 
-    USAGE counts the tokens of the message `id`. UNSEEN is text that no thread gets, such as thinking and the answer of
-    the tool call `id`.
+    USAGE counts the tokens of the message `id`. UNSEEN is text that threads leave out, such as thinking and the output
+    of the tool call `id`.
     """
 
     USER = "user"
@@ -37,7 +37,7 @@ class Who(StrEnum):
 
 
 class Event(NamedTuple):
-    """One thing that was said or done. `agent` names the subagent that said it; `used` are tokens in, out, cached."""
+    """A message, tool call or token count. `agent` names the subagent it is from; `used` are tokens in, out, cached."""
 
     who: Who
     text: str = ""
@@ -51,7 +51,7 @@ class Event(NamedTuple):
 
 @dataclass(slots=True)
 class About:
-    """What a transcript has said about itself so far."""
+    """The facts about a session that were read from its transcript so far."""
 
     session: str = ""
     cwd: str = ""
@@ -63,27 +63,27 @@ class About:
     total: int = 0
 
     def learn(self, **facts: Any) -> None:
-        """Take the facts that are texts, and not empty."""
+        """Store the facts that are texts and not empty, up to 1,000 characters each."""
         for name, value in facts.items():
             if isinstance(value, str) and value:
                 setattr(self, name, value[:1000])
 
 
 def at(value: Any, *keys: str) -> Any:
-    """Return what a record has under keys inside each other; None if a part of it is missing."""
+    """Return the value under nested keys of a record; None if a key is missing."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
 def text_at(value: Any, *keys: str) -> str:
-    """Return a text of a record; empty if something else is there."""
+    """Return the text under nested keys of a record; empty if there is no text."""
     found = at(value, *keys)
     return found if isinstance(found, str) else ""
 
 
 def count_at(value: Any, *keys: str) -> int:
-    """Return a number of a record; 0 if something else is there."""
+    """Return the whole number under nested keys of a record; 0 if there is none from 0 to 2**53."""
     found = at(value, *keys)
     return found if type(found) is int and 0 <= found < 2**53 else 0
 
@@ -105,20 +105,20 @@ def words_of(content: Any) -> str:
 
 
 def call(name: Any, given: Any, time: Any, call_id: Any, **more: Any) -> Event:
-    """Return a call of a tool with its arguments, which are JSON or a text."""
+    """Return the event of a tool call; its arguments are JSON or a text."""
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False) if given is not None else ""
     return Event(Who.TOOL, text, time, tool=str(name or "tool")[:100], id=str(call_id or "")[:200], **more)
 
 
 def spent(message_id: str, used: tuple[int, int, int], cost: Any = None) -> Event:
-    """Return what a message used: tokens in, out and cached, and dollars."""
+    """Return the event that counts what a message used: tokens in, out and cached, and dollars."""
     return Event(
         Who.USAGE, id=message_id, used=used, cost=cost if type(cost) in (int, float) and 0 <= cost < 1e6 else 0
     )
 
 
 def without_injected(text: str) -> str:
-    """Return what a user said without the blocks that hooks and the agent itself put there."""
+    """Return a user's text without the blocks that hooks and the agent itself added."""
     kept: list[str] = []
     end = 0
     unclosed: set[str] = set()
@@ -136,7 +136,7 @@ def without_injected(text: str) -> str:
 
 
 def moment_of(value: Any) -> str:
-    """Return a Unix time (seconds or milliseconds) or an ISO 8601 time to the second, in UTC; empty for any other."""
+    """Return a Unix time (s or ms) or an ISO 8601 time as ISO 8601 in UTC, to the second; empty for anything else."""
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value[:40]).astimezone(UTC)

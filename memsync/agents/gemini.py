@@ -1,4 +1,4 @@
-"""Gemini CLI: its folders and forms."""
+"""Gemini CLI: its folders and formats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ from memsync.agents.port import (
 
 
 def fold(records: Iterable[Record]) -> list[Record]:
-    """Return the head and the messages: a later record with the same id replaces a message, `$set` replaces all."""
+    """Return the head of a session and its messages.
+
+    A later record replaces the message with the same id. A `$set` record updates the head, and replaces or adds the
+    messages that it contains.
+    """
     head: dict[str, Any] = {}
     messages: dict[str, Record] = {}
     for record in records:
@@ -60,7 +64,7 @@ def read(record: Record, about: About) -> Iterator[Event]:
 
 HOME = below(folder("GEMINI_CLI_HOME", ""), ".gemini")
 EVENTS = {"session-start": "SessionStart", "prompt": "BeforeAgent"}
-_hooks = grouped({**EVENTS, "session-end": "SessionEnd"}, HOOK_SECONDS * 1000)  # it counts in milliseconds
+_hooks = grouped({**EVENTS, "session-end": "SessionEnd"}, HOOK_SECONDS * 1000)  # in milliseconds
 _server = server("mcpServers")
 _extension = below(HOME, "extensions", NAME)
 
@@ -81,7 +85,12 @@ AGENT = Agent(
     ),
     program="gemini",
     obstacles=(
-        Obstacle("settings.json", ("hooksConfig", "enabled"), lambda value: value is False, "hooksConfig is off"),
+        Obstacle(
+            "settings.json",
+            ("hooksConfig", "enabled"),
+            lambda value: value is False,
+            "hooksConfig.enabled = false turns all hooks off",
+        ),
     ),
     read=read,
     fold=fold,

@@ -1,7 +1,7 @@
 """Takes the transcripts of agents into the transcripts root: the raw file, and a thread in Markdown.
 
-What was taken is in a database beside them, one row a transcript. A row is stored after its files are on disk. So after
-a crash the same lines are read again, and give the same files.
+A database beside them has one row per transcript, with the state after the last ingest. A row is stored after its files
+are on disk. So after a crash the same lines are read again, and give the same files.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from memsync.system.file_lock import file_lock
 from memsync.system.user_folders import data_folder, digest_of, own_folder, replace_file
 
 WAIT_SECONDS = 60.0
-_CONFIG = f"""# The conversations of your agents. memsync writes them: memsync ingest
+_CONFIG = f"""# The conversations of your agents. memsync ingest writes them.
 [memsync]
 root = "."
 [files]
@@ -66,10 +66,10 @@ READING = "reading"
 
 @dataclass(slots=True)
 class IngestReport:
-    """What an ingest did: the sessions that were new, had grown, or were taken already.
+    """The result of an ingest: the numbers of sessions that were new, had grown or were unchanged.
 
     `skipped` counts lines that are not JSON or too large, and `skipped_in` lists their files. `files` are the agent and
-    the path of each transcript that was new or had grown; `wrong` lists those that could not be taken.
+    the path of each transcript that was new or had grown. `wrong` says which transcripts could not be read, and why.
     """
 
     new: int = 0
@@ -83,11 +83,12 @@ class IngestReport:
 
 @dataclass(slots=True)
 class _Taken:
-    """What was taken of a transcript.
+    """The state of one transcript after the last ingest.
 
-    `tail` is the digest of the bytes before `offset`, `packed` the length of the raw file. The last part of the thread
-    is `part`; it begins at `start`, where `about` was known. With `has_secret`, there is no raw file. Without a
-    name, the transcript has nothing that another one has not.
+    `stamp` is that of its file (`_stamp_of`). It was read up to `offset`; `tail` is the digest of the bytes before.
+    `packed` is the length of the raw file; with `has_secret`, there is none. `part` is the number of the thread's last
+    part, which begins at `start`; `about` are the facts known there. `name` is empty if another transcript contains all
+    of this one.
     """
 
     stamp: list[int]
@@ -102,16 +103,19 @@ class _Taken:
 
 
 def transcripts_root(*, create: bool = False) -> Path | None:
-    """Return the registered transcripts root; None without one, unless it is to be created. Raises ConfigError."""
+    """Return the registered transcripts root; None without one, unless `create` is true.
+
+    With `create`, make the folder, write its config.toml and register it. Raises ConfigError, FilesystemError.
+    """
     known = registered_roots().get(TRANSCRIPTS)
     if known is not None and known.dsn:
-        hint = f"Register it under another name: memsync roots remove {TRANSCRIPTS}"
-        raise ConfigError(f"{TRANSCRIPTS} is a memory of a database", hint=hint)
+        hint = f"Run memsync roots remove {TRANSCRIPTS}, and register it under another name."
+        raise ConfigError(f"the memory {TRANSCRIPTS} is in a database, and conversations need a folder", hint=hint)
     root = Path(known.path if known else os.path.join(data_folder(), TRANSCRIPTS))
     if create:
         is_ours = not known or (root / raw_files.FOLDER).exists() or (root / ".ingest").exists()
         if not is_ours and any(root.glob("*.md")):
-            hint = f"Register it under another name: memsync roots remove {TRANSCRIPTS}"
+            hint = f"Run memsync roots remove {TRANSCRIPTS}, and register it under another name."
             raise ConfigError(f"the memory {TRANSCRIPTS} has notes of your own", hint=hint)
         try:
             own_folder(root)
@@ -125,10 +129,10 @@ def transcripts_root(*, create: bool = False) -> Path | None:
 
 
 def never_taken(agent: Agent, older_than: float) -> int:
-    """Return how many transcripts of an agent that last changed before a Unix time were never taken in."""
+    """Return the number of an agent's transcripts that last changed before a Unix time and were never taken in."""
     root, taken = transcripts_root(), set[str]()
     if root is not None:
-        with suppress(sqlite3.Error):  # nothing was ever taken in
+        with suppress(sqlite3.Error):  # before the first ingest, there is no database
             uri = f"{(root / _DATABASE).as_uri()}?mode=ro"
             with closing(sqlite3.connect(uri, uri=True)) as database:
                 taken = {key for (key,) in database.execute("SELECT source FROM taken")}
@@ -159,7 +163,7 @@ class Ingester:
 
     @contextmanager
     def locked(self) -> Iterator[Ingester]:
-        """Hold the lock. Raises IndexBusy, FilesystemError."""
+        """Hold the lock, with the database open. Raises IndexBusy, FilesystemError."""
 
         def busy(holder: str) -> IndexBusy:
             return IndexBusy(f"{holder} is taking in transcripts", hint="Try again.")
@@ -173,11 +177,11 @@ class Ingester:
                     (self._root / name).mkdir(mode=0o700, exist_ok=True)
                 yield self
         except (OSError, sqlite3.Error) as error:
-            hint = "Free some space, and run it again: what was taken in before is there."
+            hint = "Free some space, and run the command again. Conversations that were taken in before are kept."
             raise FilesystemError(f"{self._root} cannot be written: {error}", hint=hint) from error
 
     def _opened_database(self) -> sqlite3.Connection:
-        """Open the database; begin a new one in place of one that is damaged: the transcripts are read again."""
+        """Open the database. Replace a damaged one with an empty one, so that all transcripts are read again."""
         path = self._root / _DATABASE
         for _ in range(2):
             database = sqlite3.connect(path, isolation_level=None)
@@ -195,12 +199,12 @@ class Ingester:
         return database
 
     def known(self, source: Source) -> _Taken | None:
-        """Return what was taken of a transcript; None if it was never taken in."""
+        """Return the state of a transcript; None if it was never taken in."""
         found = self._database.execute("SELECT row FROM taken WHERE source = ?", (source.key,)).fetchone()
         return _Taken(**json.loads(found[0])) if found else None
 
     def _keep(self, source: Source, row: _Taken) -> None:
-        """Store a row. A source that had this name before loses its row, because this one has all of it."""
+        """Store a transcript's row. Another source with this name loses its row, because this one contains it."""
         owned = f"{source.agent.name}\n{row.name}" if row.name else None
         self._database.execute("REPLACE INTO taken VALUES (?, ?, ?)", (source.key, owned, json.dumps(asdict(row))))
 
@@ -209,9 +213,9 @@ class Ingester:
         return not self._database.execute("SELECT 1 FROM taken WHERE owned = ? AND source <> ?", owned).fetchone()
 
     def run(self, found: Iterable[Source], progress: Progress = no_progress) -> IngestReport:
-        """Take in transcripts. Raises OSError if the disk is full: what was taken before stays.
+        """Take in transcripts. Raises OSError if the disk is full; what was taken in before stays.
 
-        The rows are committed at the end, after the files are on disk: after a kill, the same transcripts are read
+        The rows are committed at the end, after the files are on disk. So after a kill, the same transcripts are read
         again, and give the same files.
         """
         self._report = IngestReport()
@@ -226,7 +230,7 @@ class Ingester:
                 done += stamp[2]
                 progress(READING, done, total)
         finally:
-            if not self._is_few:  # a wait for each file would take most of the time
+            if not self._is_few:  # syncing each file would take most of the time
                 os.sync()
             self._database.execute("COMMIT")
         return self._report
@@ -243,7 +247,7 @@ class Ingester:
             for session, now, file in sessions_of(source.path, is_wanted):
                 self._take(source._replace(session=session), file, now)
             self._keep(source, _Taken(stamp))
-        except (OSError, UsageError) as error:  # the second for a value that no message can have
+        except (OSError, UsageError) as error:  # UsageError: a message cannot contain a value of the transcript
             if getattr(error, "errno", None) in _FULL:
                 raise
             self._wrong(source, str(getattr(error, "strerror", None) or error))
@@ -252,14 +256,14 @@ class Ingester:
         self._report.wrong.append(f"{quoted(source.path, 300)}: {reason[:200]}")
 
     def _is_wanted(self, source: Source, stamp: list[int]) -> bool:
-        """Tell whether a transcript has changed since it was taken."""
+        """Tell whether a transcript has changed since it was taken in."""
         known = self.known(source)
         is_wanted = known is None or known.stamp != stamp
         self._report.unchanged += not is_wanted
         return is_wanted
 
     def _take(self, source: Source, file: BinaryIO, stamp: list[int]) -> None:
-        """Take in what a transcript has, and what was not taken from it yet."""
+        """Take in the part of a transcript that was not taken in yet."""
         size = file.seek(0, os.SEEK_END)
         row = self._continued(source, file, stamp, size)
         if row is None:
@@ -283,11 +287,11 @@ class Ingester:
         self._keep(source, replace(row, stamp=stamp) if row.offset else _Taken(stamp))
 
     def _continued(self, source: Source, file: BinaryIO, stamp: list[int], size: int) -> _Taken | None:
-        """Return what was taken of a transcript: what is after it is new. None if all of it was taken before.
+        """Return the state from which to continue a transcript; None if all of it was taken in before.
 
-        Whether it was rewritten is found by the bytes before the place that was reached, and by the raw file if it is
-        not the same file any more: reading all of each file again would find a change in its middle, too, but agents
-        only append.
+        A rewritten transcript is recognized by the bytes before the offset, and by the raw file if another file is at
+        its path now. A change in the middle is not recognized: agents only append, so reading every file again would
+        cost more than it finds.
         """
         known = self.known(source)
         known = known if known and known.name else None
@@ -299,9 +303,9 @@ class Ingester:
         return self._named(source, file, known)
 
     def _named(self, source: Source, file: BinaryIO, known: _Taken | None) -> _Taken | None:
-        """Return what was taken under the first name whose raw file a transcript begins with, or that is free.
+        """Return the state under the first name that is free, or whose raw file is a beginning of the transcript.
 
-        So a transcript that was rewritten gets another name, and the old one stays.
+        So a rewritten transcript gets another name, and the old session stays. None if a raw file has all of it.
         """
         number = 0
         while True:
@@ -323,7 +327,7 @@ class Ingester:
         return self._root / raw_files.FOLDER / source.agent.name / f"{name}{ending}.gz"
 
     def _read(self, source: Source, file: BinaryIO, row: _Taken, end: int) -> None:
-        """Write the thread and the raw file of source[:end], and put into `row` what is taken then."""
+        """Write the thread and the raw file of source[:end], and update `row`."""
         agent, about = source.agent, About(**row.about)
         taken = 0 if source.is_document else row.offset
         thread = SessionThread(self._root, agent.name, row.name, row.part, about, taken, sync=self._is_few)
@@ -340,7 +344,7 @@ class Ingester:
             self._report.skipped_in.append(source.path)
         thread.finish()
         raw = self._raw_path(source, row.name)
-        row.packed *= raw.exists() and raw.stat().st_size >= row.packed  # otherwise all of it is written anew
+        row.packed *= raw.exists() and raw.stat().st_size >= row.packed  # with 0, the whole raw file is written again
         if not self._keep_raw and not row.has_secret:
             row.has_secret = thread.secrets > 0 or _has_secret(file, row.offset if row.packed else 0, end)
         if row.has_secret and not self._keep_raw:
@@ -355,7 +359,7 @@ class Ingester:
             row.part, row.start, row.about = thread.number, thread.start, asdict(thread.about)
 
     def _records(self, source: Source, file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, Any]]:
-        """Yield (offset, record). Counts the lines that are none."""
+        """Yield the (offset, record) of each line. Count lines without a record as skipped."""
         if source.is_document and not source.session:
             yield 0, document_of(file)
             return
@@ -368,7 +372,7 @@ class Ingester:
 
 
 def _has_secret(file: BinaryIO, start: int, end: int) -> bool:
-    """Tell whether a part of a transcript has a secret anywhere, even where memsync reads no event from it."""
+    """Tell whether file[start:end] contains a secret, even in records from which memsync reads no event."""
     file.seek(start)
     rest = b""
     while start < end and (block := file.read(min(raw_files.BLOCK_BYTES, end - start))):
@@ -385,7 +389,7 @@ def _tail(file: BinaryIO, offset: int) -> str:
 
 
 def _stamp_of(path: str) -> list[int]:
-    """Return device, inode, size and time of a file, and size and time of a database's log; zeros for what is gone."""
+    """Return device, inode, size and mtime of a file, and those of a database's log; zeros for a missing file."""
     stamp = []
     for name in (path, f"{path}-wal")[: 2 if is_database(path) else 1]:
         try:

@@ -1,4 +1,4 @@
-"""OpenClaw: its folders and forms."""
+"""OpenClaw: its folders and formats."""
 
 from __future__ import annotations
 
@@ -77,6 +77,13 @@ AGENT = Agent(
         SetupFile(below(HOME, "openclaw.json"), None, _entries),
     ),
     program="openclaw",
-    obstacles=(Obstacle("openclaw.json", ("plugins",), _does_not_load, "plugins.enabled or .allow keeps memsync out"),),
+    obstacles=(
+        Obstacle(
+            "openclaw.json",
+            ("plugins",),
+            _does_not_load,
+            "plugins.enabled or plugins.allow stops OpenClaw from loading memsync",
+        ),
+    ),
     read=read,
 )

@@ -1,4 +1,4 @@
-"""OpenCode: its folders and forms."""
+"""OpenCode: its folders and formats."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SETTINGS = folder("OPENCODE_CONFIG_DIR", ".config/opencode")
 
 
 def _config() -> Path:
-    """Return the user's settings file, which may have comments and then another name."""
+    """Return the user's settings file: opencode.jsonc if it exists, otherwise opencode.json."""
     place = SETTINGS() / "opencode.jsonc"
     return place if place.exists() else place.with_suffix(".json")
 

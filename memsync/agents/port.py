@@ -1,4 +1,4 @@
-"""What memsync knows about an agent: the port that each agent's module fills."""
+"""The description of an agent, which each agent's module fills in."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from typing import Any, NamedTuple
 from memsync.agents.events import About, Event, Record
 
 NAME = "memsync"
-"""The name of memsync in the settings of agents. A member of this name that is there already is the user's own."""
+"""The name of memsync's entries in agents' settings. An entry with this name that exists already is the user's own."""
 HOOK_SECONDS = 5
-"""How long an agent waits for a hook; one that starts the daemon takes about a second."""
+"""How long an agent waits for a hook. A hook that starts the daemon takes about a second."""
 Caller = Callable[[str], str]
 """Returns the command line of memsync's hook for an event, quoted for a shell."""
 
 
 Entries = Callable[[Sequence[str], Caller], dict[str, Any]]
-"""Returns what memsync adds to a settings file, given memsync's own program."""
+"""Returns the entries that memsync adds to a settings file, given memsync's command as words, and a Caller."""
 
 
 class SetupFile(NamedTuple):
-    """A file by which an agent is connected: its place for the user, and in a project (None: it has none).
+    """A file that connects an agent with memsync: its path for the user, and its path in a project (None: no file).
 
-    If `entries` returns a text, it is the whole of a file that is memsync's own.
+    If `entries` returns a text, memsync owns the file, and the text is its whole content.
     """
 
     user: Callable[[], Path] | None
@@ -36,33 +36,36 @@ class SetupFile(NamedTuple):
 
 
 class Obstacle(NamedTuple):
-    """A value in an agent's settings file, below its home, that makes memsync useless; `says` tells why, in words."""
+    """A value in an agent's settings that makes memsync useless; `reason` is a sentence that says why.
+
+    `file` is relative to the agent's home. `is_bad` returns true for a value under `keys` that is an obstacle.
+    """
 
     file: str
     keys: tuple[str, ...]
     is_bad: Callable[[Any], bool]
-    says: str
+    reason: str
 
 
 def stem(path: str) -> str:
-    """Return a file's name without its ending."""
+    """Return a file's name without its extension."""
     return os.path.splitext(os.path.basename(path))[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent, with the version that its forms were tried with.
+    """An agent, and the version of it that memsync was tried with.
 
-    `home` returns its folder. `memory` and `sessions` are glob patterns below it: of the Markdown notes that the agent
-    writes by itself, and of its transcripts.
+    `home` returns its folder. `memory` and `sessions` are glob patterns: `memory` matches the Markdown notes in `home`
+    that the agent writes by itself, `sessions` its transcripts in `home`, or in `data` if that is set.
 
-    `loaded` are the names of files that the agent reads by itself at the start of a session. `own_folder` returns the
-    folder of a project in the memory that is registered under the agent's name, empty if it keeps all in one. `answer`
-    returns what a hook prints, so that the agent adds a text to its context at an event.
+    `loaded` names the files that the agent reads by itself at the start of a session. `own_folder` returns the folder
+    of a project in the memory that is registered under the agent's name; it is empty if all projects share one folder.
+    `answer` returns the output of a hook that makes the agent add a text to its context at an event.
 
-    `read` returns the events of one record of a transcript, and tells `About` what it says about the session. `fold`
-    returns the records of a transcript that says some things again; without it, each line is a record. `session_name`
-    returns the name of a session, from the path of its transcript.
+    `read` returns the events of one record of a transcript, and stores the record's facts about the session in `About`.
+    `fold` merges the records of a transcript that repeats some of them; without it, each line is a record.
+    `session_name` returns the name of a session from the path of its transcript.
     """
 
     name: str
@@ -79,22 +82,22 @@ class Agent:
     session_name: Callable[[str], str] = stem
 
     setup: tuple[SetupFile, ...] = ()
-    """The files by which it is connected."""
+    """The files that connect it with memsync."""
     afterwards: str = ""
-    """What the user has to do after connecting, in a sentence."""
+    """A sentence that says what the user must do after connecting; empty for nothing."""
     program: str = ""
     """The program that prints its version with --version; empty if it has none."""
     reads_too: tuple[str, ...] = ()
-    """The agents whose hooks it runs, too."""
+    """The other agents whose hooks it also runs."""
     obstacles: tuple[Obstacle, ...] = ()
     data: Callable[[], Path] | None = None
-    """The folder of its transcripts, if that is not its home."""
+    """Returns the folder of its transcripts, if they are not in its home."""
     memory_setting: str = ""
-    """The key in the user's settings.json that names another folder for the notes that it writes by itself."""
+    """The key in the user's settings.json that moves the folder of the agent's own notes; empty if there is none."""
 
 
 def folder(variable: str, usual: str) -> Callable[[], Path]:
-    """Return a function that returns the folder that an environment variable names; without it, one in the home."""
+    """Return a function that returns the folder that an environment variable names (default: `usual` in the home)."""
 
     def named() -> Path:
         return Path(os.environ.get(variable) or os.path.join(os.path.expanduser("~"), usual))
@@ -103,37 +106,40 @@ def folder(variable: str, usual: str) -> Callable[[], Path]:
 
 
 def below(folder: Callable[[], Path], *names: str) -> Callable[[], Path]:
-    """Return a function that returns a place below a folder."""
+    """Return a function that returns a path inside a folder."""
     return lambda: folder().joinpath(*names)
 
 
-def grouped(events: Mapping[str, str], seconds: int = HOOK_SECONDS) -> Entries:
-    """Return hooks in the form of Claude Code; `events` are the agent's names of the events of memsync."""
+def grouped(events: Mapping[str, str], timeout: int = HOOK_SECONDS) -> Entries:
+    """Return a function that makes hook entries in the format of Claude Code.
+
+    `events` maps memsync's names of events to the agent's. `timeout` is in the unit that the agent uses.
+    """
 
     def entries(_: Sequence[str], call: Caller) -> dict[str, Any]:
-        form = {"type": "command", "timeout": seconds}
+        form = {"type": "command", "timeout": timeout}
         return {"hooks": {name: [{"hooks": [{**form, "command": call(event)}]}] for event, name in events.items()}}
 
     return entries
 
 
 def server(key: str, **more: Any) -> Entries:
-    """Return the entry for memsync's MCP server, which the agent starts, in the object under a key."""
+    """Return a function that makes the entry of memsync's MCP server, in the object under `key`."""
     return lambda program, call: {key: {NAME: {"command": program[0], "args": [*program[1:], "mcp"], **more}}}
 
 
 def as_file(*parts: Entries, **more: Any) -> Callable[[Sequence[str], Caller], str]:
-    """Return the text of a whole file in JSON with these entries, and more members."""
+    """Return a function that makes a whole JSON file from these entries and further members."""
     return lambda program, call: json.dumps({**more, **united(*parts)(program, call)}, indent=2) + "\n"
 
 
 def united(*parts: Entries) -> Entries:
-    """Return the entries of several functions as one, which must not have the same outer keys."""
+    """Return a function that merges the entries of several functions. No two of them may share an outer key."""
     return lambda program, call: {key: value for part in parts for key, value in part(program, call).items()}
 
 
 def plugin(name: str, agent: str) -> Callable[[Sequence[str], Caller], str]:
-    """Return a plugin in JavaScript that runs memsync's hooks: the file of this name in `plugins/`."""
+    """Return a function that fills memsync's command and the agent's name into a file of `plugins/`."""
     file = resources.files("memsync.agents").joinpath("plugins", name)
 
     def text(program: Sequence[str], _: Caller) -> str:
@@ -143,7 +149,7 @@ def plugin(name: str, agent: str) -> Callable[[Sequence[str], Caller], str]:
 
 
 def specific(names: Mapping[str, str]) -> Callable[[str, str], str]:
-    """Return an `answer` in the envelope of Claude Code, under the agent's names of the events."""
+    """Return an `answer` function for Claude Code's JSON envelope; `names` maps memsync's events to the agent's."""
 
     def answer(event: str, text: str) -> str:
         return json.dumps({"hookSpecificOutput": {"hookEventName": names[event], "additionalContext": text}})
@@ -152,5 +158,5 @@ def specific(names: Mapping[str, str]) -> Callable[[str, str], str]:
 
 
 def under(key: str) -> Callable[[str, str], str]:
-    """Return an `answer` that is a JSON object with the text under one key."""
+    """Return an `answer` function that makes a JSON object with the text under one key."""
     return lambda event, text: json.dumps({key: text})

@@ -1,4 +1,4 @@
-"""Which project a folder belongs to: git's origin, so that two clones are one project; otherwise the folder."""
+"""Finds the project of a folder: git's origin, so that two clones are one project; otherwise the folder."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _PLACE = re.compile(r"^(?:[\w+.-]+://)?(?:[^@/]+@)?([^/:]+)(?::\d+)?[:/]/*(.+?)(
 
 
 def project_of(folder: str) -> str:
-    """Return the project of a folder: `host/path` of git's origin, otherwise the top of its working tree, or itself.
+    """Return the project of a folder: `host/path` of git's origin, otherwise the top of its working tree.
 
-    No program runs: the folder may be a stranger's, and only this one line of its configuration is read.
+    Outside git, the project is the folder itself. No program runs, because the folder may come from a stranger. From
+    its git configuration, memsync uses only the URL of origin.
     """
     try:
         repository = find_repository(folder)
@@ -39,6 +40,6 @@ def _origin(config: str) -> str:
 
 
 def of_url(url: str) -> str:
-    """Return the project of a repository's address."""
+    """Return `host/path` of a repository's URL; a URL in another form stays as it is."""
     place = _PLACE.match(url)
     return f"{place[1].lower()}/{place[2]}" if place else url

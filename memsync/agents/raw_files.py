@@ -24,9 +24,9 @@ _GZIP = 31
 
 
 def unpacked(path: Path, packed_bytes: int = 2**62) -> Iterator[bytes]:
-    """Yield the content of a raw file. Raises OSError, and FilesystemError after the last whole block.
+    """Yield the content of a raw file. Raises OSError, or FilesystemError after the last whole block of a damaged file.
 
-    The file of a process that was killed ends in part of a block, which the next ingest writes again.
+    After a process was killed, its file may end with an incomplete block. The next ingest writes this block again.
     """
     with path.open("rb") as file:
         decompress = zlib.decompressobj(_GZIP)
@@ -52,8 +52,8 @@ def _damaged(path: Path) -> FilesystemError:
 def append(path: Path, packed_bytes: int, source: BinaryIO, start: int, end: int, *, sync: bool) -> int:
     """Append source[start:end] after the first `packed_bytes` of a raw file, and return its new length.
 
-    What was there after them is from a process that was killed. If the disk is full, the file is as before. With 0, the
-    file is replaced in one step. Raises OSError.
+    A killed process may have left bytes after them, which are overwritten. If the disk is full, the first
+    `packed_bytes` stay. If that is 0, the file is replaced in one step. Raises OSError.
     """
     target = path if packed_bytes else path.with_suffix(".new")
     with open(target, "r+b" if packed_bytes else "wb", opener=open_private) as file:
@@ -90,7 +90,7 @@ def is_beginning(path: Path, packed_bytes: int, source: BinaryIO) -> bool | None
 
 
 def raw_file(session: str) -> Path:
-    """Return the raw file of a session: of this thread, name, end of a name or id. Raises UsageError, OSError."""
+    """Return the raw file of a session, given its thread, file name, end of a name or id. Raises UsageError."""
     root = registered_roots().get(TRANSCRIPTS)
     folder = Path(root.path) if root is not None and root.path else Path(os.devnull)
     files = sorted(folder.glob(f"{FOLDER}/*/*.gz"))
@@ -107,7 +107,7 @@ def raw_file(session: str) -> Path:
 
 
 def _is_of(thread: Path, session: str) -> bool:
-    """Tell whether a thread says in its front matter that it is of this session."""
+    """Tell whether a thread's front matter names this session."""
     with suppress(OSError), thread.open(encoding="utf-8", errors="replace") as file:
         found = _SESSION.search(file.read(_HEAD_CHARS))
         return found is not None and found[1] == session

@@ -1,4 +1,4 @@
-"""What was recalled in each session of an agent: one file of JSON Lines a session, in the user's state folder."""
+"""Records what agents recalled: one file of JSON Lines for each session, in the user's state folder."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from msgspec import Struct
 from memsync.system.user_folders import digest_of, open_private, own_folder, state_folder
 
 CANARY = "memsync-agents-check-"
-"""A session whose id begins so is none: `memsync agents check` tries a hook. It hears a fixed text."""
+"""The id of a trial session of `memsync agents check` begins with this. Hooks answer it with a fixed text."""
 KEPT_SECONDS = 30 * 86_400.0
 MAX_PROMPT_CHARS = 200
 
 
 class Line(Struct, frozen=True):
-    """One line of memory that a prompt found; `held` says why it was not recalled, empty if it was."""
+    """One line of memory that matched a prompt; `held` says why it was held back, and is empty if it was recalled."""
 
     citation: str
     score: float
@@ -29,10 +29,11 @@ class Line(Struct, frozen=True):
 
 
 class Recall(Struct, frozen=True):
-    """What one event of a session was answered with.
+    """memsync's answer to one event of a session.
 
-    `begins` tells that the agent's context began empty, so that earlier lines are not in it any more. `shown` has the
-    digests of the lines that were recalled, `tokens` counts all that was. `reason` says what went wrong.
+    `begins` is true if the agent's context began empty, so that earlier lines are no longer in it. `shown` has the
+    digests of the recalled lines. `tokens` is the length of the answer. `reason` says why lines or all of it are
+    missing.
     """
 
     time: str
@@ -50,12 +51,12 @@ class Recall(Struct, frozen=True):
 
 
 def now() -> str:
-    """Return the present moment as the records have it."""
+    """Return the current time as ISO 8601 in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def recorded(agent: str, session: str) -> list[Recall]:
-    """Return what is recorded of a session, oldest first."""
+    """Return the recorded answers of a session, oldest first."""
     return _read(_path(agent, session))
 
 
@@ -72,7 +73,7 @@ def digests(text: str) -> tuple[str, ...]:
 
 
 def record(recall: Recall) -> None:
-    """Add what an event was answered with. Raises OSError, FilesystemError."""
+    """Append an answer to the file of its session. Raises OSError, FilesystemError."""
     path = _path(recall.agent, recall.session)
     own_folder(path.parent)
     if recall.begins:
@@ -82,7 +83,7 @@ def record(recall: Recall) -> None:
 
 
 def sessions(agent: str = "*") -> Iterator[list[Recall]]:
-    """Yield what is recorded of each session of an agent (default: of all), the latest first."""
+    """Yield the recorded answers of each session of an agent (default: of all agents), latest session first."""
     found = []
     for path in _folder().glob(f"{agent}/*.jsonl"):
         with suppress(OSError):
@@ -93,7 +94,7 @@ def sessions(agent: str = "*") -> Iterator[list[Recall]]:
 
 
 def last_delivered(agent: str) -> Recall | None:
-    """Return what was last recalled for an agent; None if nothing ever was."""
+    """Return the last answer to an agent that was not empty; None if there is none."""
     return next((recall for recalls in sessions(agent) for recall in reversed(recalls) if recall.tokens), None)
 
 
@@ -107,7 +108,7 @@ def _read(path: Path) -> list[Recall]:
 
 
 def _discard_old() -> None:
-    """Remove the files of sessions that ended long ago."""
+    """Remove the files of sessions whose last event is more than KEPT_SECONDS ago."""
     for path in _folder().glob("*/*.jsonl"):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > KEPT_SECONDS:

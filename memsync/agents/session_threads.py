@@ -1,7 +1,7 @@
 """Writes the events of a session as thread notes: a large session is divided into parts, one note each.
 
-A part is a function of the transcript from the part's first line on, and of what is known about the session there. So a
-session that has grown is rendered again only from the beginning of its last part.
+A part depends only on the transcript from the part's first line on, and on the facts known about the session there. So
+a session that has grown is rendered again only from the beginning of its last part.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from memsync.system.user_folders import digest_of, replace_file
 PART_CHARS = 200_000
 """A new part begins after a message that makes the part longer than this."""
 MAX_MESSAGE_CHARS = 50_000
-"""The thread has the first part of a longer message. The raw file has all of it, and Markdown takes long to parse."""
+"""A longer message is cut in the thread, because long Markdown takes long to parse. The raw file has all of it."""
 MAX_TITLE_CHARS = 80
 MAX_ARGUMENT_CHARS = 200
 _OTHER = re.compile(r"[^\w.-]+", re.ASCII)
@@ -34,12 +34,12 @@ _UNSEALED = b'ingested: "0000000000000000"\n'
 
 
 def sealed(content: bytes) -> bytes:
-    """Return a note with the digest of everything else in it."""
+    """Return a note whose `ingested` is the digest of the rest of the note."""
     return content.replace(_UNSEALED, b'ingested: "%b"\n' % digest_of(content)[:16].encode(), 1)
 
 
 def is_as_written(content: bytes) -> bool:
-    """Tell whether nobody has changed a note since `sealed` wrote it."""
+    """Tell whether a note is unchanged since `sealed` returned it."""
     match = _SEAL.search(content, 0, 10_000)
     return match is not None and content == sealed(_SEAL.sub(_UNSEALED, content, count=1))
 
@@ -65,10 +65,10 @@ class _Message:
 class SessionThread:
     """The thread notes of one session, from the part `number` on.
 
-    Notes that a person has changed are never written: what comes after the line at `taken` goes into the next part
-    then. `start` and `about` are where the last part begins, and what was known about the session there. `now` is what
-    is known about it by now: the reader of the transcript changes it. `secrets` counts those in all texts, also in
-    those that no thread gets.
+    A note that a person has changed is never written: the lines from the offset `taken` on then go into a new part.
+    `start` is the offset at which the last part begins, and `about` has the facts known about the session there. `now`
+    has the facts known so far; the reader of the transcript updates it. `secrets` counts the secrets in all texts,
+    including those that threads leave out.
     """
 
     def __init__(self, root: Path, agent: str, name: str, number: int, about: About, taken: int, *, sync: bool) -> None:
@@ -85,7 +85,7 @@ class SessionThread:
 
     @property
     def path(self) -> str:
-        """The part's note."""
+        """The path of the current part's note, relative to the root."""
         number = f"-{self.number}" if self.number > 1 else ""
         return f"{THREADS_FOLDER}{self._agent}-{self._name}{number}.md"
 
@@ -101,7 +101,7 @@ class SessionThread:
         return text
 
     def add_line(self, offset: int, before: About, events: Iterable[Event]) -> None:
-        """Add the events of the line at an offset; `before` is what was known before the line."""
+        """Add the events of the line at an offset; `before` has the facts known before the line."""
         may_end_part = True
         for event in events:
             if event.who is Who.USAGE:
@@ -173,7 +173,10 @@ class SessionThread:
         self._write()
 
     def _write(self) -> None:
-        """Write the part, unless its note is so already. A note that others changed gets no text: take the next one."""
+        """Write the current part, if its content is new.
+
+        If a person has changed its note, write a new note with the next free number.
+        """
         if self._is_kept or not self._messages:
             return
         while not self._may_write(self.path):
@@ -204,7 +207,7 @@ class SessionThread:
 
 
 def _role_of(event: Event) -> str:
-    """Return the role of an event. What a subagent gets to do is a handoff: the user did not say it."""
+    """Return the role of an event. A subagent's task is a handoff, because the user did not write it."""
     if event.agent and event.who is Who.USER:
         return "handoff"
     if event.who is Who.TOOL or event.who is Who.ASSISTANT:

@@ -1,4 +1,4 @@
-"""Finds the transcripts of agents, and opens them: no link is followed below an agent's folder."""
+"""Finds the transcripts of agents, and opens them. Inside an agent's folder, it follows no link."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from memsync.errors import FilesystemError, UsageError
 from memsync.model.text import quoted, whole_characters
 
 MAX_LINE_BYTES = 8_000_000
-"""A longer line is not read: parsed, it takes up to ten times its size in memory."""
+"""A longer line is skipped, because parsing takes up to ten times its size in memory."""
 MAX_DOCUMENT_BYTES = 32_000_000
 MAX_CONTAINERS = 200_000
 MAX_NAME_CHARS = 100
@@ -42,7 +42,7 @@ SELECT session_id AS id, ifnull(transcript_updated_at, updated_at) AS message_at
     FROM session_transcript_fts_rows AS place WHERE place.session_id = session_windows.session_id) AS part_at
 FROM session_windows
 """
-# Of events that OpenClaw has compressed (Zstandard, which Python reads from 3.14 on) its own index has the text.
+# OpenClaw compresses long events (Zstandard, which Python reads from 3.14 on). Their text is read from its own index.
 _EVENTS = """
 SELECT ifnull(event_json, json_set(json_extract(navigation_json, '$.model'), '$.message.content', (
     SELECT c0 FROM session_transcript_fts_rows AS place JOIN session_transcript_fts_content USING (id)
@@ -52,7 +52,7 @@ FROM transcript_events AS event WHERE session_id = ? ORDER BY seq
 
 
 class Source(NamedTuple):
-    """One transcript. `session` is set if it is one of a database."""
+    """One transcript. `session` is the session's id if `path` is a database."""
 
     agent: Agent
     path: str
@@ -60,12 +60,12 @@ class Source(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What identifies it."""
+        """A text that no other transcript has."""
         return f"{self.agent.name}\n{self.path}\n{self.session}"
 
     @property
     def name(self) -> str:
-        """The session's name, of letters that a file may have."""
+        """The session's name, in characters that every file name may have."""
         return _OTHER.sub("-", self.session or self.agent.session_name(self.path))[:MAX_NAME_CHARS] or "session"
 
     @property
@@ -75,15 +75,15 @@ class Source(NamedTuple):
 
 
 def sources_of(agent: Agent) -> Iterator[Source]:
-    """Yield the transcripts below an agent's folder."""
+    """Yield the transcripts in an agent's folder."""
     for pattern in agent.sessions:
         folder = os.path.realpath((agent.data or agent.home)())
         yield from (Source(agent, path) for path in _matching(folder, pattern))
 
 
 def _matching(folder: str, pattern: str) -> Iterator[str]:
-    """Yield the files below a folder that match a pattern; none that a link leads to."""
-    real = cache(os.path.realpath)  # a folder has many transcripts
+    """Yield the files in a folder that match a pattern, except files behind a link."""
+    real = cache(os.path.realpath)  # cached, because one folder has many transcripts
     for path in sorted(map(str, Path(folder).glob(pattern))):
         has_link = os.path.islink(path) or real(os.path.dirname(path)) != os.path.dirname(path)
         is_text = path == whole_characters(path)
@@ -109,7 +109,7 @@ def named_sources(name: str) -> Iterator[Source]:
 
 
 def _agent_of(path: str) -> Agent | None:
-    """Return whose transcript a file is: who reads most messages in its first records."""
+    """Return the agent whose format gives the most messages in a file's first records; None if none gives any."""
     if not path.endswith((".jsonl", ".json")):
         return agent_named(DATABASES[os.path.basename(path)][0]) if is_database(path) else None
     try:
@@ -131,7 +131,7 @@ def _agent_of(path: str) -> Agent | None:
 
 
 def events_in(agent: Agent, record: Record, about: About) -> list[Event] | None:
-    """Return the events of a record; None if it has something at a place where the agent writes something else."""
+    """Return the events of a record; None if the record is not in the agent's format."""
     try:
         return list(agent.read(record, about))
     except (TypeError, ValueError, AttributeError, LookupError, RecursionError):
@@ -148,9 +148,9 @@ def opened(path: str) -> BinaryIO:
 
 
 def whole_end(file: BinaryIO, start: int, size: int) -> int:
-    """Return the end of the last complete line; a last line without a line end is complete if it is a whole object.
+    """Return the offset after the last complete line. A last line without a newline is complete if it is an object.
 
-    After a last line that is too long, this is `start`: the lines before it wait until it has an end, too.
+    If the last line is too long and has no newline yet, return `start`: the lines before it wait until it has one.
     """
     start_of_block = file.seek(max(start, size - MAX_LINE_BYTES))
     whole, newline, rest = file.read(size - start_of_block).rpartition(b"\n")
@@ -172,7 +172,7 @@ def lines_of(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, bytes]
 
 
 def record_of(line: bytes, max_bytes: int = MAX_LINE_BYTES) -> Record | None:
-    """Return the object that a line is; None if it is none, or if it would take too much memory."""
+    """Return a line as a JSON object; None if it is not one, or if it would take too much memory."""
     if len(line) > max_bytes or line.count(b"{") + line.count(b"[") > MAX_CONTAINERS:
         return None
     try:
@@ -183,15 +183,15 @@ def record_of(line: bytes, max_bytes: int = MAX_LINE_BYTES) -> Record | None:
 
 
 def document_of(file: BinaryIO) -> Record | None:
-    """Return the object that a file is; None if it is none, or too large."""
+    """Return a file as a JSON object; None if it is not one, or is too large."""
     file.seek(0)
     return record_of(file.read(MAX_DOCUMENT_BYTES + 1), MAX_DOCUMENT_BYTES)
 
 
 def sessions_of(path: str, is_wanted: Callable[[str, list[int]], bool]) -> Iterator[tuple[str, list[int], BinaryIO]]:
-    """Yield (session, stamp, its rows as JSON Lines) of an agent's database, if it is wanted. Raises OSError.
+    """Yield (session, stamp, rows as JSON Lines) of each wanted session in an agent's database. Raises OSError.
 
-    It is opened read-only; without a write-ahead log also as immutable, because SQLite would create one beside it.
+    The database is opened read-only, and as immutable if it has no write-ahead log: otherwise SQLite would create one.
     """
     opened(path).close()
     _, sessions, dump = DATABASES[os.path.basename(path)]
@@ -229,7 +229,7 @@ DATABASES = {
     "opencode.db": ("opencode", _SESSIONS, _dump_opencode),
     "openclaw-agent.sqlite": ("openclaw", _WINDOWS, _dump_openclaw),
 }
-"""Whose each database is that has all sessions, how they are listed, and what writes the rows of one."""
+"""By the file name of a database: its agent, the query that lists its sessions, and the function that writes one."""
 
 
 def is_database(path: str) -> bool:

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 SECTION = "Set up"
 
-PAUSED = "hooks say nothing until you run: memsync agents resume"
+PAUSED = "hooks are paused until you run: memsync agents resume"
 
 _name = click.argument("name", type=click.Choice(NAMES), metavar="NAME")
-_yes = click.option("--yes", is_flag=True, help="Do not ask.")
+_yes = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 @click.group("agents", invoke_without_command=True)
@@ -59,15 +59,15 @@ def agents_(context: click.Context) -> Answer:
 
 @agents_.command()
 @_name
-@click.option("--project", is_flag=True, help="Connect it in the current folder alone.")
-@click.option("--dry-run", is_flag=True, help="Print the changes, and make none.")
+@click.option("--project", is_flag=True, help="Connect it only in the current folder.")
+@click.option("--dry-run", is_flag=True, help="Print the changes, and change nothing.")
 @_yes
 @answering
 def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes: bool) -> Answer:
     """Connect the agent NAME: add hooks and the MCP server to its settings, and register its memory for searches.
 
     NAME is claude-code, codex, gemini, copilot, cursor, opencode or openclaw. Prints the changes of each file and asks
-    once. Every other byte stays. The agent's notes are read where they are, and never written.
+    once. All other bytes of these files stay. memsync reads the agent's notes where they are, and never writes them.
     """
     from memsync.agents.connecting import apply, own_memories, planned
     from memsync.agents.ingest import transcripts_root
@@ -90,7 +90,7 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     apply(agent, changes)
     if document["changed"]:
         remarks += [agent.afterwards] * bool(agent.afterwards)
-        remarks += ["these files name memsync's place on this machine, so do not commit them"] * project
+        remarks += ["these files contain the path of memsync on this machine, so do not commit them"] * project
     remarks += [NO_MEMORY] * (root_for(os.getcwd()) is None)
     return Answer(document, [f"{agent.title} is connected"], remarks)
 
@@ -100,9 +100,9 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
 @_yes
 @answering
 def disconnect(context: click.Context, name: str, yes: bool) -> Answer:
-    """Remove everything that connect added for the agent NAME, and take its memory off the list.
+    """Remove everything that connect added for the agent NAME, and unregister its memory.
 
-    A file that was not edited since is as it was before connect, to the byte.
+    A file that was not edited since gets back the bytes that it had before connect.
     """
     from memsync.agents.connecting import apply, taken_back
     from memsync.settings.roots import OWN_MEMORY, registered_roots, remove_root
@@ -121,9 +121,9 @@ def disconnect(context: click.Context, name: str, yes: bool) -> Answer:
 @agents_.command()
 @answering
 def check(_: click.Context) -> Answer:
-    """Run the hooks of each connected agent as the agent does, and print what would have reached its model.
+    """Run the hooks of each connected agent as the agent does, and print the text that would reach its model.
 
-    The event that they get is marked as a trial: no memory is asked, and nothing is recorded. Exits with 1 if a hook
+    The hooks get a trial event, for which memsync searches no memory and records nothing. Exits with 1 if a hook
     delivers nothing, if two would deliver the same, if the agent's version is not the one that memsync was tried with,
     or if its settings turn hooks off or delete transcripts early.
     """
@@ -142,7 +142,7 @@ def check(_: click.Context) -> Answer:
             if not installed(agent, folder):
                 continue
             wrong += faults(agent, folder, said, deadline)
-        except MemsyncError as error:  # a file of a clone, perhaps: the other agents are checked, too
+        except MemsyncError as error:  # perhaps a clone's broken file: check the other agents, too
             wrong.append(error.sentences())
         found.append({"name": agent.name, "heard": said, "faults": wrong})
         lines += [f"{agent.name}  {event} delivers: {' '.join(text.split())}" for event, text in said.items()]
@@ -165,20 +165,20 @@ def pause(_: click.Context) -> Answer:
 @agents_.command()
 @answering
 def resume(_: click.Context) -> Answer:
-    """End memsync agents pause."""
+    """Let hooks recall again after memsync agents pause."""
     Path(pause_file()).unlink(missing_ok=True)
     return Answer({"paused": False}, ["hooks recall again"])
 
 
 def _described(agent: Agent) -> dict[str, Any]:
-    """Return what is known of an agent on this machine."""
+    """Return the facts about an agent on this machine."""
     from memsync.agents.checking import hooks_in
     from memsync.agents.connecting import connections, places
     from memsync.agents.recalls import last_delivered
 
     home, last, connected = agent.home(), last_delivered(agent.name), []
     for path in dict.fromkeys([*(path for _, path in places(agent, None)), *connections(agent)]):
-        with suppress(MemsyncError):  # a file that cannot be read has no hooks for the agent either
+        with suppress(MemsyncError):  # the agent cannot read hooks from a broken file either
             connected += [path] * any(hooks_in(agent, path))
     return {
         "name": agent.name,
@@ -194,7 +194,7 @@ def _described(agent: Agent) -> dict[str, Any]:
 
 
 def _lines(one: dict[str, Any]) -> Iterator[str]:
-    """Yield what is printed of an agent."""
+    """Yield the lines to print about an agent."""
     name, home, *facts = one.items()
     yield f"{name[1]}  {home[1]}"
     for key, value in facts:
@@ -203,9 +203,9 @@ def _lines(one: dict[str, Any]) -> Iterator[str]:
 
 
 def _shown(context: click.Context, changes: Sequence[Change], new: Sequence[str], *, is_agreed: bool) -> dict[str, Any]:
-    """Print changes, and in sentences what is new, ask whether to go ahead, and return them as a document.
+    """Print the changes of files and the sentences in `new`, ask for confirmation, and return them as a document.
 
-    Raises UsageError if there is nobody to ask, click.Abort for a no.
+    Raises UsageError without a terminal to ask on, click.Abort if the user says no.
     """
     from memsync.agents.connecting import diff_of
 
@@ -216,7 +216,7 @@ def _shown(context: click.Context, changes: Sequence[Change], new: Sequence[str]
             say(printable(line.replace("\t", "    ")))
     if lines and not is_agreed:
         if context.params["as_json"] or not (sys.stdin.isatty() and sys.stdout.isatty()):
-            hint = "Add --yes, or --dry-run to see the changes of connect."
+            hint = "Add --yes to agree. To see the changes of connect, add --dry-run."
             reason = "this needs your agreement, and there is no terminal to ask on. Nothing was changed"
             raise UsageError(reason, hint=hint)
         if not click.confirm("Make these changes?", err=True):
@@ -225,7 +225,7 @@ def _shown(context: click.Context, changes: Sequence[Change], new: Sequence[str]
 
 
 def _register(agent: Agent, memories: Mapping[str, tuple[str, tuple[str, ...]]]) -> list[str]:
-    """Register the agent's own memories, and return remarks why not."""
+    """Register the agent's own memories, and return a remark about each that could not be registered."""
     from memsync.settings.registering import add_root
     from memsync.settings.roots import registered_roots
 

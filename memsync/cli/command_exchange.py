@@ -33,7 +33,7 @@ def import_(context: click.Context, files: tuple[str, ...]) -> Answer:
         lines.append(f"{file}: {added} and {report.continued:,} continued; {report.known:,} already there")
         if report.named:
             named = ", ".join(f"{number:,} {kind}" for kind, number in sorted(report.named.items()))
-            lines.append(f"{file}: without text, and only named in the messages: {named}")
+            lines.append(f"{file}: content without text, which the messages only name: {named}")
         wrong += [f"{file}: {reason}" for reason in report.wrong]
     document = {"files": [{"file": file, **to_json(report)} for file, report in reports]}
     return Answer(document, lines, wrong, NO_EXIT_CODE if wrong else 0)
@@ -45,8 +45,9 @@ def import_(context: click.Context, files: tuple[str, ...]) -> Answer:
 def ingest(_: click.Context, names: tuple[str, ...]) -> Answer:
     """Take in the conversations of all agents, or only those of an AGENT, a FILE or a FOLDER.
 
-    They go to a memory of their own, `transcripts`, in your data folder: a thread each, and the agent's own file. What
-    was taken in before is not read again. The daemon of that memory does this by itself.
+    memsync writes them to the memory `transcripts` in your data folder: a thread for each session, and a copy of the
+    agent's own file. Each run reads only conversations that are new or have grown. The daemon of that memory does this
+    by itself.
 
     \b
     memsync ingest
@@ -56,12 +57,12 @@ def ingest(_: click.Context, names: tuple[str, ...]) -> Answer:
     from memsync.agents.ingest import ingest as take_in
     from memsync.agents.ingest import transcripts_root
 
-    load_settings(root=str(transcripts_root(create=True)))  # an error in them is one before anything is taken in
+    load_settings(root=str(transcripts_root(create=True)))  # reports wrong settings before anything is taken in
     with progress_on_stderr() as progress:
         report = take_in(names, progress)
     taken = f"{count(report.new, 'new session')}, {report.grown:,} grown, {report.unchanged:,} unchanged"
     if report.skipped:
-        taken += f"; {count(report.skipped, 'line')} skipped, which are not JSON or too long, in:"
+        taken += f"; {count(report.skipped, 'line')} skipped (not JSON, or too long) in:"
     lines = [taken, *(f"  {printable(path)}" for path in report.skipped_in)]
     return Answer(to_json(report), lines, report.wrong, NO_EXIT_CODE if report.wrong else 0)
 
@@ -69,7 +70,7 @@ def ingest(_: click.Context, names: tuple[str, ...]) -> Answer:
 @click.command()
 @click.argument("threads", nargs=-1, metavar="[THREAD]...")
 @click.option("--output", "-o", default="", metavar="FILE", help="Write to FILE (default: standard output).")
-@click.option("--raw", is_flag=True, help="Print the bytes of an agent's own transcript: of the session THREAD.")
+@click.option("--raw", is_flag=True, help="Print the agent's own file of session THREAD: a thread, file name or id.")
 @click.pass_context
 def export(context: click.Context, threads: tuple[str, ...], output: str, raw: bool) -> None:
     """Print THREADS, or all threads, as JSON Lines: one message per line. `memsync import` reads them."""
@@ -92,5 +93,5 @@ def export(context: click.Context, threads: tuple[str, ...], output: str, raw: b
             with open(output, "x", encoding="utf-8", newline="\n") as file:
                 file.writelines(f"{line}\n" for line in lines)
         except OSError as error:
-            hint = "Name a file that is not there yet, in a folder that is."
+            hint = "Name a new file, in a folder that exists."
             raise FilesystemError(f"{output} cannot be written: {error.strerror}", hint=hint) from error

@@ -28,10 +28,10 @@ MAX_SESSIONS = 20
 @click.argument("event", type=click.Choice(hook_process.EVENTS))
 @click.option("--agent", type=click.Choice(NAMES), required=True, help="The agent that runs the hook.")
 def hook(event: str, agent: str) -> None:
-    """Print what an agent is to recall at EVENT, in the form that it reads. Agents run this, people do not.
+    """Print what an agent recalls at EVENT, in the format that it reads. Agents run this, people do not.
 
-    The agent's JSON comes on standard input. The exit code is always 0, and on any fault nothing is printed. The daemon
-    answers; if none runs, one is started for the next time.
+    Reads the agent's JSON from standard input. Always exits with 0, and prints nothing on any fault. The daemon
+    answers; if it does not run, the hook starts it for the next time.
     """
     hook_process.run([event, "--agent", agent])
 
@@ -43,7 +43,7 @@ def hook(event: str, agent: str) -> None:
 def recall(_: click.Context, session: str, why: bool) -> Answer:
     """Print what agents recalled in SESSION, prompt by prompt.
 
-    SESSION is a session's id, or its beginning; the default is the last session. `recall list` prints the last ones.
+    SESSION is a session's id or its beginning (default: the last session). `recall list` prints the last sessions.
 
     \b
     memsync recall
@@ -57,10 +57,10 @@ def recall(_: click.Context, session: str, why: bool) -> Answer:
         return Answer([to_json(recalls[-1]) for recalls in found], [_headline(recalls) for recalls in found])
     recalls = next((recalls for recalls in sessions() if recalls[0].session.startswith(session)), None)
     if recalls is None:
-        what = f"no session begins with {session[:100]!r}" if session else "no hook has asked for anything yet"
-        hint = "See: memsync recall list" if session else "docs/agents.md says how an agent runs memsync hook."
+        what = f"no session begins with {session[:100]!r}" if session else "no hook has run yet"
+        hint = "See: memsync recall list" if session else "Connect an agent (docs/agents.md): memsync agents connect"
         raise UsageError(what, hint=hint)
-    return Answer([to_json(recall) for recall in recalls], [_headline(recalls), *_told(recalls, why=why)])
+    return Answer([to_json(recall) for recall in recalls], [_headline(recalls), *_events(recalls, why=why)])
 
 
 def _headline(recalls: Sequence[Recall]) -> str:
@@ -69,7 +69,7 @@ def _headline(recalls: Sequence[Recall]) -> str:
     return f"{local_time(last.time)}  {last.agent}  {last.session or '-'}  {last.folder}  {count(tokens, 'token')}"
 
 
-def _told(recalls: Sequence[Recall], *, why: bool) -> Iterator[str]:
+def _events(recalls: Sequence[Recall], *, why: bool) -> Iterator[str]:
     for recall in recalls:
         asked = " ".join(recall.prompt.split()) or recall.event
         yield ""

@@ -245,7 +245,7 @@ def hook(
     folder: Annotated[str, Meta(description="The hook's current folder.")] = "",
 ) -> dict[str, Any]:
     """Return what an agent's hook prints, so that the agent recalls something; empty for nothing."""
-    request.engine.transcripts.told(agent)
+    request.engine.transcripts.hooked(agent)
     try:
         return {"out": request.engine.recaller.answer(agent, event, payload, folder)}
     except (ValueError, OSError, RecursionError) as error:

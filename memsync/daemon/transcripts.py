@@ -19,14 +19,14 @@ from memsync.ports import Clock
 from memsync.sync.gate import Stopped
 
 FOLLOW_SECONDS = 0.5
-"""How often a transcript that has grown lately is looked at."""
+"""How often transcripts that have grown lately are read."""
 LATELY_SECONDS = 600.0
 SCAN_SECONDS = 60.0
-"""How often all transcripts are looked for: of an agent without a hook, too."""
+"""How often all transcripts are checked, including those of agents without a hook."""
 
 
 class TranscriptKeeper:
-    """Takes in transcripts on its own thread: at a hook's word, while they grow, and all of them from time to time."""
+    """Takes in transcripts on its own thread: when a hook has run, while they grow, and all of them every minute."""
 
     def __init__(self, memory: Memory, health: Health, clock: Clock = time) -> None:
         self._memory = memory
@@ -34,13 +34,13 @@ class TranscriptKeeper:
         self._clock = clock
         self._condition = threading.Condition()
         self._stopping = False
-        self._told: set[str] = set()
+        self._hooked: set[str] = set()
         self._growing: dict[tuple[str, str], float] = {}
         self._thread = threading.Thread(target=self._run, name="transcripts", daemon=True)
 
     def start(self) -> None:
         """Start the thread, if the memory is the one of transcripts."""
-        with suppress(MemsyncError):  # what is wrong with the list of memories, other commands say
+        with suppress(MemsyncError):  # other commands report errors in the list of memories
             if transcripts_root() == self._memory.settings.root:
                 self._thread.start()
 
@@ -56,36 +56,36 @@ class TranscriptKeeper:
             self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    def told(self, agent: str) -> None:
-        """Look at an agent's transcripts at once: it has run a hook."""
+    def hooked(self, agent: str) -> None:
+        """Check an agent's transcripts at once, because it has run a hook."""
         with self._condition:
-            self._told |= {agent} & {*NAMES}
+            self._hooked |= {agent} & {*NAMES}
             self._condition.notify_all()
 
     def _run(self) -> None:
-        with suppress(MemsyncError):  # the first transcript with something to scan says it again
+        with suppress(MemsyncError):  # the first transcript to scan raises it again
             secrets.load()
         scan_at, again = self._clock.monotonic(), set[str]()
         with suppress(Stopped):
             while not self._stopping:
                 with self._condition:
-                    told, self._told = self._told, set()
+                    hooked, self._hooked = self._hooked, set()
                 now = self._clock.monotonic()
-                found, again = told | again, told  # Copilot CLI writes its file after its last hook
+                found, again = hooked | again, hooked  # Copilot CLI writes its file after its last hook
                 if now >= scan_at:
                     found, scan_at = set(NAMES), now + SCAN_SECONDS
                 self.step(found)
                 with self._condition:
-                    if not self._told and not self._stopping:
+                    if not self._hooked and not self._stopping:
                         self._condition.wait(FOLLOW_SECONDS if self._growing or again else scan_at - now)
 
-    def step(self, told: set[str]) -> None:
+    def step(self, hooked: set[str]) -> None:
         """Take in the transcripts of these agents, and those that have grown lately. Raises Stopped."""
         ingester = Ingester(self._memory.settings.root)
         try:
             with ingester.locked():
-                report = ingester.run(self._found(told), self._progress)
-        except IndexBusy:  # memsync ingest does the same
+                report = ingester.run(self._found(hooked), self._progress)
+        except IndexBusy:  # memsync ingest is doing this now
             return
         except MemsyncError as error:
             self._health.fault("transcripts", error)
@@ -100,13 +100,13 @@ class TranscriptKeeper:
         self._growing = {found: at for found, at in self._growing.items() if now - at < LATELY_SECONDS}
         if report.wrong:
             self._health.fault("transcripts", report.wrong[0])
-        elif told:
+        elif hooked:
             self._health.mended("transcripts")
 
-    def _found(self, told: set[str]) -> Iterator[Source]:
-        for name in told:
+    def _found(self, hooked: set[str]) -> Iterator[Source]:
+        for name in hooked:
             yield from sources_of(agent_named(name))
-        yield from (Source(agent_named(name), path) for name, path in self._growing if name not in told)
+        yield from (Source(agent_named(name), path) for name, path in self._growing if name not in hooked)
 
     def _progress(self, what: str, done: int, total: int) -> None:  # noqa: ARG002 (because a Progress has these)
         if self._stopping:
@@ -114,7 +114,7 @@ class TranscriptKeeper:
 
 
 def _is_growing(path: str) -> bool:
-    """Tell whether a transcript has just grown: a first run takes in thousands of old ones."""
+    """Tell whether a transcript has grown lately. A first run also takes in thousands of old ones."""
     with suppress(OSError):
         return time.time() - os.stat(path).st_mtime < LATELY_SECONDS
     return False

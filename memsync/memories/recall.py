@@ -1,6 +1,6 @@
-"""What an agent's hook adds to its context: quotations from the user's memories, or nothing.
+"""Finds the text that a hook adds to an agent's context: quotations from the user's memories, or nothing.
 
-Only registered memories are asked: what a clone contains must not speak in every session that begins in its folder.
+It searches only registered memories, so that the notes of a clone do not enter every session in the clone's folder.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
     from memsync.memory import Memory, MemoryApi
 
 FLOOR = 0.33
-"""The least probability that a line answers the prompt (docs/benchmarks.md has what that finds and disturbs)."""
+"""A line with a lower probability of answering the prompt is held back (docs/benchmarks.md measures the effect)."""
 NEAR_BEST = 0.6
-"""A line whose probability is less than this share of the first one's is held back."""
+"""A line with less than this share of the best line's probability is held back."""
 MAX_LINES = 5
 MAX_TOKENS = 400
 START_TOKENS = 1_500
 MAX_FOUND = 20
 MAX_QUESTION_CHARS = 1_000
-"""Of a longer prompt, memsync asks the first and the last half of this, because pasted text is usually in between."""
+"""From a longer prompt, memsync takes half of this at each end, because pasted text is usually in between."""
 MAX_SCANNED_CHARS = 10_000
 """Only these characters of a prompt are scanned for secrets before its beginning is recorded."""
 CHARS_A_TOKEN = 8
-"""A word counts as one token for each so many characters, or an endless one would be one token."""
+"""A text has at least one token per so many characters. Otherwise an endless word would count as one token."""
 PATIENCE_SECONDS = 1.0
 MAX_TRANSCRIPT_BYTES = 4_000_000
 MIN_KNOWN_CHARS = 20
@@ -88,7 +88,7 @@ class Event(NamedTuple):
         return cls(
             text("session_id", "sessionId", "conversation_id", "sessionKey"),
             text("cwd") or folder,
-            # Gemini puts what the hook of the session's start said before the first prompt.
+            # Gemini puts the output of the session-start hook before the first prompt.
             without_injected(text("prompt", "user_prompt", "initialPrompt")).strip(),
             text("transcript_path", "transcriptPath"),
             text("source"),
@@ -113,12 +113,12 @@ class Recaller:
         started = time.perf_counter()
         if is_in_any(event.folder, self._memory.settings["agents.off"]):
             return ""
-        if event.session.startswith(CANARY) and event_name != "session-end":  # neither asked for nor recorded
+        if event.session.startswith(CANARY) and event_name != "session-end":  # a trial: nothing is searched or recorded
             return agent.answer(event_name, _labelled(event.session))
         recall = Recall(now(), agent.name, event.session, event_name, event.folder, _without_secrets(event.prompt))
         text = ""
         try:
-            if event_name == "session-start" and event.source != "resume":  # its context has what it began with
+            if event_name == "session-start" and event.source != "resume":  # a resumed context has it already
                 text, recall = self._start(event, recall)
             elif event_name == "prompt":
                 text, recall = self._prompt(agent, event, recall)
@@ -147,13 +147,13 @@ class Recaller:
         question = _question(event.prompt)
         scopes = self._scopes(agent, event.folder)
         if not scopes or not set(_WORD.findall(question.lower())) - STOP_WORDS:
-            return "", replace(recall, reason=NO_MEMORY if not scopes else "no question")
+            return "", replace(recall, reason=NO_MEMORY if not scopes else "the prompt has no words to search for")
         roots = {name: root for name, (root, _) in scopes.items()}
         filters = {name: own for name, (_, own) in scopes.items()}
         memories = Memories(roots, openers=self._openers, patience=PATIENCE_SECONDS, filters=filters)
         request = SearchRequest(question, limit=MAX_FOUND, mode=Mode.HYBRID, min_score=0.0, fresh=Fresh.BOUNDED)
         found = memories.answer(request)
-        # Where words alone were searched, scores are no probabilities.
+        # A memory that was searched by words only has scores that are not probabilities.
         by_meaning = {answer.name for answer in found.roots if answer.model}
         hits = [hit for hit in found.hits if hit.root in by_meaning]
         best = hits[0].score if hits else 0.0
@@ -162,7 +162,7 @@ class Recaller:
         lines, chosen, places = list[Line](), list[Hit](), 0
         for hit in hits:
             held = reason_of(hit) or ("no room" if places == MAX_LINES else "")
-            places += held in ("", KNOWN)  # otherwise a question that is asked again would recall weaker lines
+            places += held in ("", KNOWN)  # otherwise a repeated question would recall weaker lines
             if not held and self._tokens(self._quoted([*chosen, hit])) > MAX_TOKENS:
                 held = "no room"
             chosen += [] if held else [hit]
@@ -173,7 +173,10 @@ class Recaller:
         return self._quoted(chosen) if chosen else "", recall
 
     def _scopes(self, agent: Agent, folder: str) -> dict[str, tuple[RegisteredRoot, Sequence[tuple[str, str]]]]:
-        """Return the memories to ask, with the filters of each: that of the project and those that the user allows."""
+        """Return the memories to search, each with its filters.
+
+        These are the folder's memory, the agent's own, the conversations of the project, and those in `agents.roots`.
+        """
         registered = registered_roots()
         scopes: dict[str, tuple[RegisteredRoot, Sequence[tuple[str, str]]]] = {}
         for name in (*self._memory.settings["agents.roots"], agent.name + OWN_MEMORY):
@@ -198,9 +201,9 @@ class Recaller:
             if hit.origin == Origin.TOOL:
                 return "printed by a tool"
             if hit.kind is Kind.PROMPT:
-                return "an instruction"
+                return "a prompt for agents"
             if hit.kind is Kind.THREAD and not hit.role:
-                return "not said by anybody"
+                return "front matter or a heading"
             if hit.local_only:  # an agent sends what it hears to its model
                 return "local-only"
             longest = max(hit.text.split("\n"), key=len).strip()
@@ -217,12 +220,12 @@ class Recaller:
         return reason
 
     def _quoted(self, hits: Sequence[Hit]) -> str:
-        """Return hits as a line each: curated notes before logs, and these before conversations."""
+        """Return hits as one line each: first curated notes, then logs, then conversations."""
         return _labelled(*map(self._line, sorted(hits, key=lambda hit: _ORDER.get(hit.kind, 0))))
 
     def _line(self, hit: Hit) -> str:
         text = hit.text if self._tokens(hit.text) <= MAX_TOKENS // MAX_LINES else hit.snippet
-        text = _HEADING.sub("", text) if hit.role else text  # the citation has its time
+        text = _HEADING.sub("", text) if hit.role else text  # the date is printed after the citation
         words = " ".join(text.split()).removeprefix("- ")
         return f"- {hit.citation}{f' ({hit.date})' if hit.date else ''}: {words}"
 
@@ -231,7 +234,7 @@ class Recaller:
 
 
 def _without_secrets(prompt: str) -> str:
-    """Return what is kept of a prompt; nothing where no scanner runs."""
+    """Return the beginning of a prompt without its secrets; empty if the scanner cannot run."""
     try:
         return redacted(prompt[:MAX_SCANNED_CHARS])[0][:MAX_PROMPT_CHARS]
     except MemsyncError:

@@ -1,4 +1,4 @@
-"""The forms in which agents keep their own memory, in memsync's words (docs/agents.md)."""
+"""Maps the forms in which agents keep their own memory to memsync's kinds, tiers and attributes (docs/agents.md)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ PATHS: Mapping[str, Mapping[str, tuple[Kind, Tier]]] = {
         "/workspace/memory/[0-9][0-9][0-9][0-9]-*.md": (Kind.DAILY, Tier.TASK),
     },
 }
-"""By the name of an agent whose memory is read in place: globs of its paths, with the kind and tier of these notes."""
+"""By the name of an agent: globs of the paths in its memory, with the kind and tier of the notes that match."""
 
 _TIERS = {"user": Tier.PERSONAL, "feedback": Tier.PERSONAL, "project": Tier.PROJECT, "reference": Tier.PROJECT}
-"""By the `type` of a fact of Claude Code: its tier."""
+"""The tier of a fact of Claude Code, by its `type`."""
 
 _COMMENT = re.compile(r"<!--\s*(trigger|importance|project):\s*([^<>]*?)\s*-->\s*")
 _MAX_COMMENTS_CHARS = 2_000
@@ -46,9 +46,10 @@ def of_fact(head: Mapping[str, Any]) -> tuple[Kind, Tier] | None:
 
 
 def in_comments(line: str) -> Mapping[str, str]:
-    """Return what OpenClaw's comments at the end of a line say: `<!-- trigger: a, b --> <!-- importance: 9 -->`.
+    """Return the attributes that OpenClaw's comments at the end of a line give it.
 
-    They stay in the text, because the words of `trigger` are those by which the line is to be found.
+    For example, `<!-- trigger: a, b --> <!-- importance: 9 -->`. The comments stay in the text, so that a search for
+    the words of `trigger` finds the line.
     """
     first = line.find("<!--", max(0, len(line) - _MAX_COMMENTS_CHARS)) if line.rstrip().endswith("-->") else -1
     return dict(_COMMENT.findall(line, first)) if first >= 0 and not _COMMENT.sub("", line[first:]).strip() else {}

@@ -1,4 +1,4 @@
-"""Tell whom a passage is from: its owner, an agent, a tool, an import or a web page (docs/agents.md)."""
+"""Determines the origin of a passage: its owner, an agent, a tool, an import or a web page (docs/agents.md)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from memsync.model.vocabulary import Origin, named_origin, trust
 
 BY = "by"
-"""The attribute, and the key of the front matter, that names whom a passage is from."""
+"""The attribute, and the key of the front matter, that names a passage's origin."""
 
 
 def origin_of(head: Mapping[str, Any], role: str, marks: tuple[str, ...], usual: str) -> str:
-    """Return the origin of a passage with this front matter, this role of a message and these values of `by`.
+    """Return the origin of a passage, given its front matter, the role of its message and its values of `by`.
 
-    `usual` is that of a passage about which nothing is said: the owner, or the agent whose memory it is in. Of two
-    origins the less trusted one counts, so that no text can raise its own; of two agents the one named by `by`.
+    `usual` is the default: the owner, or the agent whose memory contains the passage. Of two origins, the less trusted
+    one counts, so no text can raise its own trust. Of two agents, the one named by `by` counts.
     """
     origin = _of_message(head, role) if role else _of_note(head, usual)
     for mark in marks if role else (_text(head, BY), *marks):

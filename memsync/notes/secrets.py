@@ -27,8 +27,8 @@ _SUSPECT = re.compile(
     r"|(?=[A-Za-z_-]{0,15}[0-9])(?=[0-9_-]{0,15}[A-Za-z])[A-Za-z0-9_-]{16}"
     r"|(?i:pass|pwd|secret|token|key|cred|bearer|basic|auth|curl).{0,60}?(?=\S{0,80}[0-9])(?=\S{0,80}[A-Za-z])\S{6}"
 )
-"""A text without a match is not scanned. It has no secret, because a secret counts only if this matches a part of the
-text from the beginning of its line to the character after it. Few lines of ordinary notes match."""
+"""A short text without a match does not load the scanner. It has no secret, because a secret counts only if this
+matches between the beginning of its line and the character after it. Few lines of ordinary notes match."""
 _BEFORE = 400
 _SHORT = 10_000
 _PASSES = 8
@@ -50,7 +50,7 @@ class Secret(NamedTuple):
 def secrets_in(text: str) -> list[Secret]:
     """Return the secrets of a text, in order; none overlap.
 
-    The first text that looks like one with a secret loads the scanner, which takes half a second.
+    The first text that may contain a secret loads the scanner, which takes half a second.
     """
     if not _loaded and len(text) < _SHORT and not _SUSPECT.search(text):
         return []
@@ -79,9 +79,12 @@ def load() -> None:
 
 
 def redacted(text: str) -> tuple[str, int]:
-    """Return a text with `[secret: kind, digest]` for each secret, and how many it had. A redacted text has none."""
+    """Return a text with `[secret: kind, digest]` in place of each secret, and the number of secrets.
+
+    The returned text contains no secret.
+    """
     count = 0
-    for _ in range(_PASSES):  # because rules that found nothing may match what is next to a replaced secret
+    for _ in range(_PASSES):  # because other rules may match text next to a replaced secret
         secrets = secrets_in(text)
         if not secrets:
             break
@@ -93,7 +96,7 @@ def redacted(text: str) -> tuple[str, int]:
 
 
 def places(content: bytes) -> Iterator[tuple[int, str, str]]:
-    """Yield the line on which each secret of a note begins, its kind and its digest. Raises NoteError for binary."""
+    """Yield (line, kind, digest) of each secret in a note; it begins on `line`. Raises NoteError for a binary file."""
     try:
         text = "\n".join(decode(content).lines)
     except ValueError as error:
@@ -106,7 +109,11 @@ def places(content: bytes) -> Iterator[tuple[int, str, str]]:
 
 
 def _apart(found: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """Return spans with those that overlap joined; the longest of the first names the rule, memsync's own last."""
+    """Join overlapping spans of (start, end, rule), and return them in order.
+
+    A joined span has the rule of its first span. Of spans that begin together, the longest is the first, and of equal
+    spans, one of memsync's own rules is the last.
+    """
     spans: list[tuple[int, int, str]] = []
     for start, end, rule in sorted(found, key=lambda span: (span[0], -span[1], span[2].startswith(_OWN), span[2])):
         if spans and start < spans[-1][1]:

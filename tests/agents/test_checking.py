@@ -113,9 +113,10 @@ def test_hook_that_a_clone_brings_is_never_run(program: Path, tmp_path: Path) ->
         ("claude-code", {"cleanupPeriodDays": 0}, "delete transcripts"),
         ("claude-code", {"cleanupPeriodDays": 6}, "delete transcripts"), ("claude-code", {"cleanupPeriodDays": 7}, ""),
         ("claude-code", {"disableAllHooks": True}, "turns all hooks off"),
-        ("openclaw", {"plugins": {"allow": ["other"]}}, "keeps memsync out"),
-        ("openclaw", {"plugins": {"enabled": False}}, "memsync out"), ("openclaw", {"plugins": {"allow": []}}, ""),
-        ("gemini", {"hooksConfig": {"enabled": False}}, "hooksConfig is off"), ("gemini", {"hooksConfig": 1}, ""),
+        ("openclaw", {"plugins": {"allow": ["other"]}}, "from loading memsync"),
+        ("openclaw", {"plugins": {"enabled": False}}, "from loading memsync"),
+        ("openclaw", {"plugins": {"allow": []}}, ""),
+        ("gemini", {"hooksConfig": {"enabled": False}}, "turns all hooks off"), ("gemini", {"hooksConfig": 1}, ""),
     ],
 )  # fmt: skip
 def test_settings_that_make_memsync_useless_are_named(

@@ -236,7 +236,7 @@ def test_front_matter_and_instructions_are_never_recalled(ask: Ask, memory: Memo
     assert "on a raft" in text and "## user" not in text
     assert "title:" not in text and "tier:" not in text and "where you say" not in text
     held = {line.citation.split(":")[1]: line.held for line in recorded("claude-code", "s1")[0].lines if line.held}
-    assert held["prompts/nest.md"] == "an instruction"
+    assert held["prompts/nest.md"] == "a prompt for agents"
 
 
 def test_reason_is_the_line_s_own_even_if_there_is_no_room(ask: Ask, memory: Memory, write: Write) -> None:

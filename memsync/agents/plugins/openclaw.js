@@ -1,4 +1,4 @@
-// By memsync agents connect AGENT. To remove it, run: memsync agents disconnect AGENT
+// Written by memsync agents connect AGENT. To remove it, run: memsync agents disconnect AGENT
 import { execFile } from "node:child_process"
 
 const command = ["memsync"]
@@ -11,7 +11,7 @@ const ask = (event, data) =>
     child.stdin.end(JSON.stringify(data))
   })
 
-// session -> what memsync recalled in it: OpenClaw does not keep what a plugin adds to a prompt
+// session -> the texts that memsync recalled in it. Each prompt repeats them, because OpenClaw does not keep them.
 const recalled = new Map()
 const maxPrompts = 20
 
@@ -19,7 +19,7 @@ export default {
   id: "memsync",
   register(api) {
     api.on("before_prompt_build", async (event, context) => {
-      const prompt = event.currentUserMessage ?? event.prompt // which may begin with earlier messages
+      const prompt = event.currentUserMessage ?? event.prompt // event.prompt may begin with earlier messages
       const session = context.sessionId ?? context.sessionKey
       const data = { session_id: session, cwd: context.workspaceDir, prompt }
       const [start, ...earlier] = recalled.get(session) ?? [await ask("session-start", data)]

@@ -1,4 +1,4 @@
-// By memsync agents connect AGENT. To remove it, run: memsync agents disconnect AGENT
+// Written by memsync agents connect AGENT. To remove it, run: memsync agents disconnect AGENT
 import { execFile } from "node:child_process"
 
 const command = ["memsync"]
@@ -11,7 +11,7 @@ const ask = (event, data) =>
     child.stdin.end(JSON.stringify(data))
   })
 
-// session -> what memsync recalled in it: OpenCode does not keep what a plugin adds
+// session -> the texts that memsync recalled in it. Each request repeats them, because OpenCode does not keep them.
 const recalled = new Map()
 const maxPrompts = 20
 
