@@ -47,7 +47,7 @@ _IS_DAY = "w.value ->> 1 GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]'"
 _CLOCK = "'[T ][0-9][0-9]:[0-9][0-9]*'"
 _TEXT_OF_FRONT_MATTER = "CASE f.type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(f.value AS TEXT) END"
 _WHERE_PAIR = f"""
-    instr(c.attributes, w.value ->> 0) AND EXISTS (
+    c.attributes <> '[]' AND EXISTS (
         SELECT 1 FROM json_each(c.attributes) a
         WHERE a.value ->> 0 = w.value ->> 0
           AND (folded(a.value ->> 1) = folded(w.value ->> 1)
