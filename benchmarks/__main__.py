@@ -23,6 +23,7 @@ from pathlib import Path
 from benchmarks import (
     assistant,
     backends,
+    conflicts,
     everyday,
     indexing,
     knowledge,
@@ -67,6 +68,7 @@ WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "recall": recall.hooks,
     "paragraphs": paragraphs.asked_in_both,
     "secrets": secrets.found_and_false,
+    "conflicts": conflicts.planted_pairs,
 }
 RERANKED: dict[str, Callable[[Path, Path], list[Row]]] = {
     name: partial(getattr(quality, name), rerank=True) for name in ("rfcs", "facts", "faq", "locomo")

@@ -23,6 +23,7 @@ from memsync.memory import Memory
 from memsync.model.answer import Hit
 
 HITS = 50
+BOTH_SIDES_BUDGET = 2_000
 BUDGETS = {1_000: 0.50, 2_000: 0.62, 4_000: 0.0}
 
 
@@ -51,6 +52,7 @@ def _rows(memory: Memory, root: Path, questions: list[dict[str, Any]]) -> list[R
     costs = line_costs(root)
     shares: dict[int, list[float]] = {budget: [] for budget in BUDGETS}
     newest: list[float] = []
+    both_sides: list[float] = []
     scores: dict[bool, list[float]] = {True: [], False: []}
     for question in questions:
         path = f"threads/{question['thread']}.md"
@@ -63,6 +65,9 @@ def _rows(memory: Memory, root: Path, questions: list[dict[str, Any]]) -> list[R
         for budget, found in shares.items():
             taken = taken_in_budget(ranges, budget, costs)
             found.append(fmean(not taken.isdisjoint(piece) for piece in pieces))
+        if question["kind"] == "contradiction_resolution":
+            taken = taken_in_budget(ranges, BOTH_SIDES_BUDGET, costs)
+            both_sides.append(float(all(not taken.isdisjoint(piece) for piece in pieces)))
         if question["kind"] == "knowledge_update" and len(pieces) > 1:
             places = [_first(hits, piece) for piece in pieces[:2]]
             newest.append(float(places[1] < len(hits) and places[1] <= places[0]))
@@ -74,7 +79,20 @@ def _rows(memory: Memory, root: Path, questions: list[dict[str, Any]]) -> list[R
     ]
     return [
         *rows,
-        Row("assistant: the newer of two statements is not after the older", fmean(newest), interval=interval(newest)),
+        Row(
+            "assistant: the newer of two statements is not after the older",
+            fmean(newest),
+            "≥ 0.75",
+            fmean(newest) >= 0.75,
+            interval(newest),
+        ),
+        Row(
+            f"assistant: both sides of a contradiction within {BOTH_SIDES_BUDGET} tokens",
+            fmean(both_sides),
+            "≥ 0.85",
+            fmean(both_sides) >= 0.85,
+            interval(both_sides),
+        ),
         Row("assistant: abstention, AUC of the best hit's score", area_under_roc(scores[True], scores[False])),
     ]
 

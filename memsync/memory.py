@@ -78,6 +78,7 @@ class MemoryApi(ABC):
     context = Lazy(lambda: features.compose.context)
     prune = Lazy(lambda: features.pruning.prune)
     undo_prune = Lazy(lambda: features.pruning.undo_prune)
+    conflicts = Lazy(lambda: features.conflicts.conflicts)
     duplicates = Lazy(lambda: features.duplicates.duplicates)
     secrets = Lazy(lambda: features.secrets.secrets)
     stale = Lazy(lambda: features.usage.stale)

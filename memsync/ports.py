@@ -13,7 +13,7 @@ from memsync.model.note import Chunk, FileStamp, Note
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query
 from memsync.model.status import IndexCounts, IndexedFile, PendingPassage
 from memsync.model.upkeep import Place
-from memsync.model.vocabulary import NotePath, WatcherState
+from memsync.model.vocabulary import JsonValue, NotePath, WatcherState
 
 if TYPE_CHECKING:
     import numpy as np
@@ -141,6 +141,12 @@ class IndexReader(Protocol):
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, IndexedChunk]:
         """Return the chunks with these ids, without those that no longer exist."""
+
+    def marked(self) -> tuple[Sequence[IndexedChunk], Sequence[tuple[NotePath, str, Mapping[str, JsonValue]]]]:
+        """Return the chunks that supersede others, and (path, date, front matter) of notes that may say what holds."""
+
+    def lapsing(self) -> Sequence[NotePath]:
+        """Return the notes with an entry that itself says when it holds, or that it does not."""
 
     def active_space(self) -> EmbeddingSpace | None:
         """Return the space that answers searches, or None before the first vector."""

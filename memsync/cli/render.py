@@ -38,6 +38,7 @@ from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
 from memsync.model.text import count, duration, printable, visible
 from memsync.model.upkeep import (
     Collections,
+    Conflicts,
     Duplicates,
     Forgetting,
     Notes,
@@ -55,7 +56,7 @@ from memsync.operation import Command, Operation
 
 MAX_FAILURES = 20
 QUOTED_LINES = 3
-_STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "\x1b[1;33m"}
+_STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "\x1b[1;33m", "warning": "\x1b[33m"}
 _RESET = "\x1b[0m"
 _MENDED = "The index was replaced by the one built from the files. Run: memsync sync"
 
@@ -78,9 +79,11 @@ def render(result: Any, operation: Operation[Any, Any], offered: Command) -> Non
 
 
 def exit_code(result: Any, operation: Operation[Any, Any]) -> int:
-    """Return NO_EXIT_CODE for failures, secrets, a difference and an empty list of notes; otherwise 0."""
+    """Return NO_EXIT_CODE for failures, secrets, conflicts, a difference and an empty list of notes; otherwise 0."""
     if operation.result == Difference | None:
         has_failed = result is not None
+    elif isinstance(result, Conflicts):
+        has_failed = bool(result.conflicts or result.failed)
     elif isinstance(result, Secrets):
         has_failed = bool(result.secrets or result.failed)
     else:
@@ -193,6 +196,10 @@ def _hit(hit: Hit, layout: Layout) -> None:
     place = f"{layout.styled(printable(path), 'cyan')}:{layout.styled(lines, 'green')}"
     place = linked(place, layout.links.get(hit.root, ""), hit.path, hit.start_line)
     say_as_it_is(f"{place}  {layout.styled(printable(details), 'dim')}")
+    if hit.validity:
+        say_as_it_is(layout.styled(printable(f"  {hit.validity}"), "warning"))
+    if hit.differs:
+        say_as_it_is(layout.styled(printable(f"  differs from {', '.join(hit.differs)}"), "warning"))
     if hit.also:
         say_as_it_is(layout.styled(printable(f"  also: {', '.join(hit.also)}"), "dim"))
     if layout.full:
@@ -402,6 +409,21 @@ def _stale(stale: Stale, _: Command) -> None:
         remark(f"Retrievals have been counted since {since}." if since else "No retrievals were counted yet.")
 
 
+def _conflicts(found: Conflicts, _: Command) -> None:
+    for position, conflict in enumerate(found.conflicts):
+        if position:
+            say()
+        later = "newer" if conflict.older.date < conflict.newer.date else "other"
+        for name, side in ((conflict.id, conflict.older), (later, conflict.newer)):
+            by = told_origin(side.origin, "")
+            details = " · ".join(filter(None, (side.citation, side.date[:16].replace("T", " "), by)))
+            say(f"{name:<8}  {printable(details)}")
+            say(f"          {printable(side.text)}")
+    dismissed = f" ({found.dismissed:,} dismissed)" if found.dismissed else ""
+    if not found.conflicts:
+        remark(f"no conflict found in {count(found.notes, 'note')}{dismissed}")
+
+
 def _secrets(found: Secrets, _: Command) -> None:
     rows = [(place.citation, place.kind, place.digest) for place in found.secrets]
     say_table(rows, f"no secret found in {count(found.notes, 'note')}")
@@ -529,6 +551,7 @@ RENDERERS: dict[Any, Callable[[Any, Command], None]] = {
     Forgetting: _forgetting,
     Duplicates: _duplicates,
     Stale: _stale,
+    Conflicts: _conflicts,
     Secrets: _secrets,
     Collections: _collections,
     Stats: _stats,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memsync.features import (
+        conflicts,
         duplicates,
         forgetting,
         indexing,
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from memsync.features.context import compose as compose
 
 __all__ = [
-    "duplicates", "forgetting", "indexing", "listing", "log", "patterns", "preferences", "pruning", "recovery",
-    "search", "secrets", "threads", "usage",
+    "conflicts", "duplicates", "forgetting", "indexing", "listing", "log", "patterns", "preferences", "pruning",
+    "recovery", "search", "secrets", "threads", "usage",
 ]  # fmt: skip
 
 

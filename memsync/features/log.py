@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from memsync.edit.daily_logs import daily_log_path
 from memsync.edit.markdown import cleaned, list_item, one_line
@@ -16,7 +17,10 @@ from memsync.errors import UsageError
 from memsync.model.vocabulary import Kind, Tier
 from memsync.model.written import Written
 from memsync.notes.dates import leading_time, parse_day
+from memsync.notes.decode import decode
+from memsync.notes.validity import SUPERSEDES, VALID_FROM, VALID_UNTIL, statement_at
 from memsync.operation import Cli, Command, Tool, one_of, operation
+from memsync.search.excerpt import parse_location, read_excerpt
 
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
@@ -29,6 +33,14 @@ Text = Annotated[
     str, Meta(description="The text."), Cli(metavar="TEXT", is_text=True, reads_input=True, is_editable=True)
 ]
 Tags = Annotated[tuple[str, ...], Meta(description="A tag, without #; may be given several times."), Cli(("--tag",))]
+Supersedes = Annotated[
+    str,
+    Meta(description="What it replaces, which then no longer holds: PATH:LINE, or a note."),
+    Cli(metavar="PATH:LINE", names="location"),
+]
+Was = Annotated[str, Meta(description="Refuse unless the line it replaces contains TEXT."), Cli(metavar="TEXT")]
+Since = Annotated[str, Meta(description="The first day on which it holds."), Cli(("--from",), metavar="DATE")]
+Until = Annotated[str, Meta(description="The last day on which it holds."), Cli(metavar="DATE")]
 TierName = Annotated[str, one_of(("", *Tier), "How long it matters: personal, project or task.")]
 
 
@@ -47,8 +59,13 @@ TierName = Annotated[str, one_of(("", *Tier), "How long it matters: personal, pr
         "Write to today's log",
         "Append an entry to today's log, with the time. Use it for what happened: work done, decisions on the way, "
         "things tried. For what should last, use memory_remember.",
-        ("text", "tags"),
-        {"text": "One entry, in a sentence or two.", "tags": "Tags, without #."},
+        ("text", "tags", "supersedes", "was"),
+        {
+            "text": "One entry, in a sentence or two.",
+            "tags": "Tags, without #.",
+            "supersedes": "Citation of a line that this replaces: path:line.",
+            "was": "Words of that line, to check it.",
+        },
         is_idempotent=False,
     ),
     writes=True,
@@ -62,15 +79,23 @@ def log(
     ] = "",
     time: Annotated[str, Meta(description="The time. [default: now; none for another day]"), Cli(metavar="HH:MM")] = "",
     tags: Tags = (),
+    supersedes: Supersedes = "",
+    was: Was = "",
+    since: Since = "",
+    until: Until = "",
 ) -> Written:
-    """Append an entry to the log of a day. Raises UsageError when [kinds] has no folder for logs."""
+    """Append an entry to the log of a day. Raises UsageError when [kinds] has no folder for logs.
+
+    What the entry supersedes stays in its note; searches show it after the entry, and say why.
+    """
     now = datetime.now()
+    marks, warnings = _marks(memory, supersedes, was, since, until)
     of_day = parse_day(day, now) if day else now.date()
     clock = _clock(time) if time else f"{now:%H:%M}" if of_day == now.date() else ""
-    item = list_item(text, time=clock, tags=tags_of(tags))
+    item = list_item(text, time=clock, tags=tags_of(tags), attributes=marks)
     path = daily_log_path(of_day, memory.files, memory.reader.rules)
     head = f"# {of_day}\n"
-    return memory.write("log", text, lambda: memory.writer.append(path, item, head=head))
+    return _with(memory.write("log", text, lambda: memory.writer.append(path, item, head=head)), warnings)
 
 
 @operation(
@@ -82,6 +107,8 @@ def log(
             "memsync remember prefers tabs over spaces",
             "memsync remember --section Decisions the store is SQLite",
             "memsync remember --tier task the demo is on Friday",
+            "memsync remember --supersedes MEMORY.md:12 the office is in Berlin",
+            "memsync remember --until 2027-01-01 Kim has the pager",
         ),
     ),
     tool=Tool(
@@ -89,9 +116,12 @@ def log(
         "Remember something",
         "Add a fact, a preference or a decision to long-term memory, as a list item. Use it for what will matter in "
         "other conversations. An item that is already there is not added again.",
-        ("text", "section", "note", "tier", "tags"),
+        ("text", "section", "note", "tier", "tags", "supersedes", "was", "until"),
         {
             "text": "One thing, worded so that it is clear without this conversation.",
+            "supersedes": "Citation of a line that this replaces: path:line. It stays, and no longer counts.",
+            "was": "Words of that line, to check it.",
+            "until": "The last day on which it holds: 2027-01-01.",
             "note": "Path of a note to use instead of MEMORY.md; not SOUL.md or a prompt.",
             "tier": "How long it matters: for good (personal), for a project, or for a task.",
             "tags": "Tags, without #.",
@@ -115,21 +145,28 @@ def remember(
     ] = "",
     tier: TierName = "",
     tags: Tags = (),
+    supersedes: Supersedes = "",
+    was: Was = "",
+    since: Since = "",
+    until: Until = "",
 ) -> Written:
     """Add a list item to a section of long-term memory (MEMORY.md), or of another note.
 
-    Makes the note and the section if they are missing. Does not add an item that is already there.
+    Makes the note and the section if they are missing. Does not add an item that is already there. What the item
+    supersedes stays in its note; searches show it after the item, and say why.
     """
+    marks, warnings = _marks(memory, supersedes, was, since, until)
     tier_of_item = Tier(tier or Tier.PERSONAL)
     path = note_path(note or NOTE_OF_TIER[tier_of_item])
     if memory.editor.is_of_kind(path, Kind.THREAD):  # the section's heading would be read as a message
         raise UsageError(f"{path} is a thread", hint="Append to it: memsync thread append")
-    item = list_item(text, tags=tags_of(tags))
+    item = list_item(text, tags=tags_of(tags), attributes=marks)
     heading = one_line(section) or REMEMBERED
     is_memory = path == NOTE_OF_TIER[Tier.PERSONAL]
     fields = {"tier": str(tier_of_item)} if tier and not is_memory else {}
     head = f"{head_of(fields)}# {TITLE_OF_MEMORY if is_memory else title_of(path)}\n"
-    return memory.write("remember", text, lambda: memory.editor.add_to_section(path, heading, item, head))
+    written = memory.write("remember", text, lambda: memory.editor.add_to_section(path, heading, item, head))
+    return _with(written, warnings)
 
 
 @operation(
@@ -165,3 +202,32 @@ def _clock(text: str) -> str:
     if not clock or clock.lstrip("0") != text.strip().lstrip("0"):
         raise UsageError(f"{text!r} is not a time of day", hint="Write it as 10:02.")
     return clock
+
+
+def _marks(
+    memory: Workspace, supersedes: str, was: str, since: str, until: str
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the attributes that say what a text replaces and when it holds, and what to tell the user about them.
+
+    Raises UsageError, NoteError if the line that it replaces is not there, or says something else.
+    """
+    now = datetime.now()
+    marks = {VALID_FROM: since, VALID_UNTIL: until}
+    marks = {name: parse_day(day, now).isoformat() for name, day in marks.items() if day}
+    if len(marks) == 2 and marks[VALID_FROM] > marks[VALID_UNTIL]:
+        raise UsageError(f"{since} is after {until}", hint="The first day comes before the last one.")
+    if was and not parse_location(supersedes).first:
+        raise UsageError("was needs a line to check", hint="Add: --supersedes PATH:LINE")
+    if not supersedes:
+        return marks, ()
+    name = supersedes.removeprefix("[[").removesuffix("]]")
+    place = read_excerpt(memory.files, memory.reader, name, memory.fresh_search.titled)
+    if not parse_location(name).first:
+        return {SUPERSEDES: place.path, **marks}, (f"all of {place.path} is superseded",)
+    lines = decode(memory.files.read(place.path)[0]).lines
+    reference, text = statement_at(place.path, lines, place.start_line, place.end_line, was)
+    return {SUPERSEDES: reference, **marks}, (f"superseded: {text}",)
+
+
+def _with(written: Written, warnings: tuple[str, ...]) -> Written:
+    return replace(written, warnings=(*written.warnings, *warnings))

@@ -70,7 +70,7 @@ Where = Annotated[
         "Find what the memory's notes say, by meaning and by word. Use it before answering anything that may have "
         "come up before: people, decisions, preferences, earlier conversations. Every hit quotes its file and "
         "names path and line. The query may contain filters: kind:daily, tag:work, in:projects/, role:user, "
-        'session:s1, after:2026-11-01, before:yesterday, "an exact phrase", is:archived.',
+        'session:s1, after:2026-11-01, before:yesterday, "an exact phrase", is:archived, is:current.',
         ("query", "limit", "tokens"),
         {
             "query": "What to look for, in a few words or as a question.",

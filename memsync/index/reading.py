@@ -52,7 +52,10 @@ class Statements(Protocol):
     COSTS: str
     COST_KEYS: dict[str, tuple[str, str]]
     COUNTS: str
+    LAPSING: str
     LATEST: str
+    MARKED_CHUNKS: str
+    MARKED_NOTES: str
     MESSAGES: str
     NOTES: str
     NOTES_WHERE: str
@@ -210,6 +213,16 @@ class SqlReader(ABC):
         headings = json.loads(f"[{','.join(row[8] for row in rows)}]")
         entries = json.loads(f"[{','.join(row[10] for row in rows)}]")
         return {row[0]: _chunk(row, *decoded) for row, *decoded in zip(rows, headings, entries, strict=True)}
+
+    def marked(self) -> tuple[list[IndexedChunk], list[tuple[NotePath, str, Mapping[str, Any]]]]:
+        """Return the chunks that supersede others, and (path, date, front matter) of notes that may say what holds."""
+        chunks = self.chunks([number for (number,) in self.rows(self.statements.MARKED_CHUNKS)])
+        heads = self.rows(self.statements.MARKED_NOTES)
+        return list(chunks.values()), [(NotePath(path), day, json.loads(head)) for path, day, head in heads]
+
+    def lapsing(self) -> list[NotePath]:
+        """Return the notes with an entry that itself says when it holds, or that it does not."""
+        return [NotePath(path) for (path,) in self.rows(self.statements.LAPSING)]
 
     # ------------------------------------------------------------------------------------ whole notes
 

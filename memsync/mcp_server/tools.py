@@ -160,7 +160,8 @@ def _search(result: SearchResult, tokens: int | None) -> Answer:
 def _hit(hit: Hit) -> str:
     score = f"score {hit.score:.2f}" if hit.score else ""
     also = f"also {', '.join(hit.also)}" if hit.also else ""
-    details = printable(", ".join(filter(None, (hit.role, hit.date, score, also))))
+    differs = f"differs from {', '.join(hit.differs)}" if hit.differs else ""
+    details = printable(", ".join(filter(None, (hit.role, hit.date, score, hit.validity, differs, also))))
     heading = " › ".join(hit.heading_path) or hit.title
     return f"{printable(hit.citation)}  ({details})\n{_quoted(f'[{printable(heading)}]')}\n{_quoted(hit.text)}"
 

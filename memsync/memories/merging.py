@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from memsync.errors import MemsyncError
-from memsync.model.answer import Explanation, Freshness, Hit, RootAnswer, SearchResult
+from memsync.model.answer import SUPERSEDED_BY, Explanation, Freshness, Hit, RootAnswer, SearchResult
 from memsync.model.query import Query
 from memsync.model.text import count
 from memsync.model.vocabulary import Mode, WatcherState, in_root
@@ -95,7 +95,10 @@ def _lists(query: Query, results: Mapping[str, SearchResult]) -> dict[str, list[
 
 
 def _named(hit: Hit, root: str) -> Hit:
-    return replace(hit, root=root, also=tuple(in_root(root, place) for place in hit.also))
+    also, differs = (tuple(in_root(root, place) for place in places) for places in (hit.also, hit.differs))
+    before, by, place = hit.validity.partition(SUPERSEDED_BY)
+    validity = f"{before}{by}{in_root(root, place)}" if by else before
+    return replace(hit, root=root, also=also, differs=differs, validity=validity)
 
 
 def _different(hits: Iterable[Hit]) -> list[Hit]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 FLOOR = 0.33
 """A line with a lower probability of answering the prompt is held back (docs/benchmarks.md measures the effect)."""
-NEAR_BEST = 0.6
+NEAR_BEST = 0.8
 """A line with less than this share of the best line's probability is held back."""
 MAX_LINES = 5
 MAX_TOKENS = 400
@@ -204,6 +204,8 @@ class Recaller:
                 return "a prompt for agents"
             if hit.kind is Kind.THREAD and not hit.role:
                 return "front matter or a heading"
+            if not hit.holds:
+                return hit.validity
             if hit.local_only:  # an agent sends what it hears to its model
                 return "local-only"
             longest = max(hit.text.split("\n"), key=len).strip()

@@ -11,12 +11,22 @@ from memsync.model.filters import Filters
 from memsync.model.query import TimeHint
 from memsync.model.vocabulary import Kind, Mode, NotePath, Origin, Tier, WatcherState, citation, in_root
 
+SUPERSEDED_BY = "superseded by "
+"""Precedes a citation in the validity of a text."""
+IN_PART = "line "
+"""How the validity of a text begins of which only a line does not hold."""
+
 
 class Rank(Struct, frozen=True):
     """The rank (from 1) that one retriever gave a hit, and its raw score."""
 
     rank: int
     score: float
+
+
+def holds(validity: str) -> bool:
+    """Tell from the words about its validity whether a text holds, maybe without one of its lines."""
+    return not validity or validity.startswith(IN_PART)
 
 
 class Hit(Struct, frozen=True):
@@ -29,11 +39,21 @@ class Hit(Struct, frozen=True):
     snippet. `parts` are the summands of the score that hits are ordered by (docs/search.md). `root` is the name of the
     registered memory that it is from, empty in the answer of one memory. `verified` is false if the text is from a
     database and was not compared with the file. `local_only` tells that its note must not leave this machine. `origin`
-    is whom it is from: of Origin, an agent by its name (`agent:codex`).
+    is whom it is from: of Origin, an agent by its name (`agent:codex`). `validity` says why the text does not hold now
+    (`superseded by decisions/x.md:12`, `valid until 2026-05-01`); empty if nothing says so. `differs` has the citations
+    of statements among the first passages found that contradict one of its own.
     """
 
     computed: ClassVar = ("citation",)
-    optional: ClassVar = {"root": "", "verified": True, "score": 0.0, "also": (), "local_only": False}
+    optional: ClassVar = {
+        "root": "",
+        "verified": True,
+        "score": 0.0,
+        "also": (),
+        "local_only": False,
+        "validity": "",
+        "differs": (),
+    }
 
     path: NotePath
     start_line: int
@@ -56,6 +76,13 @@ class Hit(Struct, frozen=True):
     also: tuple[str, ...] = ()
     local_only: bool = False
     origin: str = Origin.OWNER
+    validity: str = ""
+    differs: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether the text holds now, as far as the notes say; one of its lines may not."""
+        return holds(self.validity)
 
     @property
     def citation(self) -> str:

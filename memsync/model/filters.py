@@ -17,7 +17,8 @@ class Filters(Struct, frozen=True):
     """The filters of a search, applied inside each retriever. Several values of one filter are combined with OR.
 
     `folders` end in a slash. `after` and `before` are ISO dates or datetimes, inclusive. `where` pairs are compared as
-    text with chunk attributes and front matter. `archived` includes archived notes.
+    text with chunk attributes and front matter. `archived` includes archived notes. `holds` leaves only what holds now,
+    or only what does not; `valid` only what held on this ISO date.
     """
 
     kinds: tuple[str, ...] = ()
@@ -32,6 +33,8 @@ class Filters(Struct, frozen=True):
     before: str = ""
     where: tuple[tuple[str, str], ...] = ()
     archived: bool = False
+    holds: bool | None = None
+    valid: str = ""
 
 
 class Filter(NamedTuple):
@@ -81,6 +84,7 @@ FILTERS = {
     "before": Filter("yesterday"),
     "where": Filter("emotion=fear", "where", parse_pair),
     "is": Filter("archived"),
+    "valid": Filter("2026-05-01"),
     "all": Filter('"boat price"'),
     "root": Filter("work"),
 }

@@ -119,6 +119,41 @@ class Duplicates(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
+class Side(Struct, frozen=True):
+    """One statement of a conflict: its place, its date (ISO 8601), whom it is from (model.Origin), and its text."""
+
+    computed: ClassVar = ("citation",)
+
+    path: NotePath
+    line: int
+    date: str
+    origin: str
+    text: str
+
+    @property
+    def citation(self) -> str:
+        """`path:line`, as in search results."""
+        return f"{self.path}:{self.line}"
+
+
+class Conflict(Struct, frozen=True):
+    """Two statements that are about the same thing and differ. `id` depends on their texts only."""
+
+    id: str
+    older: Side
+    newer: Side
+
+
+class Conflicts(Struct, frozen=True):
+    """The conflicts in `notes` notes, without the `dismissed` ones. `failed` notes could not be read."""
+
+    conflicts: tuple[Conflict, ...]
+    notes: int = 0
+    dismissed: int = 0
+    failed: tuple[Failure, ...] = ()
+    pending_text: int = 0
+
+
 class SecretPlace(Struct, frozen=True):
     """A line on which a secret begins, its kind, and the first 8 digits of its SHA-256."""
 

@@ -23,9 +23,10 @@ from itertools import groupby, islice
 from operator import itemgetter
 
 from memsync.model.note import Block, Chunk, Entry, Note, Section
-from memsync.model.vocabulary import Form, Origin, Trait
+from memsync.model.vocabulary import Form, Kind, Origin, Trait
 from memsync.notes.entry_text import opening_of, said, speaker_of, tasks_in, traits_of
 from memsync.notes.origin import BY, origin_of
+from memsync.notes.validity import STATUS_LINES, attributes_in, marks_of
 
 _DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]{1,200}\]:[ \t].*$", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\[\]\n]{0,500})\](?:\([^()\n]{0,1000}\)|\[[^\[\]\n]{0,200}\])")
@@ -114,6 +115,11 @@ def chunk_note(
 def _by(unit: _Unit) -> str:
     """Return whom a unit says that it is from."""
     return (unit.attributes or {}).get(BY, "")
+
+
+def _has_mark(unit: _Unit, text: str) -> bool:
+    """Tell whether a unit says when it holds, or what it supersedes: that is not said of its neighbours."""
+    return bool(attributes_in(text, "") or marks_of(unit.attributes or {}))
 
 
 class _Chunker:
@@ -251,12 +257,13 @@ class _Chunker:
                 self._add_reference_list(group)
 
     def _add_text(self, pack: Sequence[_Unit]) -> None:
-        """Add a chunk of running text: as a group if people look for its parts, lines of front matter or tasks."""
+        """Add a chunk of text, as a group if its parts count alone: lines of front matter, tasks, what is past."""
         items, is_head = pack, pack[-1].end <= self._note.head_lines
         if is_head and not pack[-1].end_column:
             items = [_Unit(line, line, 1) for line in range(pack[0].start, pack[-1].end + 1)]
         texts = [self._text(item.start, item.end) for item in items]
-        if 1 < len(items) <= MAX_ITEMS and (is_head or any(map(tasks_in, texts))):
+        is_apart = is_head or any(map(tasks_in, texts)) or any(map(_has_mark, items, texts))
+        if 1 < len(items) <= MAX_ITEMS and is_apart:
             self._add(items, [self._entry([item]) for item in items], Form.GROUP, texts)
         else:
             self._add(pack, [self._entry(pack)])
@@ -331,7 +338,10 @@ class _Chunker:
         attributes = dict(section.attributes)
         for unit in units:
             attributes.update(unit.attributes or {})
-            attributes.update(tasks_in(self._text(unit.start, unit.end)))
+            text = self._text(unit.start, unit.end)
+            attributes.update(tasks_in(text))
+            under = section.heading_path[-1] if section.heading_path else ""
+            attributes.update(attributes_in(text, under, may_have_status=self._may_have_status(unit)))
         time, *later = sorted({unit.time for unit in units if unit.time}) or [section.time]
         traits = Trait.ITEM if units[0].is_item else Trait(0)
         if self._note.is_remembered or section.role:  # a search needs traits only here, and they are slow to find
@@ -340,6 +350,11 @@ class _Chunker:
         self._entries += 1
         by = speaker or self._speaker()
         return Entry(first, last, number, window_count, tokens, int(traits), time, attributes, tags, tuple(later), by)
+
+    def _may_have_status(self, unit: _Unit) -> bool:
+        """Tell whether a unit may be the status line of its note: a decision record has it near its beginning."""
+        is_document = self._note.kind is Kind.NOTE and not self._section.role
+        return is_document and unit.start <= self._note.head_lines + STATUS_LINES
 
     def _speaker(self) -> str:
         """Return the speaker of a message: the name of the thread's user or of the agent, otherwise the role."""

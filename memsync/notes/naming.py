@@ -62,12 +62,13 @@ def _unescaped(text: str) -> str:
 
 def titled(notes: Iterable[IndexedNote], name: str) -> list[NotePath]:
     """Return the notes with this title, alias or file name, ignoring case; archived ones only if no other matches."""
-    wanted = _folded(name)
-    matches = [note for note in notes if wanted and wanted in map(_folded, _names(note))]
+    wanted = folded(name)
+    matches = [note for note in notes if wanted and wanted in map(folded, names_of(note))]
     return [note.path for note in matches if not note.archived] or [note.path for note in matches]
 
 
-def _names(note: IndexedNote) -> Iterator[str]:
+def names_of(note: IndexedNote) -> Iterator[str]:
+    """Yield the title, the file name and the aliases of a note."""
     yield note.title
     file_name = note.path.rpartition("/")[2]
     yield file_name
@@ -77,7 +78,8 @@ def _names(note: IndexedNote) -> Iterator[str]:
         yield from (str(item) for item in (value if isinstance(value, list) else [value]) if item is not None)
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
+    """Return a name without what does not count: case and spaces."""
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 

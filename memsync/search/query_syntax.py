@@ -211,10 +211,14 @@ def _add_filter(filters: Filters, name: str, value: str, now: datetime) -> Filte
     if name == "is":
         if value.lower() in TASKS:
             return replace(filters, where=(*filters.where, (TASKS[value.lower()], "true")))
+        if value.lower() in ("current", "superseded"):
+            return replace(filters, holds=value.lower() == "current")
         if value.lower() != "archived":
-            hint = "Write is:archived to search archived notes too, is:todo or is:done for tasks."
+            hint = "Write is:archived to search archived notes too, is:todo, is:done, is:current or is:superseded."
             raise UsageError(f"is:{value} is not known", hint=hint)
         return replace(filters, archived=True)
+    if name == "valid":
+        return replace(filters, valid=parse_when(value, now)[:10])
     if name == "root":
         raise UsageError(
             f"root:{value} cannot be used here: this is a search of one memory",

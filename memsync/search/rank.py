@@ -17,13 +17,14 @@ from datetime import date
 from functools import lru_cache
 from typing import NamedTuple
 
+from memsync.model.answer import SUPERSEDED_BY, holds
 from memsync.model.filters import Filters
 from memsync.model.note import Entry
 from memsync.model.query import Candidate, IndexedChunk, TimeHint, is_between, names_tag
 from memsync.model.vocabulary import Form, NotePath, Trait, is_remembered
 from memsync.notes.entry_text import stem_number, stems
 from memsync.search.time_hints import asks_when
-from memsync.search.wording import Wording, asks_for_answer
+from memsync.search.wording import Wording, asks_about_self, asks_for_answer
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _CLOCK = re.compile(r"[T ]\d{2}:\d{2}", re.ASCII)
@@ -119,7 +120,11 @@ own."""
 KEYWORD_SCALE = 3.0
 """The range of keyword scores alone, over that of both retrievers' scores together."""
 ROLE = 0.2
-"""Penalty for a message of an assistant, or for one of a user if the question asks what was answered."""
+"""Penalty for a message of an assistant, or for one of a user if the question asks what was answered.
+
+Twice as much if the user asks about what he did himself ("have I ever …"): an assistant knows it only from him."""
+PAST = 0.3
+"""Share of its score that an entry loses if it does not hold now, unless the question asks for the past."""
 NEARBY_LINES = 5
 """Distance in lines within which the words of a conversation count for each other; nearer lines count more."""
 
@@ -145,7 +150,8 @@ class QuestionWords:
     """The words and times of a question.
 
     `stems` maps the number of each stem to its weight (idf); `words` are all words in lower case; `times` are the
-    times that it names. `asks_for_answer` is whether it asks what an assistant answered, None if roles do not matter.
+    times that it names. `asks_for_answer` is whether it asks what an assistant answered, None if roles do not matter;
+    `asks_about_self` whether the user asks what he did himself.
     """
 
     stems: Mapping[int, float]
@@ -153,13 +159,14 @@ class QuestionWords:
     asks_when: bool
     times: Sequence[TimeHint] = ()
     asks_for_answer: bool | None = None
+    asks_about_self: bool = False
 
     @classmethod
     def of(cls, text: str, weights: Mapping[str, float], times: Sequence[TimeHint] = ()) -> QuestionWords:
         """Parse a question; `weights` has the idf of each word that is looked up."""
         numbers = {stem_number(stem): weight for word, weight in weights.items() for stem in stems(word)}
         words = frozenset(_WORD.findall(_POSSESSIVE.sub("", text.lower())))
-        return cls(numbers, words, asks_when(text), times, asks_for_answer(text))
+        return cls(numbers, words, asks_when(text), times, asks_for_answer(text), asks_about_self(text))
 
     def share_in(self, numbers: Iterable[int]) -> float:
         """Return the weighted share of the question's words that is among these stems."""
@@ -182,7 +189,7 @@ class Scored:
 
     `is_fact`: it is an item of a log or of a list of facts. `cosine` is None if its own vector was not among the
     nearest. `keyword_rank` counts from 1, and is 0 if it was not found by words. `plain` is its score by the retrievers
-    alone. `added` has the amount that was added for each reason.
+    alone. `validity` says why it does not hold. `added` has the amount that was added for each reason.
     """
 
     entry: Entry
@@ -194,6 +201,7 @@ class Scored:
     cosine: float | None = None
     windows: list[float] = field(default_factory=list)
     plain: float = 0.0
+    validity: str = ""
     added: dict[str, float] = field(default_factory=dict)
     score: float = 0.0
 
@@ -276,6 +284,27 @@ def _says_something(scored: Scored, question: QuestionWords) -> bool:
     """
     is_field = scored.chunk.form == Form.FIELD and not scored.chunk.role
     return not is_field or not question.stems or question.share_in(scored.chunk.opening) > 0.0
+
+
+def past_last(ranked: Sequence[Scored]) -> list[Scored]:
+    """Return ranked entries with those that do not hold lower, and each after what replaces it, if that was found."""
+    for scored in ranked:
+        if not holds(scored.validity):
+            scored.add("past", -PAST * max(scored.score, 0.0))
+            by = scored.validity.removeprefix(SUPERSEDED_BY)
+            newer = [one.score for one in ranked if one is not scored and _is_cited(one, by)]
+            if newer and max(newer) <= scored.score:
+                scored.add("after its successor", max(newer) - 1e-6 - scored.score)
+    return _best_first(ranked)
+
+
+def _is_cited(scored: Scored, place: str) -> bool:
+    """Tell whether a citation is of an entry, or of its note."""
+    path, _, lines = place.rpartition(":")
+    first = lines.partition("-")[0]
+    if scored.chunk.path != path or not first.isdecimal():
+        return scored.chunk.path == place
+    return scored.entry.start_line <= int(first) <= scored.entry.end_line
 
 
 def in_order(pool: Pool) -> list[Scored]:
@@ -361,16 +390,18 @@ def _added(scored: Scored, question: QuestionWords, speaker: float, prior: float
         "speaker": speaker,
         "length": by_length * length,
         "asks": -QUESTION if entry.speaker and entry.traits & _QUESTION else 0.0,
-        "role": -ROLE if _is_disfavoured(scored.chunk.role, question.asks_for_answer) else 0.0,
+        "role": -_role(scored.chunk.role, question),
         "prior": prior,
     }
 
 
-def _is_disfavoured(role: str, asks_for_answer: bool | None) -> bool:
-    """Tell whether a message is by the side that was not asked about; None: the question names a role itself."""
-    if asks_for_answer is None:
-        return False
-    return role == "user" if asks_for_answer else role.partition(":")[0] in ("assistant", "agent")
+def _role(role: str, question: QuestionWords) -> float:
+    """Return the penalty for a message by the side that was not asked about."""
+    if question.asks_for_answer is None or not role:
+        return 0.0
+    if question.asks_for_answer:
+        return ROLE if role == "user" else 0.0
+    return ROLE * (1 + question.asks_about_self) if role.partition(":")[0] in ("assistant", "agent") else 0.0
 
 
 def _is_dated(scored: Scored, times: Sequence[TimeHint]) -> bool:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import islice, takewhile
+from functools import partial
+from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
 from memsync.errors import EmbedderError
 from memsync.index.fields import name_word
-from memsync.model.answer import Explanation, Freshness, Hit, Rank, SearchResult
+from memsync.model.answer import Explanation, Freshness, Hit, Rank, SearchResult, holds
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, Query
 from memsync.model.vocabulary import Form, Kind, Mode, Tier, citation
 from memsync.notes.chunk import CountTokens
@@ -22,6 +23,7 @@ from memsync.ports import Index, IndexReader
 from memsync.search.anchor import Anchor, Anchored
 from memsync.search.budget import costs, why_empty, within
 from memsync.search.confidence import are_letters_only, certainty, likely_hits
+from memsync.search.differing import COMPARED, differing
 from memsync.search.rank import (
     KEYWORD_SCALE,
     Pool,
@@ -32,11 +34,14 @@ from memsync.search.rank import (
     by_words,
     entry_filter,
     in_order,
+    past_last,
     rank,
 )
+from memsync.search.recent import CONSIDERED, asks_for_past, by_time
 from memsync.search.reranking import RERANKED, Relevance, blended
 from memsync.search.snippet import holds_all, make_snippet, stems_of
 from memsync.search.spans import Span, form_spans
+from memsync.search.validity import Validity, today
 from memsync.search.wording import Wording
 
 if TYPE_CHECKING:
@@ -47,6 +52,8 @@ KEYWORD_DEPTH = 3
 meaning are then among them, so that they have a keyword score, too."""
 CANDIDATES = 200
 """So many chunks of each retriever contribute, or as many as there may be hits."""
+THINNED = 20
+"""So many times more, if the filters leave out what does not hold."""
 MEMORY_KEYWORD_WEIGHT = 0.35
 """The weight of the keyword score in logs, threads, MEMORY.md and preferences, instead of `search.keyword_weight`."""
 IMPORTANCE = 0.02
@@ -111,6 +118,7 @@ class Searcher:
         self._reader = reader
         self._count_tokens = count_tokens
         self._ranking = ranking
+        self._validity: tuple[int, Validity] | None = None
 
     def near(self, query: Query, vector: Vector, space: EmbeddingSpace) -> Near:
         """Return the chunks nearest to a question's vector. It may run while files are still being compared.
@@ -118,6 +126,7 @@ class Searcher:
         Raises EmbedderError if the vector is unusable.
         """
         with self._index.reading() as index:
+            query = self._narrowed(query, index)
             candidates = index.vector_candidates(query, vector, self._contributed(query))
             return Near(vector, space, index.generation(), candidates)
 
@@ -136,18 +145,23 @@ class Searcher:
         their order. A hit that does not fit into the rest of a budget of tokens is skipped. Raises EmbedderError if
         another space has become active meanwhile.
         """
-        timer = _Timer()
+        timer, asked = _Timer(), query
         with self._index.reading() as index:
             if as_of is not None and index.last_removal() != as_of:
                 raise IndexChanged
+            validity, query = self.validity(index), self._narrowed(query, index)
             mode, pool = self._candidates(index, query, await_near, timer)
             weights = index.word_weights(query.words)
             space = index.active_space() if query.text and mode is not Mode.KEYWORD else None
         anchor = Anchor(self._files, self._reader)
-        ranked, chance = self._ranked(query, mode, pool, weights, anchor)
+        ranked, chance = self._ranked(query, mode, pool, weights, anchor, validity)
         timer.lap("rank")
-        anchored, read = self._first(_without_mere_headings(ranked, query), query, anchor, relevance, timer)
-        hits = self._hits(query, anchored, pool, chance)
+        spans = form_spans(_without_mere_headings(ranked, query))
+        first = list(islice(spans, CONSIDERED)) if query.text else []
+        if mode is not Mode.KEYWORD:
+            first = by_time(first, query.text, lambda span: anchor.text_of(span.best), chance)
+        anchored, read = self._first(chain(first, spans), query, anchor, relevance, timer)
+        hits = differing(self._hits(query, anchored, pool, chance), first[:COMPARED], anchor)
         if read is not None:
             if mode is Mode.KEYWORD:  # its scores are no probabilities: scale them to the best one
                 hits = [structs.replace(hit, score=hit.score / max(hits[0].score, 1e-9)) for hit in hits]
@@ -158,8 +172,22 @@ class Searcher:
         warnings = why_empty(hits, likely, tokens) if not fitting else ()
         timer.lap("hits")
         fresh = Freshness("", 0, 0)
-        explain = Explanation(query.filters, query.times, timer.stages)
+        explain = Explanation(asked.filters, query.times, timer.stages)
         return SearchResult(tuple(fitting), mode, fresh, warnings, explain, model=space.name if space else "")
+
+    def validity(self, index: IndexReader) -> Validity:
+        """Return what the notes say about what holds, read once for each state of the index."""
+        generation = index.notes_generation()
+        if self._validity is None or self._validity[0] != generation:
+            self._validity = generation, Validity.of(index)
+        return self._validity[1]
+
+    def _narrowed(self, query: Query, index: IndexReader) -> Query:
+        """Return a query for what does not hold with the notes that may have it as its folders: they are few."""
+        if query.filters.holds is not False or query.filters.folders:
+            return query
+        paths = {*self.validity(index).paths(), *index.lapsing()}
+        return structs.replace(query, filters=structs.replace(query.filters, folders=tuple(sorted(paths)) or ("/",)))
 
     # --------------------------------------------------------------------------------------- candidates
 
@@ -211,14 +239,21 @@ class Searcher:
 
     def _contributed(self, query: Query) -> int:
         """Return how many chunks of each retriever contribute: at least as many as the limit of hits."""
-        return max(CANDIDATES, query.limit)
+        is_thinned = bool(query.filters.valid) or query.filters.holds is True  # after the index has answered
+        return max(CANDIDATES * (THINNED if is_thinned else 1), query.limit)
 
     def _ranked(
-        self, query: Query, mode: Mode, pool: Pool, word_weights: Mapping[str, float], anchor: Anchor
+        self,
+        query: Query,
+        mode: Mode,
+        pool: Pool,
+        word_weights: Mapping[str, float],
+        anchor: Anchor,
+        validity: Validity,
     ) -> tuple[list[Scored], Callable[[float], float]]:
         """Return the entries, best first, and what converts their scores to those of hits, from 0 to 1."""
         if not query.text:
-            return in_order(pool), lambda score: 0.0
+            return _holding(in_order(pool), query, validity, anchor), lambda score: 0.0
         ranking, now = self._ranking, time.time()
         weights = Weights(ranking.keyword_weight, MEMORY_KEYWORD_WEIGHT)
         if mode is Mode.VECTOR:
@@ -230,6 +265,7 @@ class Searcher:
         if mode is not Mode.VECTOR:
             scale = KEYWORD_SCALE if mode is Mode.KEYWORD else 1.0
             ranked = by_words(ranked, pool, Wording(query.text, word_weights), anchor.text_of, scale)
+        ranked = _holding(ranked, query, validity, anchor)
         if mode is Mode.HYBRID and not pool.keyword and are_letters_only(query.words, self._count_tokens):
             return ranked, lambda score: 0.0
         if mode is Mode.KEYWORD:
@@ -247,7 +283,7 @@ class Searcher:
     # --------------------------------------------------------------------------------------------- hits
 
     def _first(
-        self, ranked: Sequence[Scored], query: Query, anchor: Anchor, relevance: Relevance | None, timer: _Timer
+        self, spans: Iterator[Span], query: Query, anchor: Anchor, relevance: Relevance | None, timer: _Timer
     ) -> tuple[list[tuple[Span, Anchored]], Sequence[float] | None]:
         """Return the spans to show, checked against their files, and their `relevance`, None without reranking.
 
@@ -255,10 +291,10 @@ class Searcher:
         """
         limit = query.limit
         if not query.text:
-            return list(islice(_anchored(form_spans(ranked), anchor), limit)), None
+            return list(islice(_anchored(spans, anchor), limit)), None
         if relevance is None:
-            return _different(form_spans(ranked), anchor, limit), None
-        first = _different(form_spans(ranked), anchor, max(limit, RERANKED))
+            return _different(spans, anchor, limit), None
+        first = _different(spans, anchor, max(limit, RERANKED))
         timer.lap("hits")
         read = relevance([_with_heading(span, place) for span, place in first]) if first else None
         timer.lap("rerank")
@@ -279,6 +315,18 @@ class Searcher:
         return [
             _hit(span, place, make_snippet(place.text, stems), ranks, chance(span.score)) for span, place in anchored
         ]
+
+
+def _holding(ranked: list[Scored], query: Query, validity: Validity, anchor: Anchor) -> list[Scored]:
+    """Return the entries that the filters `is` and `valid` allow, with what does not hold after what does."""
+    filters, day = query.filters, query.filters.valid or today()
+    for scored in ranked:
+        scored.validity = validity.reason(scored.chunk.path, scored.entry, partial(anchor.text_of, scored), day)
+    if filters.valid or filters.holds is not None:
+        wanted = filters.holds is not False
+        ranked = [scored for scored in ranked if holds(scored.validity) == wanted]
+    is_current = all(holds(scored.validity) for scored in ranked)
+    return ranked if is_current or not query.text or asks_for_past(query.text) else past_last(ranked)
 
 
 def _anchored(spans: Iterator[Span], anchor: Anchor) -> Iterator[tuple[Span, Anchored]]:
@@ -361,6 +409,7 @@ def _hit(
         snippet=shown[0],
         highlights=shown[1],
         score=round(score, 6),
+        validity=span.best.validity,
         ranks=best,
         parts=span.parts,
         also=place.also,

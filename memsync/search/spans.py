@@ -119,12 +119,12 @@ def _stands_alone(scored: Scored) -> bool:
 
 
 def _alike(left: Scored, right: Scored, share: float) -> bool:
-    """Tell whether two entries are from the same one and have nearly the same score.
+    """Tell whether two entries are of the same origin, hold alike, and have nearly the same score.
 
     The scores are compared with and without the bonus for literal words, which is so large that all lines with a typed
     word would be alike.
     """
-    if left.chunk.origin != right.chunk.origin:
+    if left.chunk.origin != right.chunk.origin or left.validity != right.validity:
         return False
     scores = [(side.score, side.score - side.added.get("wording", 0.0)) for side in (left, right)]
     return all(min(pair) >= share * max(pair) for pair in zip(*scores, strict=True))

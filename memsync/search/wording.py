@@ -34,6 +34,7 @@ _ASKS = re.compile(
     r"|would|should|may|might|must|wer|was|wann|wo|warum|wieso|wie|welche[mnrs]?|ist|sind|hat|haben|kann)\b|.*[?？]\s*$",
     re.IGNORECASE | re.DOTALL,
 )
+_ASKS_ABOUT_SELF = re.compile(r"\W*(?:have|had|did|do|am|was|habe|hatte|war) (?:I|ich)\b", re.IGNORECASE)
 _ASKS_FOR_ANSWER = re.compile(
     r"""\b(?:did|had|have|were)\ (?:you|the\ (?:assistant|agent))\b
       | \byou\ (?:\w+\ )?(?:suggested|recommended|advised|proposed|said|told|answered|explained|gave|mentioned|listed|
@@ -42,6 +43,11 @@ _ASKS_FOR_ANSWER = re.compile(
       | \bhast\ du\b | \bdeine?[rmn]?\ (?:vorschl[aä]ge?|rat|antwort|empfehlung|erklärung)""",
     re.IGNORECASE | re.VERBOSE,
 )
+
+
+def asks_about_self(text: str) -> bool:
+    """Tell whether a person asks what he did himself, which he has said and no assistant."""
+    return _ASKS_ABOUT_SELF.match(text) is not None
 
 
 def asks_for_answer(text: str) -> bool:

@@ -252,6 +252,15 @@ def test_reason_is_the_line_s_own_even_if_there_is_no_room(ask: Ask, memory: Mem
     assert sum(line.held == "in the agent's context already" for line in lines) == MAX_LINES
 
 
+def test_what_does_not_hold_is_not_recalled(ask: Ask, memory: Memory, write: Write) -> None:
+    """The record says by what it was superseded."""
+    write("new.md", "The heron nests in the oak by the brook. It left the alder.\n\n- It left {supersedes=birds.md}\n")
+    memory.sync()
+    assert HERON not in ask("where does the heron nest?")
+    held = {line.citation.split(":")[1]: line.held for line in recorded("claude-code", "s1")[0].lines if line.held}
+    assert held["birds.md"].startswith("superseded by new.md:")
+
+
 def test_fault_of_a_memory_is_recorded(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hook is silent, and `memsync recall` says why."""
 

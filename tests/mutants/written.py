@@ -16,8 +16,8 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("_anchored", "piece or key not in shown", "True"),
     (
         "Searcher._first",
-        "_different(form_spans(ranked), anchor, limit), None",
-        "_different(islice(form_spans(ranked), limit), anchor, limit), None",
+        "_different(spans, anchor, limit), None",
+        "_different(islice(spans, limit), anchor, limit), None",
     ),
     ("costs", "CITATION_TOKENS + cost", "cost"),
     ("Searcher._prior", "2.0 * (chunk.importance - 0.5)", "chunk.importance"),

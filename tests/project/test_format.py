@@ -17,7 +17,14 @@ from tests.conftest import PROJECT, FakeEmbedder, Parse, Write
 
 PAGE = (PROJECT / "docs" / "format.md").read_text()
 LAYOUT, *_ = re.findall(r"```\n(.*?)```", PAGE, re.DOTALL)
-ATTRIBUTES, THREAD = re.findall(r"```markdown\n(.*?)```", PAGE, re.DOTALL)
+ATTRIBUTES, VALIDITY, THREAD = re.findall(r"```markdown\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_marks_of_the_example_say_when_lines_hold(parse: Parse) -> None:
+    """The page's example is read as the page says."""
+    first, second = (block.attributes for blocks in parse(VALIDITY).blocks for block in blocks)
+    assert first == {"supersedes": "MEMORY.md:12"}
+    assert second == {"valid_from": "2026-11-01", "valid_until": "2026-11-30"}
 
 
 def section(heading: str) -> str:

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from memsync.errors import NoteError, UsageError
 from memsync.features.context.assemble import CountTokens, Passage, Source, assemble
-from memsync.model.answer import Hit
+from memsync.model.answer import Hit, holds
 from memsync.model.context import Context
 from memsync.model.note import Chunk, Note
 from memsync.model.query import IndexedNote, SearchRequest
@@ -23,6 +23,7 @@ from memsync.notes.dates import parse_day
 from memsync.notes.origin import origin_of
 from memsync.notes.parse import conflict_in
 from memsync.operation import Cli, Command, Tool, operation
+from memsync.search.validity import Validity
 
 if TYPE_CHECKING:
     from memsync.notes.files import NoteFiles
@@ -99,10 +100,12 @@ def context(
     budget = budget or memory.settings["context.budget"]
     today = _day(day)
     path = memory.existing_thread(thread) if thread else None
-    own, warnings, pending = _hits(memory, query, budget)
-    gathered = _Gathered(memory.files, memory.reader, is_public=public)
+    own, warnings, pending = _hits(memory, query, budget, day)
+    with memory.index.reading() as index:
+        validity = Validity.of(index)
+    gathered = _Gathered(memory.files, memory.reader, validity, today, is_public=public)
     foreign = [hit_passage(hit) for hit in found if hit.root]
-    hits = _hit_passages(hit for hit in (*own, *found) if not (public and hit.local_only))
+    hits = _hit_passages(hit for hit in (*own, *found) if hit.holds and not (public and hit.local_only))
     assembled = assemble(_sources(memory, gathered, path, today, hits), budget, memory.reader.count_tokens)
     paths = {passage.path for part in assembled.parts for passage in part.passages}
     memory.usage.read(paths.difference(passage.path for passage in foreign))
@@ -149,12 +152,13 @@ def context_of_hits(hits: Sequence[Hit], budget: int, count: CountTokens) -> Con
     return assemble([_hits_source(_hit_passages(hits))], budget, count)
 
 
-def _hits(memory: Workspace, query: str, budget: int) -> tuple[Sequence[Hit], Sequence[str], int]:
+def _hits(memory: Workspace, query: str, budget: int, day: str) -> tuple[Sequence[Hit], Sequence[str], int]:
     """Return the hits (none without a query), warnings, and the number of changed files that are not searched yet."""
     if not query.strip():
         report = memory.fresh_search.compare()
         return [], [f"{failure.path}: {failure.reason}" for failure in report.failed], report.pending
-    parsed = memory.parse(SearchRequest(query, limit=hits_for(budget)))
+    as_of = (("valid", day),) if day else ()
+    parsed = memory.parse(SearchRequest(query, limit=hits_for(budget), filters=as_of))
     result = memory.fresh_search.answer_uncounted(parsed)
     return result.hits, result.warnings, result.freshness.pending_text
 
@@ -167,16 +171,30 @@ def hits_for(budget: int) -> int:
 class _Gathered:
     """Notes read for one context, each once; `warnings` names those that could not be read."""
 
-    def __init__(self, files: NoteFiles, reader: NoteReader, *, is_public: bool = False) -> None:
+    def __init__(
+        self, files: NoteFiles, reader: NoteReader, validity: Validity, day: date, *, is_public: bool = False
+    ) -> None:
         self._is_public = is_public
+        self._validity, self._day = validity, day.isoformat()
+        self._past: set[Passage] = set()
         self._files = files
         self._reader = reader
         self.note = cache(self._read)
         self.warnings: list[str] = []
 
     def passages(self, paths: Iterable[NotePath]) -> list[Passage]:
+        """Return the passages of notes, without those that do not hold."""
         gathered = (self.note(path) for path in paths)
-        return [passage for pair in gathered if pair is not None for passage in pair[1]]
+        return [passage for pair in gathered if pair is not None for passage in pair[1] if passage not in self._past]
+
+    def _is_past(self, note: Note, chunk: Chunk) -> bool:
+        """Tell whether nothing of a chunk holds; of a short list, the items that hold count."""
+        texts = ("\n".join(note.lines[entry.start_line - 1 : entry.end_line]) for entry in chunk.entries)
+        reasons = [
+            self._validity.reason(note.path, entry, partial(str, text), self._day)
+            for entry, text in zip(chunk.entries, texts, strict=True)
+        ]
+        return chunk.form is not Form.WINDOW and not any(map(holds, reasons))
 
     def _read(self, path: NotePath) -> tuple[Note, list[Passage]] | None:
         """Return a note as it is now, with its passages; None if it is gone or cannot be read."""
@@ -186,7 +204,10 @@ class _Gathered:
             if self._is_public and note.local_only:
                 return None
             self.warnings += conflict_in(path, note.lines)
-            return note, passages_of(note, chunks)
+            passages = passages_of(note, chunks)
+            past = {(chunk.start_line, chunk.start_column) for chunk in chunks if self._is_past(note, chunk)}
+            self._past.update(passage for passage in passages if (passage.start_line, passage.column) in past)
+            return note, passages
         except FileNotFoundError:
             pass
         except NoteError as error:  # its message names the note

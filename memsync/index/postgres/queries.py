@@ -191,6 +191,23 @@ SELECT n.path, n.kind, n.tier, n.title, n.date,
 FROM note n WHERE n.root = %(root)s ORDER BY n.path
 """
 
+# The chunks with an entry that says that something is superseded, by note and line.
+MARKED_CHUNKS = """
+SELECT c.id FROM chunk c WHERE c.root = %(root)s AND c.form <> 'window' AND c.id IN (
+    SELECT f.chunk FROM fact f WHERE f.root = %(root)s AND f.key ~* 'supersede' AND f.chunk > 0)
+ORDER BY c.note, c.ordinal
+"""
+# The notes with an entry that itself says when it holds, or that it does not.
+LAPSING = """
+SELECT DISTINCT n.path FROM fact f JOIN note n ON n.root = f.root AND n.id = f.note
+WHERE f.root = %(root)s AND f.chunk > 0 AND f.key ~* '^(~past|valid)'
+"""
+# (path, date, front matter) of the notes whose front matter may say what holds and what does not, by path.
+MARKED_NOTES = """
+SELECT path, date, front_matter FROM note
+WHERE root = %(root)s AND front_matter ~* 'supersede|valid|"status"' ORDER BY path
+"""
+
 # (passage, tokens, path, first line, last line) of every text or group of at least :tokens tokens, by path, without
 # archived notes and pieces of lines.
 SINGLE_ENTRIES = f"""

@@ -183,6 +183,23 @@ SELECT n.path, n.kind, n.tier, n.title, n.date,
 FROM note n ORDER BY n.path
 """
 
+# The chunks with an entry that says that something is superseded, by note and line.
+MARKED_CHUNKS = """
+SELECT id FROM chunk WHERE instr(lower(attributes), 'supersede') AND form <> 'window' ORDER BY note, ordinal
+"""
+# The notes with an entry that itself says when it holds, or that it does not.
+LAPSING = """
+SELECT DISTINCT n.path FROM chunk c JOIN note n ON n.id = c.note
+WHERE instr(c.attributes, '["~past"') OR instr(lower(c.attributes), '["valid')
+"""
+# (path, date, front matter) of the notes whose front matter may say what holds and what does not, by path.
+MARKED_NOTES = """
+SELECT path, date, front_matter FROM note
+WHERE instr(lower(front_matter), 'supersede') OR instr(lower(front_matter), 'valid')
+   OR instr(lower(front_matter), '"status"')
+ORDER BY path
+"""
+
 # (passage id, tokens, path, first line, last line) of every text or group of at least :tokens tokens, by path, without
 # archived notes and pieces of lines.
 _TOKENS = "(SELECT sum(value ->> 4) FROM json_each(c.entries))"

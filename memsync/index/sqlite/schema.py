@@ -84,6 +84,7 @@ CREATE TABLE chunk (
 CREATE INDEX chunk_note ON chunk (note, ordinal);
 CREATE INDEX chunk_passage ON chunk (passage);
 CREATE INDEX chunk_word_rows ON chunk (word_rows);
+CREATE INDEX chunk_superseding ON chunk (id) WHERE instr(lower(attributes), 'supersede');
 
 CREATE TABLE tag (
     name TEXT NOT NULL COLLATE NOCASE,
@@ -151,7 +152,7 @@ CREATE TABLE history (              -- of the notes in HEAD's tree, whether or n
     committed INTEGER NOT NULL
 ) WITHOUT ROWID, STRICT;
 """
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:

@@ -1,0 +1,181 @@
+"""Find statements of the notes that are about the same thing and differ."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cache, partial
+from itertools import combinations, islice, product
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from msgspec import Meta
+
+from memsync.errors import FilesystemError, NoteError, UsageError
+from memsync.model.answer import holds
+from memsync.model.status import Failure
+from memsync.model.upkeep import Conflict, Conflicts, Side
+from memsync.model.vocabulary import NotePath, Origin, is_remembered
+from memsync.notes.contrast import MAX_FILLINGS, Said, said_in
+from memsync.notes.decode import BinaryFileError, decode
+from memsync.notes.files import open_folder
+from memsync.notes.frontmatter import read_head
+from memsync.operation import Cli, Command, operation
+from memsync.ports import Progress, no_progress
+from memsync.search.validity import Validity, today
+from memsync.system.user_folders import digest_of
+
+if TYPE_CHECKING:
+    from memsync.model.note import Chunk
+    from memsync.model.query import IndexedNote
+    from memsync.workspace import Workspace
+
+SECTION = "Upkeep"
+
+FOLDER, DISMISSED = ".memsync", "dismissed"
+"""The file in the memory root with the ids of dismissed conflicts, one a line: git takes it to other machines."""
+MAX_DISMISSED_BYTES = 1_000_000
+MAX_PLACES = 50
+"""Of the places that say the same, so many of the last ones are compared."""
+ID_CHARS = 8
+
+
+class _Place(NamedTuple):
+    note: IndexedNote
+    said: Said
+
+
+@operation(
+    Command(
+        "conflicts",
+        help="Print pairs of statements that are about the same thing and differ, the newer one last.",
+        notes="Another value of a key, another number or name, or a negation in a sentence that is otherwise the same. "
+        "It leaves out superseded statements. Exits with 1 if there are any.",
+        examples=("memsync conflicts", "memsync conflicts --dismiss 1a2b3c4d"),
+        runs_here=True,
+    ),
+    is_slow=True,
+)
+def conflicts(
+    memory: Workspace,
+    *,
+    dismiss: Annotated[tuple[str, ...], Meta(description="Do not show this conflict again."), Cli(metavar="ID")] = (),
+    progress: Progress = no_progress,
+) -> Conflicts:
+    """Return pairs of statements that differ, by path; each pair once, without those that were dismissed.
+
+    Dismissed ids are kept in `.memsync/dismissed` in the memory root. Raises UsageError for an unknown
+    id, FilesystemError.
+    """
+    with memory.as_of_now() as (reader, pending):
+        notes = [note for note in reader.notes() if not note.archived]
+        validity = Validity.of(reader)
+    failed: list[Failure] = []
+    places = _places(memory, notes, failed, progress)
+    chunks_of = cache(lambda path: _chunks(memory, path))
+    found = {}
+    for pair in _differing(places):
+        sides = [side for place in pair if (side := _side(place, chunks_of(place.note.path), validity))]
+        if len(sides) == 2:
+            conflict = Conflict(_id(sides), *sorted(sides, key=lambda side: (side.date, side.path, side.line)))
+            found[conflict.id] = conflict
+    known = _dismissed(memory)
+    if unknown := [name for name in dismiss if name not in found and name not in known]:
+        raise UsageError(
+            f"there is no conflict {unknown[0][: ID_CHARS * 2]!r}", hint="memsync conflicts prints the ids."
+        )
+    if new := [name for name in dismiss if name not in known]:
+        _dismiss(memory, [found[name] for name in new])
+    shown = [conflict for conflict in found.values() if conflict.id not in {*known, *dismiss}]
+    shown.sort(key=lambda one: (one.older.path, one.older.line, one.newer.path, one.newer.line))
+    return Conflicts(tuple(shown), len(notes), len(found) - len(shown), tuple(failed), pending)
+
+
+def _places(
+    memory: Workspace, notes: Sequence[IndexedNote], failed: list[Failure], progress: Progress
+) -> Iterator[_Place]:
+    """Yield the statements of notes, as their files are now."""
+    for number, note in enumerate(notes, 1):
+        try:
+            lines = decode(memory.files.read(note.path)[0]).lines
+        except FileNotFoundError:
+            continue
+        except (NoteError, BinaryFileError) as error:
+            failed.append(Failure(note.path, str(error)))
+            continue
+        head = read_head(lines).line_count
+        yield from (_Place(note, said) for said in said_in(lines[head:], head + 1))
+        progress("reading notes", number, len(notes))
+
+
+def _differing(places: Iterable[_Place]) -> Iterator[tuple[_Place, _Place]]:
+    """Yield pairs with the same frame and another filling. A frame with many fillings is a form, or a series."""
+    by_frame: dict[tuple[str, ...], dict[tuple[str, ...], list[_Place]]] = {}
+    for place in places:
+        by_frame.setdefault(place.said.frame, {}).setdefault(place.said.filling, []).append(place)
+    for fillings in by_frame.values():
+        if 2 <= len(fillings) <= MAX_FILLINGS:
+            for left, right in combinations(fillings.values(), 2):
+                pairs = product(reversed(left[-MAX_PLACES:]), reversed(right[-MAX_PLACES:]))
+                yield from islice((pair for pair in pairs if _may_conflict(*pair)), 1)
+
+
+def _may_conflict(left: _Place, right: _Place) -> bool:
+    """Tell whether two statements may be meant at once: those of one document or of two people are not compared."""
+    if left.note.path != right.note.path:
+        return True
+    is_same_part = left.said.heading == right.said.heading or left.note.path != "preferences.md"
+    return is_same_part and is_remembered(left.note.kind, left.note.tier)
+
+
+def _chunks(memory: Workspace, path: NotePath) -> Sequence[Chunk]:
+    try:
+        return memory.reader.read(path, memory.files.read(path)[0])[1]
+    except (OSError, NoteError, BinaryFileError):
+        return ()
+
+
+def _side(place: _Place, chunks: Sequence[Chunk], validity: Validity) -> Side | None:
+    """Return a statement with its date and origin; None if it does not hold, or a tool printed it."""
+    note, said = place
+    for chunk in chunks:
+        for entry in chunk.entries:
+            if entry.start_line <= said.line <= entry.end_line:
+                text = partial(str, said.text)
+                if not holds(validity.reason(note.path, entry, text, today())) or chunk.origin == Origin.TOOL:
+                    return None
+                changed = datetime.fromtimestamp(note.changed_ns // 10**9).isoformat(timespec="minutes")
+                return Side(note.path, said.line, entry.time or note.date or changed, chunk.origin, said.text)
+    return None
+
+
+def _id(sides: Sequence[Side]) -> str:
+    """Return the id of a conflict, which depends on both texts only: lines move."""
+    return digest_of("\n".join(sorted(side.text for side in sides)).encode("utf-8", "surrogatepass"))[:ID_CHARS]
+
+
+def _dismissed(memory: Workspace) -> Mapping[str, str]:
+    """Return the ids of the dismissed conflicts."""
+    try:
+        with open_folder(memory.files.root, [FOLDER]) as folder:
+            file = os.open(DISMISSED, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+            with os.fdopen(file, "rb") as stream:
+                text = stream.read(MAX_DISMISSED_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return {}
+    return {line[:ID_CHARS]: line for line in text.splitlines()}
+
+
+def _dismiss(memory: Workspace, found: Sequence[Conflict]) -> None:
+    lines = [f"{one.id}  {one.older.citation}  {one.newer.citation}\n" for one in found]
+    try:
+        with open_folder(memory.files.root, [FOLDER], create=True) as folder:
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+            with os.fdopen(os.open(DISMISSED, flags, 0o644, dir_fd=folder), "r+b") as stream:
+                end = stream.seek(0, os.SEEK_END)
+                stream.seek(max(0, end - 1))
+                joint = b"\n" if end and stream.read(1) != b"\n" else b""
+                stream.write(joint + "".join(lines).encode("utf-8", "surrogateescape"))
+    except OSError as error:
+        reason = f"{FOLDER}/{DISMISSED} cannot be written: {error.strerror}"
+        raise FilesystemError(reason, hint="Make room, or check the folder's permissions.") from error

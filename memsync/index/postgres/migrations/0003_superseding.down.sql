@@ -1,0 +1,1 @@
+DROP INDEX fact_superseding;

@@ -1,0 +1,45 @@
+"""Name in each hit the statements that contradict it, as far as they were found, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import structs
+
+from memsync.model.answer import Hit, holds
+from memsync.model.vocabulary import NotePath, Origin, is_remembered
+from memsync.notes.contrast import MAX_FILLINGS, said_in
+from memsync.search.anchor import Anchor
+from memsync.search.spans import Span
+
+Frame = tuple[str, ...]
+Line = tuple[NotePath, int]
+COMPARED = 15
+"""How many of the first passages are compared: both sides of a conflict are near a question about it."""
+MAX_CHARS = 1_000
+"""A longer passage is not compared; statements of facts are short."""
+
+
+def differing(hits: list[Hit], spans: Sequence[Span], anchor: Anchor) -> list[Hit]:
+    """Return hits with the citations of the statements of `spans` that differ from one of theirs (notes.contrast)."""
+    said: dict[Frame, dict[Frame, set[Line]]] = {}
+    for span in spans:
+        text = anchor.text_of(span.best)
+        may_differ = holds(span.best.validity) and span.shown.origin != Origin.TOOL
+        if text is not None and len(text) <= MAX_CHARS and may_differ:
+            for one in said_in(text.split("\n"), span.best.entry.start_line):
+                said.setdefault(one.frame, {}).setdefault(one.filling, set()).add((span.shown.path, one.line))
+    contested = {frame: fillings for frame, fillings in said.items() if 1 < len(fillings) <= MAX_FILLINGS}
+    return [_compared(hit, contested) for hit in hits] if contested else hits
+
+
+def _compared(hit: Hit, contested: Mapping[Frame, Mapping[Frame, set[Line]]]) -> Hit:
+    others: set[Line] = set()
+    for one in said_in(hit.text.split("\n"), hit.start_line) if len(hit.text) <= MAX_CHARS and hit.holds else ():
+        fillings = contested.get(one.frame, {})
+        if one.filling in fillings:
+            others.update(*(places for filling, places in fillings.items() if filling != one.filling))
+    is_apart = is_remembered(hit.kind, hit.tier)  # the parts of any other note do not contradict each other
+    own = range(hit.start_line, hit.end_line + 1)
+    others = {(path, line) for path, line in others if path != hit.path or (is_apart and line not in own)}
+    return structs.replace(hit, differs=tuple(f"{path}:{line}" for path, line in sorted(others))) if others else hit
