@@ -291,9 +291,9 @@ def past_last(ranked: Sequence[Scored]) -> list[Scored]:
     for scored in ranked:
         if not holds(scored.validity):
             scored.add("past", -PAST * max(scored.score, 0.0))
-            by = scored.validity.removeprefix(SUPERSEDED_BY)
-            newer = [one.score for one in ranked if one is not scored and _is_cited(one, by)]
-            if newer and max(newer) <= scored.score:
+            before, by, place = scored.validity.partition(SUPERSEDED_BY)
+            newer = [one.score for one in ranked if one is not scored and _is_cited(one, place)] if by else []
+            if newer and not before and max(newer) <= scored.score:
                 scored.add("after its successor", max(newer) - 1e-6 - scored.score)
     return _best_first(ranked)
 

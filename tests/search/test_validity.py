@@ -79,6 +79,7 @@ def test_filters_leave_what_holds_or_what_does_not(memory: Memory, write: Write)
     write("x.md", "# Status\n\nSuperseded by daily/2026-10-09.md\n\n# Heron\n\nIt is fed.\n")
     for i in range(250):
         write(f"n{i}.md", "The heron flies.\n")
+    memory.sync()
     for query in ("heron is:superseded", "is:superseded"):
         places = {place for place, _ in found(memory, query, 50)}
         assert {"daily/2026-10-03.md:1", "daily/2026-10-03.md:2"} <= places
@@ -113,6 +114,7 @@ def test_nobody_can_write_what_a_text_itself_says(memory: Memory, write: Write) 
 def test_many_struck_entries_hide_none_that_holds(memory: Memory, write: Write) -> None:
     write("daily/2026-10-01.md", "".join(f"- ~~The heron lantern number {n} is lit.~~\n" for n in range(400)))
     write("a.md", "A heron has a lantern.\n")
+    memory.sync()
     assert found(memory, "heron lantern lit number is:current") == [("a.md:1", "")]
 
 
