@@ -51,6 +51,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "context": {},
     "prune": {},
     "undo_prune": {},
+    "conflicts": {},
     "duplicates": {},
     "stale": {},
     "secrets": {},

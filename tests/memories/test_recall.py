@@ -258,7 +258,7 @@ def test_what_does_not_hold_is_not_recalled(ask: Ask, memory: Memory, write: Wri
     memory.sync()
     assert HERON not in ask("where does the heron nest?")
     held = {line.citation.split(":")[1]: line.held for line in recorded("claude-code", "s1")[0].lines if line.held}
-    assert held["birds.md"].startswith("superseded by new.md:")
+    assert held["birds.md"].startswith("superseded by mine:new.md:")
 
 
 def test_fault_of_a_memory_is_recorded(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
