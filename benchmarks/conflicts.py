@@ -1,4 +1,4 @@
-"""Planted contradictions that memsync finds, and pairs that it lists where nobody planted any.
+"""How many planted contradictions memsync finds, and how many other pairs it lists.
 
 A statement of the notes is copied into a note of its own with another number, another name, or a negation.
 """

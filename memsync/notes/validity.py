@@ -19,7 +19,7 @@ from memsync.system.user_folders import digest_of
 
 SUPERSEDES, SUPERSEDED_BY, VALID_FROM, VALID_UNTIL = "supersedes", "superseded_by", "valid_from", "valid_until"
 PAST = "~past"
-"""The attribute of an entry whose own text says that it no longer holds: how it says so. Nobody can write this name."""
+"""An attribute of an entry: how its own text says that it no longer holds. No brace block can contain this name."""
 STATUS = "~superseded"
 """The attribute of a status line: its whole note is superseded by this, empty if it does not say by what."""
 STATUS_LINES = 20

@@ -18,7 +18,7 @@ def pairs(memory: MemoryApi) -> list[tuple[str, str]]:
 
 
 def test_each_pair_is_there_once_the_older_first(own: MemoryApi, write: Write) -> None:
-    """Whatever repeats one side, or gives a third value, is not listed again."""
+    """A repetition of one side is not listed again. With a third value, the key is a series."""
     write("daily/2026-10-01.md", "- 10:00 price: 10 €\n- 11:00 The heron eats 3 fish a day {by=codex}\n")
     write("daily/2026-11-01.md", "- 10:00 price: 12 €\n- 10:01 price: 12 €\n- The heron eats 4 fish a day\n")
     assert pairs(own) == [
