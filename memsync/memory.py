@@ -79,6 +79,7 @@ class MemoryApi(ABC):
     prune = Lazy(lambda: features.pruning.prune)
     undo_prune = Lazy(lambda: features.pruning.undo_prune)
     conflicts = Lazy(lambda: features.conflicts.conflicts)
+    links = Lazy(lambda: features.linking.links)
     duplicates = Lazy(lambda: features.duplicates.duplicates)
     secrets = Lazy(lambda: features.secrets.secrets)
     stale = Lazy(lambda: features.usage.stale)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from memsync.errors import EmbedderError
 from memsync.model.conversation import Cost, Thread, ThreadMessage
-from memsync.model.note import Chunk, FileStamp, Note
+from memsync.model.note import Chunk, FileStamp, Link, Note
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query
 from memsync.model.status import IndexCounts, IndexedFile, PendingPassage
 from memsync.model.upkeep import Place
@@ -147,6 +147,9 @@ class IndexReader(Protocol):
 
     def lapsing(self) -> Sequence[NotePath]:
         """Return the notes with an entry that itself says when it holds, or that it does not."""
+
+    def links(self) -> list[tuple[NotePath, Link]]:
+        """Return the links of all notes with the notes that have them, by path and line."""
 
     def active_space(self) -> EmbeddingSpace | None:
         """Return the space that answers searches, or None before the first vector."""

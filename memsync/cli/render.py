@@ -41,6 +41,7 @@ from memsync.model.upkeep import (
     Conflicts,
     Duplicates,
     Forgetting,
+    NoteLinks,
     Notes,
     NoteUse,
     Pruning,
@@ -424,6 +425,18 @@ def _conflicts(found: Conflicts, _: Command) -> None:
         remark(f"no conflict found in {count(found.notes, 'note')}{dismissed}")
 
 
+def _links(found: NoteLinks, _: Command) -> None:
+    rows = [("out", place.citation, _written(place.target, place.anchor), place.note) for place in found.out]
+    rows += [("in", place.citation, _written(place.target, place.anchor), "") for place in found.into]
+    rows += [("dead", place.citation, _written(place.target, place.anchor), "") for place in found.unresolved]
+    rows += [("similar", note.path, note.title, f"{note.score:.2f}") for note in found.similar]
+    say_table(rows, "no note links to it, and it links to none")
+
+
+def _written(target: str, anchor: str) -> str:
+    return f"{target}#{anchor}" if anchor else target
+
+
 def _secrets(found: Secrets, _: Command) -> None:
     rows = [(place.citation, place.kind, place.digest) for place in found.secrets]
     say_table(rows, f"no secret found in {count(found.notes, 'note')}")
@@ -552,6 +565,7 @@ RENDERERS: dict[Any, Callable[[Any, Command], None]] = {
     Duplicates: _duplicates,
     Stale: _stale,
     Conflicts: _conflicts,
+    NoteLinks: _links,
     Secrets: _secrets,
     Collections: _collections,
     Stats: _stats,

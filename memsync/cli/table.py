@@ -5,8 +5,8 @@ COMMANDS = {
     "Set up": {"agents": ["cli.command_agents"], "completion": ["cli.command_setup"], "config":
         ["cli.command_setup"], "doctor": ["cli.command_setup"], "init": ["cli.command_setup"], "mcp":
         ["cli.command_mcp"], "roots": ["cli.command_roots"], "trust": ["cli.command_setup"]},
-    "Search": {"context": ["features.context.compose"], "get": ["features.search"], "open": ["cli.command_open"],
-        "search": ["cli.command_search"]},
+    "Search": {"context": ["features.context.compose"], "get": ["features.search"], "links": ["features.linking"],
+        "open": ["cli.command_open"], "search": ["cli.command_search"]},
     "Notes": {"collections": ["features.listing"], "log": ["features.log"], "note": ["features.listing",
         "features.log"], "pattern": ["features.patterns"], "pref": ["cli.command_composed",
         "features.preferences"], "recover": ["cli.command_composed"], "remember": ["features.log"]},
@@ -24,9 +24,9 @@ COMMANDS = {
         ["cli.command_daemon"]},
 }
 """Section -> the first words of its commands -> the modules that have them."""
-SERVED = {"collections": "", "context": "query", "costs": "", "get": "location", "handoff": "", "log": "", "note": "",
-        "pattern": "", "pref": "", "remember": "", "routes": "", "runs": "", "search": "query", "sessions":
-        "", "stale": "", "stats": "", "status": "", "thread": ""}
+SERVED = {"collections": "", "context": "query", "costs": "", "get": "location", "handoff": "", "links": "", "log": "",
+        "note": "", "pattern": "", "pref": "", "remember": "", "routes": "", "runs": "", "search": "query",
+        "sessions": "", "stale": "", "stats": "", "status": "", "thread": ""}
 """The first words of short commands, which a daemon runs -> the parameter with which several memories can be asked."""
 WRITING = ["log", "note", "pattern", "pref", "remember", "thread"]
 """Those of SERVED that write."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         duplicates,
         forgetting,
         indexing,
+        linking,
         listing,
         log,
         patterns,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from memsync.features.context import compose as compose
 
 __all__ = [
-    "conflicts", "duplicates", "forgetting", "indexing", "listing", "log", "patterns", "preferences", "pruning",
+    "conflicts", "duplicates", "forgetting", "indexing", "linking", "listing", "log", "patterns", "preferences", "pruning",
     "recovery", "search", "secrets", "threads", "usage",
 ]  # fmt: skip
 

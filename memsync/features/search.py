@@ -104,6 +104,8 @@ def search(
     after: After = (),
     before: Annotated[Values, Meta(description="Only until this day, inclusive.")] = (),
     where: Where = (),
+    links: Annotated[Values, Meta(description="Only notes that link to this one."), Cli(names="location")] = (),
+    linked_from: Annotated[Values, Meta(description="Only notes to which this one links."), Cli(names="location")] = (),
     archived: Annotated[bool, Meta(description="Search archived notes too.")] = False,
 ) -> SearchResult:
     """Find what the notes say about WORDS, by meaning and by word.
@@ -115,7 +117,8 @@ def search(
     """
     options = {
         "kind": kind, "tier": tier, "tag": tag, "in": folder, "path": path, "role": role, "by": by, "session": session,
-        "status": status, "after": after, "before": before, "where": where, "is": ("archived",) * archived,
+        "status": status, "after": after, "before": before, "where": where, "links": links,
+        "linked-from": linked_from, "is": ("archived",) * archived,
     }  # fmt: skip
     pairs = tuple((name, value) for name, values in options.items() for value in values)
     return memory.answer(
@@ -164,6 +167,7 @@ def embed_question(
             "memsync get daily/2026-11-21.md:12:5      five lines from line 12",
             "memsync get daily/2026-11-21.md:12-16     lines 12 to 16, as search prints them",
             "memsync get projects/store.md#decision    a section, by its heading",
+            "memsync get '[[store#^why]]'              a block, as a link names it",
         ),
     ),
     tool=Tool(
@@ -182,8 +186,8 @@ def get(
     location: Annotated[
         str,
         Meta(
-            description="PATH, PATH:LINE, PATH:LINE:COUNT, PATH:FIRST-LAST or PATH#heading. PATH may be a title or an "
-            "alias."
+            description="PATH, PATH:LINE, PATH:LINE:COUNT, PATH:FIRST-LAST, PATH#heading, PATH#^block or [[a link]]. "
+            "PATH may be a title or an alias."
         ),
         Cli(names="location"),
     ],

@@ -20,7 +20,7 @@ from memsync.index.similar import similar_passages
 from memsync.index.vectors import cosines, to_float16
 from memsync.model.conversation import Cost, Thread, ThreadMessage, Usage
 from memsync.model.filters import Filters
-from memsync.model.note import Entry
+from memsync.model.note import Entry, Link
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query, names_tag
 from memsync.model.status import IndexCounts
 from memsync.model.upkeep import Place
@@ -53,6 +53,7 @@ class Statements(Protocol):
     COST_KEYS: dict[str, tuple[str, str]]
     COUNTS: str
     LAPSING: str
+    LINKS: str
     LATEST: str
     MARKED_CHUNKS: str
     MARKED_NOTES: str
@@ -223,6 +224,11 @@ class SqlReader(ABC):
     def lapsing(self) -> list[NotePath]:
         """Return the notes with an entry that itself says when it holds, or that it does not."""
         return [NotePath(path) for (path,) in self.rows(self.statements.LAPSING)]
+
+    def links(self) -> list[tuple[NotePath, Link]]:
+        """Return the links of all notes with the notes that have them, by path and line."""
+        rows = self.rows(self.statements.LINKS)
+        return [(NotePath(path), Link(*link, wiki=bool(wiki))) for path, *link, wiki in rows]
 
     # ------------------------------------------------------------------------------------ whole notes
 

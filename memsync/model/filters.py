@@ -17,8 +17,10 @@ class Filters(Struct, frozen=True):
     """The filters of a search, applied inside each retriever. Several values of one filter are combined with OR.
 
     `folders` end in a slash. `after` and `before` are ISO dates or datetimes, inclusive. `where` pairs are compared as
-    text with chunk attributes and front matter. `archived` includes archived notes. `holds` leaves only what holds now,
-    or only what does not; `valid` only what held on this ISO date.
+    text with chunk attributes and front matter. `links` leaves notes that link to one of these, `linked_from` those that
+    one of these links to. `archived` includes archived notes. `holds` leaves only what holds now, or only what does
+    not; `valid` only what held on this ISO date. `notes` are paths, which a search sets for the filters that it looks
+    up in the index first; None for any note.
     """
 
     kinds: tuple[str, ...] = ()
@@ -32,9 +34,12 @@ class Filters(Struct, frozen=True):
     after: str = ""
     before: str = ""
     where: tuple[tuple[str, str], ...] = ()
+    links: tuple[str, ...] = ()
+    linked_from: tuple[str, ...] = ()
     archived: bool = False
     holds: bool | None = None
     valid: str = ""
+    notes: tuple[str, ...] | None = None
 
 
 class Filter(NamedTuple):
@@ -83,6 +88,8 @@ FILTERS = {
     "after": Filter("2026-11-01"),
     "before": Filter("yesterday"),
     "where": Filter("emotion=fear", "where", parse_pair),
+    "links": Filter("decisions/store.md", "links", str),
+    "linked-from": Filter("MEMORY.md", "linked_from", str),
     "is": Filter("archived"),
     "valid": Filter("2026-05-01"),
     "all": Filter('"boat price"'),
@@ -93,6 +100,6 @@ FILTER_ALIASES = {
     "until": "before", "till": "before", "to": "before", "older": "before", "file": "path", "filename": "path",
     "name": "path", "note": "path", "glob": "path", "folder": "in", "dir": "in", "directory": "in", "under": "in",
     "label": "tag", "type": "kind", "class": "where", "user": "where", "project": "where", "has": "where",
-    "author": "by", "speaker": "role", "agent": "role", "thread": "session", "state": "status",
+    "author": "by", "link": "links", "backlinks": "links", "linked_from": "linked-from", "speaker": "role", "agent": "role", "thread": "session", "state": "status",
 }  # fmt: skip
 """Names of filters in other programs -> their names here."""

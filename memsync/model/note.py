@@ -67,7 +67,7 @@ class Message(Struct, frozen=True):
 
 
 class Link(Struct, frozen=True):
-    """A wiki link (`[[target#anchor|label]]`) or a Markdown link, on its line."""
+    """A wiki link (`[[target#anchor|label]]`), a Markdown link or an image, on its line."""
 
     target: str
     anchor: str

@@ -178,6 +178,47 @@ class Secrets(Struct, frozen=True):
     failed: tuple[Failure, ...] = ()
 
 
+class LinkPlace(Struct, frozen=True):
+    """A link on a line of the note `path`, as it is written; `note` is the file that it means, empty if it is dead."""
+
+    computed: ClassVar = ("citation",)
+
+    path: NotePath
+    line: int
+    target: str
+    anchor: str
+    label: str
+    note: str = ""
+
+    @property
+    def citation(self) -> str:
+        """`path:line`, as in search results."""
+        return f"{self.path}:{self.line}"
+
+
+class SimilarNote(Struct, frozen=True):
+    """A note about the same as another one; `score` is their cosine, a mean over their passages."""
+
+    path: NotePath
+    title: str
+    score: float
+
+
+class NoteLinks(Struct, frozen=True):
+    """The links of a note: those in it that mean a file (`out`) or nothing (`unresolved`), and those to it (`into`).
+
+    `similar` are notes about the same that are not linked with it either way, most similar first.
+    """
+
+    path: NotePath
+    out: tuple[LinkPlace, ...]
+    into: tuple[LinkPlace, ...]
+    unresolved: tuple[LinkPlace, ...]
+    similar: tuple[SimilarNote, ...] = ()
+    warnings: tuple[str, ...] = ()
+    pending_text: int = 0
+
+
 class NoteUse(Struct, frozen=True):
     """How often a note was retrieved (in an answer or read), and when last (ISO 8601, UTC; empty: never)."""
 

@@ -237,6 +237,18 @@ class NoteFiles:
             return True
         return ignores(rules, path, is_folder=is_folder)
 
+    def other_files(self) -> Iterator[str]:
+        """Yield the path of every file in the root, also of those that are no notes; without hidden ones and links."""
+        pending = [""]
+        while pending:
+            folder = pending.pop()
+            with suppress(OSError), os.scandir(os.path.join(self.root, folder)) as entries:
+                for entry in entries:
+                    if entry.name[0] != "." and entry.is_file(follow_symlinks=False):
+                        yield folder + entry.name
+                    elif entry.name[0] != "." and entry.is_dir(follow_symlinks=False):
+                        pending.append(f"{folder}{entry.name}/")
+
     def holds(self, path: NotePath) -> bool:
         """Tell whether a scan finds a note at that path; that the file can be opened is not enough."""
         return path in self.scan(Places([path])).files

@@ -1,4 +1,4 @@
-"""Find `#tags`, `[[wiki links]]` and Markdown links in paragraphs, but not in code."""
+"""Find `#tags`, `[[wiki links]]`, Markdown links and images in paragraphs, but not in code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
 from markdown_it.parser_inline import ParserInline
-from markdown_it.rules_inline import StateInline, autolink, link
+from markdown_it.rules_inline import StateInline, autolink, image, link
 from markdown_it.token import Token
 
 from memsync.model.note import Link, Tag
@@ -34,6 +34,7 @@ _PLAIN_LINK = re.compile(
     r"\(((?:https?://[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,3}(?:/|(?=\)))|[A-Za-z0-9._-])"
     r"(?:[A-Za-z0-9\-._~!$'*+,;@/?&=#]|%[0-9A-Fa-f]{2})*+)\)"
 )
+_HEAD_LINK = re.compile(r"\[\[(?=\s*[^\s\]])([^\[\]\n]{1,500})\]\]")
 _BEFORE_TAG = " \t\n([{,;'\""
 
 
@@ -67,6 +68,7 @@ def add_inline_rules(markdown: MarkdownIt) -> None:
     ruler.before("link", "wiki_link", _placed(_wiki_link))
     ruler.before("link", "tag", _placed(_tag))
     ruler.at("link", _placed(link))
+    ruler.at("image", _placed(image))
     ruler.at("autolink", _placed(autolink))
 
 
@@ -94,6 +96,12 @@ def find_inline(markdown: MarkdownIt, blocks: Sequence[Token], env: dict[str, An
     return finds
 
 
+def links_in_head(lines: Sequence[str]) -> list[Link]:
+    """Return the wiki links in the lines of front matter, which begin with line 1."""
+    found = ((match[1], number) for number, line in enumerate(lines, 1) for match in _HEAD_LINK.finditer(line))
+    return [Link(*wiki_parts(content), number, wiki=True) for content, number in found]
+
+
 def parse_inline(markdown: MarkdownIt, content: str, env: dict[str, Any]) -> list[Token] | None:
     """Return the inline tokens of one paragraph or heading, or None if that takes too many steps.
 
@@ -119,7 +127,7 @@ def plain_text(tokens: Iterable[Token]) -> str:
         elif token.type == "tag":
             parts.append(f"#{token.content}")
         elif token.type == "wiki_link":
-            parts.append(_wiki_parts(token.content)[2])
+            parts.append(wiki_parts(token.content)[2])
         elif token.type != "html_inline":
             parts.append(token.content)
     return " ".join("".join(parts).split())
@@ -141,8 +149,7 @@ def _plain_links(paragraph: Token) -> list[Link] | None:
     links, line, counted = [], (paragraph.map or [0])[0] + 1, 0
     for match in matches:
         line, counted = line + content.count("\n", counted, match.start()), match.start()
-        target, _, anchor = _target(match[2]).partition("#")
-        links.append(Link(target, anchor, " ".join(match[1].split()), line, wiki=False))
+        links.append(Link(*target_of(match[2]), " ".join(match[1].split()), line, wiki=False))
     return links
 
 
@@ -163,21 +170,25 @@ def _links(children: Sequence[Token], paragraph: Token) -> list[Link]:
     links = []
     for index, child in enumerate(children):
         if child.type == "wiki_link":
-            target, anchor, label = _wiki_parts(child.content)
-            links.append(Link(target, anchor, label, _line(child, paragraph), wiki=True))
+            links.append(Link(*wiki_parts(child.content), _line(child, paragraph), wiki=True))
         elif child.type == "link_open":
-            target, _, anchor = _target(str(child.attrGet("href") or "")).partition("#")
             inside = takewhile(lambda token: token.type != "link_close", children[index + 1 :])
-            links.append(Link(target, anchor, plain_text(inside), _line(child, paragraph), wiki=False))
+            url = str(child.attrGet("href") or "")
+            links.append(Link(*target_of(url), plain_text(inside), _line(child, paragraph), wiki=False))
+        elif child.type == "image":
+            url = str(child.attrGet("src") or "")
+            links.append(Link(*target_of(url), child.content, _line(child, paragraph), wiki=False))
     return links
 
 
-def _target(url: str) -> str:
-    """Return a link's target as text; NUL, which databases do not store, becomes U+FFFD."""
-    return unquote(url).replace("\0", "\ufffd")
+def target_of(url: str) -> tuple[str, str]:
+    """Return a link's target and anchor as text; NUL, which databases do not store, becomes U+FFFD."""
+    target, _, anchor = url.replace("\0", "\ufffd").partition("#")
+    return unquote(target).replace("\0", "\ufffd"), unquote(anchor).replace("\0", "\ufffd")
 
 
-def _wiki_parts(content: str) -> tuple[str, str, str]:
+def wiki_parts(content: str) -> tuple[str, str, str]:
+    """Return the target, the anchor and the label of what is between the brackets of a wiki link."""
     place, _, label = content.partition("|")
     target, _, anchor = place.partition("#")
     return target.strip(), anchor.strip(), label.strip() or place.strip()

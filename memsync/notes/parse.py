@@ -26,7 +26,7 @@ from memsync.notes.chunk import ChunkLimits, CountTokens, chunk_note
 from memsync.notes.dates import expires_at, leading_time, parse_moment, split_date
 from memsync.notes.decode import decode
 from memsync.notes.frontmatter import is_clear, names_local_only, read_head
-from memsync.notes.inline import InlineFinds, find_inline, parse_inline, plain_text
+from memsync.notes.inline import InlineFinds, find_inline, links_in_head, parse_inline, plain_text
 from memsync.notes.message_format import find_headings, messages_of, read_message_heading
 from memsync.notes.origin import BY
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
@@ -99,7 +99,7 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
         head_is_text=head.raw or _holds_prose(values) or (head.line_count > 0 and not body.sections),
         cuts=body.tree.cuts,
         tags=_tags(values, body.inline.tags, warnings),
-        links=tuple(body.inline.links),
+        links=(*links_in_head(lines[: head.line_count]), *body.inline.links),
         aliases=tuple(_few([*filter(None, [name]), *_texts(values.get("aliases"))], "aliases", warnings)),
         date=date or _date(values, warnings),
         session=_text(values.get("session")) or (PurePosixPath(path).stem if kind is Kind.THREAD else ""),
@@ -343,7 +343,7 @@ def is_unedited(note: Note) -> bool:
     return hashlib.sha256(text.encode()).hexdigest()[:16] in SCAFFOLD
 
 
-PARSER_VERSION = 19
+PARSER_VERSION = 20
 """Raise it with every change that makes equal bytes give a different note or chunks: then every note is read again."""
 
 

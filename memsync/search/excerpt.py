@@ -1,4 +1,4 @@
-"""Read the lines named by `PATH`, `PATH:LINE`, `PATH:LINE:COUNT`, `PATH:FIRST-LAST` or `PATH#heading`."""
+"""Read the lines named by `PATH`, `PATH:LINE`, `PATH:LINE:COUNT`, `PATH:FIRST-LAST`, `PATH#heading` or `[[a link]]`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.ignore import is_note_name
+from memsync.notes.inline import wiki_parts
+from memsync.notes.links import block_line, names_heading
 from memsync.notes.naming import spellings
 from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER
+from memsync.notes.validity import statements
 
 if TYPE_CHECKING:
     from memsync.notes.files import NoteFiles
@@ -31,7 +34,7 @@ _LINES = re.compile(r"(?P<path>.+?):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9})|:(?P
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a note: lines `first`..`last` (0: from the start or to the end), or a heading."""
+    """A place in a note: lines `first`..`last` (0: from the start or to the end), or a heading, or a block (`^id`)."""
 
     path: NotePath
     first: int = 0
@@ -41,6 +44,9 @@ class Location:
 
 def parse_location(text: str) -> Location:
     """Parse a location as search results print it. Raises UsageError."""
+    if text.startswith("[[") and text.endswith("]]"):
+        target, anchor, _ = wiki_parts(text[2:-2])
+        return Location(NotePath(target), heading=anchor.rpartition("#")[2].strip())
     match = _LINES.fullmatch(text)
     if match is None:
         path, hash_mark, heading = text.rpartition("#")
@@ -124,7 +130,9 @@ def _excerpt(place: Location, content: bytes, reader: NoteReader) -> Excerpt:
     except BinaryFileError as error:
         raise NoteError(f"{place.path} is {error}") from error
     first, last = place.first or 1, place.last or len(lines)
-    if place.heading:
+    if place.heading.startswith("^"):
+        first, last = _block_lines(place, lines)
+    elif place.heading:
         first, last = _section_lines(reader.read(place.path, content)[0], place.heading)
     if first > max(len(lines), 1):
         size = count(len(lines), "line")
@@ -136,9 +144,9 @@ def _excerpt(place: Location, content: bytes, reader: NoteReader) -> Excerpt:
 
 def _section_lines(note: Note, heading: str) -> tuple[int, int]:
     """Return the lines of the first section with this heading, including its subsections."""
-    slug = _slug(heading)
     headed = [section for section in note.sections if section.heading_path]
-    chosen = next((s for s in headed if _slug(s.heading_path[-1]) == slug or s.attributes.get("id") == heading), None)
+    named = (s for s in headed if names_heading(heading, s.heading_path[-1]) or s.attributes.get("id") == heading)
+    chosen = next(named, None)
     if chosen is None:
         close = difflib.get_close_matches(heading, [section.heading_path[-1] for section in headed], n=1)
         raise NoteError(f"{note.path} has no heading {heading!r}", hint=f"Did you mean #{close[0]}?" if close else "")
@@ -148,9 +156,15 @@ def _section_lines(note: Note, heading: str) -> tuple[int, int]:
     return chosen.start_line, max([chosen.end_line, *(section.end_line for section in under)])
 
 
-def _slug(heading: str) -> str:
-    """Return a heading as links write it after a hash: lower case, hyphens for spaces, no punctuation."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+def _block_lines(place: Location, lines: Sequence[str]) -> tuple[int, int]:
+    """Return the lines of the paragraph or item that ends with `^id`, or that is above it if that stands alone."""
+    end = block_line(lines, place.heading[1:])
+    if not end:
+        raise NoteError(f"{place.path} has no block {place.heading}", hint="Its last line ends with that name.")
+    found = [one for one in statements(lines) if one.first <= end]
+    if len(found) > 1 and lines[found[-1].first - 1].strip().startswith("^"):
+        found.pop()
+    return (found[-1].first, found[-1].last) if found else (end, end)
 
 
 def _similar(files: NoteFiles, path: str) -> str:

@@ -24,6 +24,7 @@ from memsync.search.anchor import Anchor, Anchored
 from memsync.search.budget import costs, why_empty, within
 from memsync.search.confidence import are_letters_only, certainty, likely_hits
 from memsync.search.differing import COMPARED, differing
+from memsync.search.linked import linked_notes
 from memsync.search.rank import (
     KEYWORD_SCALE,
     Pool,
@@ -183,11 +184,18 @@ class Searcher:
         return self._validity[1]
 
     def _narrowed(self, query: Query, index: IndexReader) -> Query:
-        """Return a query for what does not hold with the notes that may have it as its folders: they are few."""
-        if query.filters.holds is not False or query.filters.folders:
+        """Return a query with the notes that filters about links leave.
+
+        For a query for what does not hold, these are the notes that may have it: they are few.
+        """
+        filters, notes = query.filters, list[set[str]]()
+        if filters.links or filters.linked_from:
+            notes.append(linked_notes(filters, index))
+        if filters.holds is False:
+            notes.append({*self.validity(index).paths(), *index.lapsing()})
+        if not notes:
             return query
-        paths = {*self.validity(index).paths(), *index.lapsing()}
-        return structs.replace(query, filters=structs.replace(query.filters, folders=tuple(sorted(paths)) or ("/",)))
+        return structs.replace(query, filters=structs.replace(filters, notes=tuple(sorted(set.intersection(*notes)))))
 
     # --------------------------------------------------------------------------------------- candidates
 

@@ -41,6 +41,7 @@ _NOTE_CONDITIONS = """
     AND (%(sessions)s::text[] IS NULL OR n.session = ANY (%(sessions)s))
     AND (%(folders)s::text[] IS NULL OR EXISTS (
             SELECT FROM unnest(%(folders)s::text[]) folder WHERE starts_with(n.path, folder)))
+    AND (%(paths)s::text[] IS NULL OR n.path = ANY (%(paths)s))
 """
 # Which chunks pass the filters. :notes are the ids of the notes that pass, if they were listed: then the other
 # conditions about notes are not set, and the server knows how few chunks pass. :tags are the names in table tag that
@@ -206,6 +207,12 @@ WHERE f.root = %(root)s AND f.chunk > 0 AND f.key ~* '^(~past|valid)'
 MARKED_NOTES = """
 SELECT path, date, front_matter FROM note
 WHERE root = %(root)s AND front_matter ~* 'supersede|valid|"status"' ORDER BY path
+"""
+
+# (path, target, anchor, label, line, whether it is a wiki link) of every link, by path and line.
+LINKS = """
+SELECT n.path, l.target, l.anchor, l.label, l.line, l.wiki FROM link l JOIN note n ON n.root = l.root AND n.id = l.note
+WHERE l.root = %(root)s ORDER BY n.path, l.line, l.target, l.anchor
 """
 
 # (passage, tokens, path, first line, last line) of every text or group of at least :tokens tokens, by path, without

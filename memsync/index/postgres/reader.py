@@ -39,7 +39,7 @@ MAX_PASSING = 50_000
 """List the chunks that pass a filter if there are no more; otherwise test only the best candidates."""
 MAX_NOTES = 10_000
 """List the notes that pass the filters about notes if there are no more; with globs of paths, list them always."""
-_ANY_NOTE = {"archived": True} | dict.fromkeys(("kinds", "tiers", "sessions", "folders"))
+_ANY_NOTE = {"archived": True} | dict.fromkeys(("kinds", "tiers", "sessions", "folders", "paths"))
 """Parameters of the filters about notes by which every note passes."""
 NOT_SHARED = "is local-only: the shared index does not have it, and searches do not find it"
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -317,10 +317,11 @@ class PostgresReader(SqlReader):
         of_notes = {
             "kinds": _texts(filters.kinds), "tiers": _texts(filters.tiers), "sessions": _texts(filters.sessions),
             "folders": _texts(filters.folders),
+            "paths": None if filters.notes is None else [storable(path) for path in filters.notes],
         }  # fmt: skip
         parameters = {"archived": filters.archived, "notes": None, **of_notes}
         globs = filters.path_globs
-        if not (globs or any(of_notes.values())):
+        if not globs and all(value is None for value in of_notes.values()):
             return parameters
         rows = list(self.rows(queries.PASSING_NOTES, {**parameters, "enough": None if globs else MAX_NOTES + 1}))
         if globs:

@@ -74,6 +74,7 @@ _CONDITIONS = f"""
     AND (:sessions IS NULL OR n.session IN (SELECT value FROM json_each(:sessions)))
     AND (:folders IS NULL OR EXISTS (
             SELECT 1 FROM json_each(:folders) WHERE substr(n.path, 1, length(value)) = value))
+    AND (:notes IS NULL OR n.path IN (SELECT value FROM json_each(:notes)))
     AND (:path_globs IS NULL OR EXISTS (SELECT 1 FROM json_each(:path_globs) WHERE n.path GLOB value))
     AND (:roles IS NULL OR EXISTS (
             SELECT 1 FROM json_each(:roles)
@@ -198,6 +199,12 @@ SELECT path, date, front_matter FROM note
 WHERE instr(lower(front_matter), 'supersede') OR instr(lower(front_matter), 'valid')
    OR instr(lower(front_matter), '"status"')
 ORDER BY path
+"""
+
+# (path, target, anchor, label, line, whether it is a wiki link) of every link, by path and line.
+LINKS = """
+SELECT n.path, l.target, l.anchor, l.label, l.line, l.wiki FROM link l JOIN note n ON n.id = l.note
+ORDER BY n.path, l.line, l.target, l.anchor
 """
 
 # (passage id, tokens, path, first line, last line) of every text or group of at least :tokens tokens, by path, without

@@ -172,6 +172,8 @@ class SqliteReader(SqlReader):
         }
         if query.filters.tags:
             filters["tags"] = json.dumps(self._named_tags(query.filters))
+        if query.filters.notes is not None:  # none at all is a filter, too
+            filters["notes"] = json.dumps(query.filters.notes)
         return {**filters, "required": all_of(query.phrases) or None, "excluded": any_of(query.exclusions) or None}
 
 

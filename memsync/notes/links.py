@@ -1,0 +1,219 @@
+"""Say which note or file a link means, and what else a link to it may be written as. Pure.
+
+A link is read as Obsidian reads it, so that a vault means the same in both: a path from the root, from the note itself
+(`./`, `../`, and Markdown links), or the end of a path, of which the shortest is meant. Only if that names nothing, a
+title or an alias that one note has.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from urllib.parse import quote
+
+from memsync.model.note import Link
+from memsync.model.query import IndexedNote
+from memsync.model.vocabulary import NotePath
+from memsync.notes.naming import folded, names_of
+
+NOTE_ENDINGS = (".md", ".markdown", ".mdc")
+_EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}:|//")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
+_BLOCK_ID = re.compile(r"(?:^|\s)\^([A-Za-z0-9-]+)[ \t]*$")
+_NAMED = re.compile(r"""<\w+[^>]{0,200}?\b(?:id|name)=["']?([\w.:-]{1,100})""")
+_LABEL = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)|\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]")
+_NUMBERED = re.compile(r"-\d+$")
+_ESCAPED_IN_URL = "/!$&'*+,;=:@~"
+
+
+class Linked:
+    """The notes of a memory, and the other files of its folder, by all that links may call them.
+
+    `other_files` returns paths relative to the root; it is called when a link names no note.
+    """
+
+    def __init__(self, notes: Iterable[IndexedNote], other_files: Callable[[], Iterable[str]] = tuple) -> None:
+        self.notes = {note.path: note for note in notes}
+        self._other_files = other_files
+        self._by_name: dict[str, list[str]] = {}
+        for path in self.notes:
+            self._add(path)
+
+    def _add(self, path: str) -> None:
+        name = path.rpartition("/")[2].casefold()
+        for called in {name, _without_ending(name)}:
+            self._by_name.setdefault(called, []).append(path)
+
+    @cached_property
+    def _files(self) -> Mapping[str, list[str]]:
+        """The other files by their names."""
+        by_name: dict[str, list[str]] = {}
+        for path in self._other_files():
+            if path not in self.notes:
+                by_name.setdefault(path.rpartition("/")[2].casefold(), []).append(path)
+        return by_name
+
+    @cached_property
+    def _titled(self) -> Mapping[str, list[NotePath]]:
+        titled: dict[str, list[NotePath]] = {}
+        for note in self.notes.values():
+            for name in {folded(name) for name in names_of(note)}:
+                titled.setdefault(name, []).append(note.path)
+        return titled
+
+    def meant(self, link: Link, source: NotePath) -> Sequence[str]:
+        """Return the files that a link in `source` may mean, the one that is meant first; none if it is dead."""
+        if is_external(link):
+            return ()
+        if not link.target:
+            return (source,)
+        for by_name in (self._by_name, self._files):
+            if found := _fitting(by_name, link, source):
+                return found
+        return tuple(self._titled.get(folded(link.target), ())) if link.wiki else ()
+
+    def target(self, link: Link, source: NotePath) -> str:
+        """Return the file that a link means; empty if it is dead or leads out of the memory."""
+        return next(iter(self.meant(link, source)), "")
+
+    def spelled(self, link: Link, source: NotePath, target: str) -> str | None:
+        """Return the link's target, written so that it means `target` in the note `source`; None if that is impossible.
+
+        A target that means it already stays. A new one is of the same form: a name, a relative path, or one from the
+        root; with the ending if the link has it.
+        """
+        for text in (link.target, *_spellings(link, source, target)):
+            if self.target(Link(text, "", "", 0, link.wiki), source) == target:
+                return text
+        return None
+
+
+def is_external(link: Link) -> bool:
+    """Tell whether a link leads out of the memory: it has a scheme, as in `https:`, or a host."""
+    return "://" in link.target if link.wiki else _EXTERNAL.match(link.target) is not None
+
+
+def _fitting(by_name: Mapping[str, list[str]], link: Link, source: NotePath) -> Sequence[str]:
+    """Return the paths that a target names, the one that is meant first.
+
+    Only a name or the end of a path can name several: then those under the folder of the link are meant, or else all,
+    and first the shortest path.
+    """
+    target, folder = link.target, posixpath.dirname(source)
+    candidates = by_name.get(target.rpartition("/")[2].casefold(), ())
+    if not candidates:
+        return ()
+    beside = posixpath.normpath(posixpath.join(folder, target))
+    if target.startswith(("./", "../")):
+        return _called(candidates, beside)
+    if target.startswith("/"):
+        return _called(candidates, posixpath.normpath(target[1:]))
+    from_root = posixpath.normpath(target)
+    for exact in (from_root, beside) if link.wiki else (beside, from_root):
+        if found := _called(candidates, exact):
+            return found
+    ending = f"/{_without_ending(from_root).casefold()}"
+    fitting = [path for path in candidates if f"/{_without_ending(path).casefold()}".endswith(ending)]
+    near = [path for path in fitting if folder and path.startswith(f"{folder}/")] or fitting
+    return sorted(near, key=lambda path: (len(path), path))
+
+
+def _called(candidates: Sequence[str], path: str) -> Sequence[str]:
+    """Return the candidate at a path, with or without its ending; its case counts only between two of them."""
+    for called in (str, str.casefold):
+        if found := [name for name in candidates if called(path) in (called(name), called(_without_ending(name)))]:
+            return found[:1]
+    return ()
+
+
+def _spellings(link: Link, source: NotePath, target: str) -> Iterator[str]:
+    old, has_ending = link.target, link.target.casefold().endswith(NOTE_ENDINGS)
+    written = target if has_ending or not target.casefold().endswith(NOTE_ENDINGS) else _without_ending(target)
+    beside = posixpath.relpath(written, posixpath.dirname(source) or ".")
+    if old.startswith("/"):
+        yield f"/{written}"
+    elif old.startswith(("./", "../")) or not link.wiki:
+        yield f"./{beside}" if old.startswith("./") and not beside.startswith("../") else beside
+    elif "/" not in old:
+        yield written.rpartition("/")[2]
+    yield written
+    yield target
+
+
+def _without_ending(path: str) -> str:
+    stem, dot, ending = path.rpartition(".")
+    return stem if f"{dot}{ending}".casefold() in NOTE_ENDINGS else path
+
+
+def as_url(target: str) -> str:
+    """Return a target as it is written between the parentheses of a Markdown link."""
+    return "".join(c if not c.isascii() and c.isprintable() else quote(c, safe=_ESCAPED_IN_URL) for c in target)
+
+
+# ------------------------------------------------------------------------------------------------- anchors
+
+
+def slug(heading: str) -> str:
+    """Return a heading as links write it after a hash: lower case, hyphens for spaces, no punctuation."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+
+
+def names_heading(anchor: str, heading: str) -> bool:
+    """Tell whether an anchor names a heading; of `#Chapter#Part`, only the last part counts."""
+    return slug(anchor.rpartition("#")[2]) == slug(heading)
+
+
+def outside_code(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield (number, line) of the lines that are in no fenced code."""
+    fence = ""
+    for number, line in enumerate(lines, 1):
+        mark = _FENCE.match(line)
+        if mark and not fence:
+            fence = mark[1]
+        elif mark and mark[1].startswith(fence) and not line.strip(" `~"):
+            fence = ""
+        elif not fence:
+            yield number, line
+
+
+def headings_in(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield (number of the line, text) of each heading, also of one that is underlined."""
+    before = ""
+    for number, line in outside_code(lines):
+        if heading := _HEADING.match(line):
+            yield number, heading[2]
+        elif before.strip() and _UNDERLINE.match(line):
+            yield number - 1, before.strip()
+        before = line
+
+
+class Anchors:
+    """What links to one note may name in it after a hash."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.headings = {slug(_LABEL.sub(_label, text)) for _, text in headings_in(lines)}
+        self.blocks = {match[1].lower() for line in lines if "^" in line and (match := _BLOCK_ID.search(line))}
+        self.names = {match[1] for line in lines if "<" in line for match in _NAMED.finditer(line)}
+        self.names |= {match[1] for line in lines if "{" in line and (match := re.search(r"\{[^{}]*#([\w.:-]+)", line))}
+
+    def have(self, anchor: str) -> bool:
+        """Tell whether an anchor names a heading, a block (`^id`) or an element with an id."""
+        if anchor.startswith("^"):
+            return anchor[1:].lower() in self.blocks
+        wanted = slug(anchor.rpartition("#")[2])
+        return wanted in self.headings or anchor in self.names or _NUMBERED.sub("", wanted) in self.headings
+
+
+def block_line(lines: Sequence[str], name: str) -> int:
+    """Return the line on which the block `^name` ends, 0 if there is none."""
+    wanted = name.lower()
+    found = (n for n, line in outside_code(lines) if (match := _BLOCK_ID.search(line)) and match[1].lower() == wanted)
+    return next(found, 0)
+
+
+def _label(match: re.Match[str]) -> str:
+    return match[1] or match[2] or ""
