@@ -79,6 +79,8 @@ class MemoryApi(ABC):
     prune = Lazy(lambda: features.pruning.prune)
     undo_prune = Lazy(lambda: features.pruning.undo_prune)
     conflicts = Lazy(lambda: features.conflicts.conflicts)
+    move = Lazy(lambda: features.moving.move)
+    undo_move = Lazy(lambda: features.moving.undo_move)
     links = Lazy(lambda: features.linking.links)
     duplicates = Lazy(lambda: features.duplicates.duplicates)
     secrets = Lazy(lambda: features.secrets.secrets)

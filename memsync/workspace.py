@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from memsync.edit.append import Done
     from memsync.edit.archive import Retiring
     from memsync.edit.forgotten import Forgotten
+    from memsync.edit.kept import Work
     from memsync.edit.note_editor import NoteEditor
     from memsync.edit.note_writer import NoteWriter
+    from memsync.edit.runs import Runs
     from memsync.notes.files import NoteFiles
     from memsync.notes.parse import NoteReader
     from memsync.search.freshness import FreshSearch
@@ -169,8 +171,16 @@ class Workspace:
     def forgotten(self) -> Forgotten:
         """Takes text out of notes, and puts it back."""
         from memsync.edit.forgotten import Forgotten
+        from memsync.edit.kept import Work
 
-        return Forgotten(self.settings.root, self.settings.keep_dir, self.writer, commits=self.settings["git.commit"])
+        commits = self.settings["git.commit"]
+        return Forgotten(self.settings.root, self.settings.keep_dir, self.writer, Work.FORGET, commits=commits)
+
+    def runs(self, kind: Work) -> Runs:
+        """Return what changes several notes in one run, and undoes it."""
+        from memsync.edit.runs import Runs
+
+        return Runs(self.settings.root, self.settings.keep_dir, self.writer, kind, commits=self.settings["git.commit"])
 
     @cached_property
     def editor(self) -> NoteEditor:

@@ -41,6 +41,8 @@ from memsync.model.upkeep import (
     Conflicts,
     Duplicates,
     Forgetting,
+    LinkPlace,
+    Moving,
     NoteLinks,
     Notes,
     NoteUse,
@@ -425,16 +427,30 @@ def _conflicts(found: Conflicts, _: Command) -> None:
         remark(f"no conflict found in {count(found.notes, 'note')}{dismissed}")
 
 
+def _moving(moving: Moving, _: Command) -> None:
+    for moved in moving.moves:
+        say(f"{printable(moved.path)} -> {printable(moved.target)}")
+    for line in moving.lines:
+        say(f"{printable(line.path)}:{line.line}")
+        say(f"  - {printable(line.before)}")
+        say(f"  + {printable(line.after)}")
+    if moving.undone:
+        return
+    lines = f"{count(len(moving.lines), 'line')} of {count(len({line.path for line in moving.lines}), 'note')}"
+    what = f"{count(len(moving.moves), 'file')} moved, {lines} changed"
+    remark(f"{what}. To undo it: memsync mv --undo" if moving.applied else f"Nothing is changed. It would be: {what}")
+
+
 def _links(found: NoteLinks, _: Command) -> None:
-    rows = [("out", place.citation, _written(place.target, place.anchor), place.note) for place in found.out]
-    rows += [("in", place.citation, _written(place.target, place.anchor), "") for place in found.into]
-    rows += [("dead", place.citation, _written(place.target, place.anchor), "") for place in found.unresolved]
+    rows = [("out", place.citation, _target(place), place.note) for place in found.out]
+    rows += [("in", place.citation, _target(place), "") for place in found.into]
+    rows += [("dead", place.citation, _target(place), "") for place in found.unresolved]
     rows += [("similar", note.path, note.title, f"{note.score:.2f}") for note in found.similar]
     say_table(rows, "no note links to it, and it links to none")
 
 
-def _written(target: str, anchor: str) -> str:
-    return f"{target}#{anchor}" if anchor else target
+def _target(place: LinkPlace) -> str:
+    return f"{place.target}#{place.anchor}" if place.anchor else place.target
 
 
 def _secrets(found: Secrets, _: Command) -> None:
@@ -566,6 +582,7 @@ RENDERERS: dict[Any, Callable[[Any, Command], None]] = {
     Stale: _stale,
     Conflicts: _conflicts,
     NoteLinks: _links,
+    Moving: _moving,
     Secrets: _secrets,
     Collections: _collections,
     Stats: _stats,

@@ -7,9 +7,10 @@ COMMANDS = {
         ["cli.command_mcp"], "roots": ["cli.command_roots"], "trust": ["cli.command_setup"]},
     "Search": {"context": ["features.context.compose"], "get": ["features.search"], "links": ["features.linking"],
         "open": ["cli.command_open"], "search": ["cli.command_search"]},
-    "Notes": {"collections": ["features.listing"], "log": ["features.log"], "note": ["features.listing",
-        "features.log"], "pattern": ["features.patterns"], "pref": ["cli.command_composed",
-        "features.preferences"], "recover": ["cli.command_composed"], "remember": ["features.log"]},
+    "Notes": {"collections": ["features.listing"], "log": ["features.log"], "mv": ["features.moving"], "note":
+        ["features.listing", "features.log"], "pattern": ["features.patterns"], "pref":
+        ["cli.command_composed", "features.preferences"], "recover": ["cli.command_composed"], "remember":
+        ["features.log"]},
     "Conversations": {"costs": ["features.threads"], "export": ["cli.command_exchange"], "handoff":
         ["features.threads"], "hook": ["cli.command_recall"], "import": ["cli.command_exchange"], "ingest":
         ["cli.command_exchange"], "recall": ["cli.command_recall"], "routes": ["features.threads"], "runs":

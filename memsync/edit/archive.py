@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from memsync.edit import commits
-from memsync.edit.kept import Step
+from memsync.edit.kept import Step, Work
 from memsync.edit.note_paths import cannot_write, check_writable, folder_of
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import MemsyncError, UsageError, WriteRefused
@@ -114,7 +114,7 @@ class Retiring:
             moves = [(retirement.path, retirement.target) for retirement in due if self._is_there(retirement.path)]
             if not moves:
                 return Moved()
-            run = self._kept.begin(Step(source, target) for source, target in moves)
+            run = self._kept.begin(Step(source, target, Work.PRUNE) for source, target in moves)
             moved = self._move(moves, f"memsync prune: {count(len(moves), 'note')}", mtimes_ns)
             self._kept.drop(run, [source for source, target in moves if (source, target) not in moved.moves])
             return moved
@@ -122,7 +122,7 @@ class Retiring:
     def undo(self) -> Moved:
         """Move back the notes of the last run that was not undone yet. Raises UsageError if there is none."""
         with self._writer.lock():
-            steps = self._kept.steps(moves=True)
+            steps = self._kept.steps(Work.PRUNE)
             if not steps:
                 raise UsageError("nothing to undo", hint="--undo moves back only what prune --apply moved.")
             run = steps[0].run
@@ -138,12 +138,12 @@ class Retiring:
 
     def retired_to(self, path: NotePath) -> list[NotePath]:
         """Return the paths that a note was moved to and that still exist, newest first."""
-        targets = dict.fromkeys(step.other for step in self._kept.steps(moves=True) if step.path == path)
+        targets = dict.fromkeys(step.other for step in self._kept.steps(Work.PRUNE) if step.path == path)
         return [target for target in targets if self._is_there(target)]
 
     def came_from(self, target: NotePath) -> NotePath:
         """Return the former path of a note in archive/: from the record, otherwise from its path there."""
-        sources = (step.path for step in self._kept.steps(moves=True) if step.other == target)
+        sources = (step.path for step in self._kept.steps(Work.PRUNE) if step.other == target)
         return next(sources, NotePath(former_path(target)))
 
     def _is_there(self, path: NotePath) -> bool:

@@ -95,6 +95,12 @@ class Journal:
             database.execute("DELETE FROM append WHERE id = ?", (int(appended.id),))
             database.execute("UPDATE append SET replaced_by = NULL WHERE replaced_by = ?", (int(appended.id),))
 
+    def moved(self, path: NotePath, target: NotePath) -> None:
+        """Let the appends to a note that was moved be those to its new path."""
+        with self._kept.writing() as database:
+            database.execute("UPDATE append SET path = ? WHERE path = ?", (target, path))
+            database.execute("DELETE FROM ending WHERE path IN (?, ?)", (path, target))
+
     def drop(self, is_forgotten: Callable[[NotePath, str], bool]) -> int:
         """Delete the appends whose note and text are forgotten; return how many."""
         rows = self._kept.rows("SELECT id, path, text FROM append")

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from memsync.index.sqlite.transactions import translate_sqlite_errors, write_tra
 from memsync.model.vocabulary import NotePath
 
 FILE = "kept.db"
-VERSION = 1
+VERSION = 2
 BUSY_TIMEOUT_MS = 5_000
 CHECKPOINT_PAGES = 250
 """Pages of SQLite's log until it is copied into the database: few, because each new process reads the log."""
@@ -45,16 +46,35 @@ CREATE TABLE ending (                       -- how a note ended after its last a
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE step (                         -- what a run does to a note, until it is undone
     run INTEGER NOT NULL,
-    user TEXT,                              -- whose text the run takes out; NULL if it moves notes
+    user TEXT,                              -- whose text the run takes out
     path TEXT NOT NULL,
     other TEXT NOT NULL,                    -- where the note is moved to; or its former path
     before BLOB NOT NULL,                   -- the note's content; empty if it is moved
     after TEXT NOT NULL,                    -- SHA-256 of its content after the run; empty if there is none
     mode INTEGER NOT NULL,
     parts TEXT NOT NULL,                    -- the first and last lines of the text that is taken out, as JSON
+    kind TEXT NOT NULL DEFAULT '',          -- of the run
     PRIMARY KEY (run, path)
 ) STRICT;
 """
+
+_UPGRADES = {
+    1: """
+ALTER TABLE step ADD COLUMN kind TEXT NOT NULL DEFAULT '';
+UPDATE step SET kind = CASE WHEN user IS NULL THEN 'prune' ELSE 'forget' END;
+""",
+}
+"""Version -> what makes the next one of it."""
+
+
+class Work(StrEnum):
+    """What a run does, which decides what undoes it."""
+
+    PRUNE = "prune"
+    FORGET = "forget"
+    MOVE = "mv"
+    ACCEPT = "accept"
+
 
 Lines = tuple[int, int]
 """The first and the last line of a part of a note, counted from 1."""
@@ -62,15 +82,17 @@ Lines = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a run does to one note: it moves the note to `other`, or it takes out text of `user`.
+    """What a run does to one note: it moves the note to `other`, changes its text, or both.
 
-    In the second case, `other` is the path under which appends to the note may be in the journal. `before` is its
-    content, `after` the SHA-256 of its content afterwards (empty if the whole note goes), `parts` the lines that go.
+    Where it takes out text of `user`, `other` is the path under which appends to the note may be in the journal, and
+    `parts` are the lines that go. `before` is its content, `after` the SHA-256 of its content afterwards: empty if the
+    whole note goes or if its text does not change.
     """
 
     path: NotePath
     other: NotePath
-    user: str | None = None
+    kind: Work
+    user: str = ""
     before: bytes = b""
     after: str = ""
     mode: int = 0
@@ -124,19 +146,21 @@ class Kept:
         """Record a run on the disk, before it changes the first note; return its number."""
         with self.writing(waits=True) as database:
             run = int(database.execute("SELECT coalesce(max(run), 0) + 1 FROM step").get)
-            rows = ((run, s.user, s.path, s.other, s.before, s.after, s.mode, json.dumps(s.parts)) for s in steps)
-            database.executemany("INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            rows = (
+                (run, s.user, s.path, s.other, s.before, s.after, s.mode, json.dumps(s.parts), s.kind) for s in steps
+            )
+            database.executemany("INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
         return run
 
-    def steps(self, *, moves: bool) -> list[Step]:
+    def steps(self, kind: Work) -> list[Step]:
         """Return the steps of all runs of one kind that can be undone, the last one first."""
         rows = self.rows(
-            "SELECT path, other, user, before, after, mode, parts, run FROM step WHERE (user IS NULL) = ?"
+            "SELECT path, other, user, before, after, mode, parts, run FROM step WHERE kind = ?"
             " ORDER BY run DESC, rowid DESC",
-            (moves,),
+            (kind,),
         )
         return [
-            Step(path, other, user, before, after, mode, tuple(map(tuple, json.loads(parts))), run)
+            Step(path, other, kind, user or "", before, after, mode, tuple(map(tuple, json.loads(parts))), run)
             for path, other, user, before, after, mode, parts, run in rows
         ]
 
@@ -154,7 +178,7 @@ class Kept:
             try:
                 yield self._current(create=create)
             except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError) as error:
-                hint = "It has the journal, and what prune and forget can undo. Move it away to go on without these."
+                hint = "It has the journal, and what can be undone. Move it away to go on without these."
                 raise FilesystemError(f"{self._path} is damaged: {error}", hint=hint) from error
 
     def _current(self, *, create: bool) -> apsw.Connection | None:
@@ -179,9 +203,11 @@ def _connected(path: Path) -> apsw.Connection:
     if not (version := database.pragma("user_version")):
         database.pragma("auto_vacuum", "full")
         database.pragma("journal_mode", "wal")
+    if version < VERSION:
         with write_transaction(database):
-            if not database.pragma("user_version"):  # another process may have made the tables meanwhile
-                database.execute(_TABLES)
+            now = database.pragma("user_version")  # another process may have made the tables meanwhile
+            if now < VERSION:
+                database.execute(_UPGRADES[now] if now else _TABLES)
                 database.pragma("user_version", VERSION)
     elif version > VERSION:
         raise FilesystemError(f"{path} is of a later memsync", hint="Upgrade memsync.")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         linking,
         listing,
         log,
+        moving,
         patterns,
         preferences,
         pruning,
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from memsync.features.context import compose as compose
 
 __all__ = [
-    "conflicts", "duplicates", "forgetting", "indexing", "linking", "listing", "log", "patterns", "preferences", "pruning",
-    "recovery", "search", "secrets", "threads", "usage",
+    "conflicts", "duplicates", "forgetting", "indexing", "linking", "listing", "log", "moving", "patterns",
+    "preferences", "pruning", "recovery", "search", "secrets", "threads", "usage",
 ]  # fmt: skip
 
 

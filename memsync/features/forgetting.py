@@ -21,14 +21,16 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from memsync.edit.addition import lines_with_ends
-from memsync.edit.forgotten import Change, Removed
+from memsync.edit.forgotten import Removed
 from memsync.edit.journal import missing
 from memsync.edit.markdown import one_line
 from memsync.edit.note_end import read_end
+from memsync.edit.runs import Change
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
 from memsync.index.fields import bigrams, cjk_runs, without_cjk
 from memsync.model.note import Block, Note, Section, with_children
 from memsync.model.status import Failure
+from memsync.model.text import count
 from memsync.model.upkeep import Forgetting, ForgottenPart, Purge, Restoring
 from memsync.model.vocabulary import Kind, NotePath
 from memsync.notes.decode import BinaryFileError
@@ -77,7 +79,7 @@ def forget(
         return _look(memory, owner, progress)[0]
     with memory.writer.lock():
         result, changes = _look(memory, owner, progress)
-        outcome = memory.forgotten.carry_out(owner.name, changes)
+        outcome = memory.forgotten.carry_out(changes, f"memsync forget: {count(len(changes), 'note')}", owner.name)
         _settle(memory, owner)
     return replace(
         result,

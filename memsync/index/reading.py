@@ -227,8 +227,10 @@ class SqlReader(ABC):
 
     def links(self) -> list[tuple[NotePath, Link]]:
         """Return the links of all notes with the notes that have them, by path and line."""
-        rows = self.rows(self.statements.LINKS)
-        return [(NotePath(path), Link(*link, wiki=bool(wiki))) for path, *link, wiki in rows]
+        return [
+            (NotePath(path), Link(target, anchor, label, line, bool(wiki)))
+            for path, target, anchor, label, line, wiki in self.rows(self.statements.LINKS)
+        ]
 
     # ------------------------------------------------------------------------------------ whole notes
 

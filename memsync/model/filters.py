@@ -17,8 +17,8 @@ class Filters(Struct, frozen=True):
     """The filters of a search, applied inside each retriever. Several values of one filter are combined with OR.
 
     `folders` end in a slash. `after` and `before` are ISO dates or datetimes, inclusive. `where` pairs are compared as
-    text with chunk attributes and front matter. `links` leaves notes that link to one of these, `linked_from` those that
-    one of these links to. `archived` includes archived notes. `holds` leaves only what holds now, or only what does
+    text with chunk attributes and front matter. `links` leaves notes that link to one of these, `linked_from` those to
+    which one of these links. `archived` includes archived notes. `holds` leaves only what holds now, or only what does
     not; `valid` only what held on this ISO date. `notes` are paths, which a search sets for the filters that it looks
     up in the index first; None for any note.
     """
@@ -100,6 +100,7 @@ FILTER_ALIASES = {
     "until": "before", "till": "before", "to": "before", "older": "before", "file": "path", "filename": "path",
     "name": "path", "note": "path", "glob": "path", "folder": "in", "dir": "in", "directory": "in", "under": "in",
     "label": "tag", "type": "kind", "class": "where", "user": "where", "project": "where", "has": "where",
-    "author": "by", "link": "links", "backlinks": "links", "linked_from": "linked-from", "speaker": "role", "agent": "role", "thread": "session", "state": "status",
+    "author": "by", "speaker": "role", "agent": "role", "thread": "session", "state": "status", "link": "links",
+    "backlinks": "links", "linked_from": "linked-from",
 }  # fmt: skip
 """Names of filters in other programs -> their names here."""

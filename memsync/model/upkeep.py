@@ -219,6 +219,37 @@ class NoteLinks(Struct, frozen=True):
     pending_text: int = 0
 
 
+class MovedFile(Struct, frozen=True):
+    """A file and its new path."""
+
+    path: NotePath
+    target: NotePath
+
+
+class ChangedLine(Struct, frozen=True):
+    """A line of a note before and after a change; `path` is the note's path before it."""
+
+    path: NotePath
+    line: int
+    before: str
+    after: str
+
+
+class Moving(Struct, frozen=True):
+    """The files that a run moves or would move, and the lines of notes that name them. `failed` are as they were.
+
+    If it is `undone`, the files were moved back.
+    """
+
+    moves: tuple[MovedFile, ...]
+    lines: tuple[ChangedLine, ...]
+    failed: tuple[Failure, ...] = ()
+    warnings: tuple[str, ...] = ()
+    pending_text: int = 0
+    applied: bool = False
+    undone: bool = False
+
+
 class NoteUse(Struct, frozen=True):
     """How often a note was retrieved (in an answer or read), and when last (ISO 8601, UTC; empty: never)."""
 

@@ -65,8 +65,11 @@ class Linked:
                 titled.setdefault(name, []).append(note.path)
         return titled
 
-    def meant(self, link: Link, source: NotePath) -> Sequence[str]:
-        """Return the files that a link in `source` may mean, the one that is meant first; none if it is dead."""
+    def meant(self, link: Link, source: NotePath, *, by_title: bool = True) -> Sequence[str]:
+        """Return the files that a link in `source` may mean, the one that is meant first; none if it is dead.
+
+        Without `by_title` only names of files count.
+        """
         if is_external(link):
             return ()
         if not link.target:
@@ -74,20 +77,21 @@ class Linked:
         for by_name in (self._by_name, self._files):
             if found := _fitting(by_name, link, source):
                 return found
-        return tuple(self._titled.get(folded(link.target), ())) if link.wiki else ()
+        return tuple(self._titled.get(folded(link.target), ())) if link.wiki and by_title else ()
 
     def target(self, link: Link, source: NotePath) -> str:
         """Return the file that a link means; empty if it is dead or leads out of the memory."""
         return next(iter(self.meant(link, source)), "")
 
-    def spelled(self, link: Link, source: NotePath, target: str) -> str | None:
+    def spelled(self, link: Link, source: NotePath, target: str, *, by_title: bool) -> str | None:
         """Return the link's target, written so that it means `target` in the note `source`; None if that is impossible.
 
         A target that means it already stays. A new one is of the same form: a name, a relative path, or one from the
-        root; with the ending if the link has it.
+        root; with the ending if the link has it. A title may only stay one (`by_title`): other programs do not read it.
         """
         for text in (link.target, *_spellings(link, source, target)):
-            if self.target(Link(text, "", "", 0, link.wiki), source) == target:
+            found = self.meant(Link(text, "", "", 0, link.wiki), source, by_title=by_title)
+            if found and found[0] == target:
                 return text
         return None
 

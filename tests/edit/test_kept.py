@@ -12,7 +12,7 @@ import pytest
 from memsync.edit.addition import Addition
 from memsync.edit.append import VERSION, KnownEnds
 from memsync.edit.journal import Journal
-from memsync.edit.kept import FILE, Kept, Step
+from memsync.edit.kept import FILE, Kept, Step, Work
 from memsync.edit.note_end import read_end
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import FilesystemError, MemsyncError
@@ -71,30 +71,30 @@ def test_full_disk_leaves_the_state_before(root: Path, tmp_path: Path) -> None:
     writer = NoteWriter(root, tmp_path / "keep")
     kept = writer.kept
     writer.append(LOG, Addition("- one"))
-    entries, run = writer.journal.since(0), kept.begin([Step(LOG, LOG, "ada", b"one")])
+    entries, run = writer.journal.since(0), kept.begin([Step(LOG, LOG, Work.FORGET, "ada", b"one")])
     with kept.writing() as database:
         pages = database.pragma("page_count")
         database.pragma("max_page_count", pages)
     long = "x" * 20_000
     with pytest.raises(FilesystemError, match="no space left"):
-        kept.begin([Step(LOG, LOG, "ada", long.encode())])
+        kept.begin([Step(LOG, LOG, Work.FORGET, "ada", long.encode())])
     (warning,) = writer.append(LOG, Addition(f"- {long}")).warnings
     assert "no space left" in warning and "memsync recover cannot restore it" in warning
     assert (root / LOG).read_text() == f"- one\n- {long}\n"
-    assert (writer.journal.since(0), [step.run for step in kept.steps(moves=False)]) == (entries, [run])
+    assert (writer.journal.since(0), [step.run for step in kept.steps(Work.FORGET)]) == (entries, [run])
     with kept.writing() as database:
         database.pragma("max_page_count", 1_000)
-    assert kept.begin([Step(LOG, LOG, "ada", long.encode())]) == run + 1
+    assert kept.begin([Step(LOG, LOG, Work.FORGET, "ada", long.encode())]) == run + 1
 
 
 @pytest.mark.parametrize("content", [b"no database" * 100, b"SQLite format 3\0" + bytes(4_000)])
 def test_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     """Nothing is set aside by itself: the file may have the only copy of a note."""
-    Kept(tmp_path / "keep").begin([Step(LOG, LOG)])
+    Kept(tmp_path / "keep").begin([Step(LOG, LOG, Work.PRUNE)])
     for name in os.listdir(tmp_path / "keep"):
         if name.startswith(FILE):
             (tmp_path / "keep" / name).write_bytes(content if name == FILE else b"")
-    for call in (lambda kept: kept.steps(moves=True), lambda kept: kept.begin([]), Kept.wipe):
+    for call in (lambda kept: kept.steps(Work.PRUNE), lambda kept: kept.begin([]), Kept.wipe):
         with pytest.raises(FilesystemError, match=f"{FILE} is damaged") as caught:
             call(Kept(tmp_path / "keep"))
         assert "Move it away" in caught.value.hint
@@ -107,19 +107,19 @@ def test_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
     with kept.writing() as database:
         database.pragma("user_version", 2)
     with pytest.raises(MemsyncError, match="later memsync"):
-        Kept(tmp_path / "keep").steps(moves=True)
+        Kept(tmp_path / "keep").steps(Work.PRUNE)
 
 
 def test_removed_file_is_begun_again(tmp_path: Path) -> None:
     """An open connection would write to a file that has no name any more."""
     kept = Kept(tmp_path / "keep")
-    assert (kept.steps(moves=True), (tmp_path / "keep").exists()) == ([], False)  # reading makes nothing
-    kept.begin([Step(LOG, LOG)])
+    assert (kept.steps(Work.PRUNE), (tmp_path / "keep").exists()) == ([], False)  # reading makes nothing
+    kept.begin([Step(LOG, LOG, Work.PRUNE)])
     (tmp_path / "keep").rename(tmp_path / "moved")
-    assert kept.steps(moves=True) == []
-    kept.begin([Step(NotePath("a.md"), LOG)])
-    assert [step.path for step in Kept(tmp_path / "keep").steps(moves=True)] == ["a.md"]
-    assert [step.path for step in Kept(tmp_path / "moved").steps(moves=True)] == [LOG]
+    assert kept.steps(Work.PRUNE) == []
+    kept.begin([Step(NotePath("a.md"), LOG, Work.PRUNE)])
+    assert [step.path for step in Kept(tmp_path / "keep").steps(Work.PRUNE)] == ["a.md"]
+    assert [step.path for step in Kept(tmp_path / "moved").steps(Work.PRUNE)] == [LOG]
 
 
 def test_what_is_deleted_is_wiped(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from memsync.edit.kept import Work
 from memsync.errors import UsageError
 from memsync.memory import Memory
 from tests.support.sampling import sampled
@@ -129,7 +130,7 @@ def test_killed_undo_continues(root: Path) -> None:
             with suppress(UsageError):  # it was killed after it had put back everything
                 assert memory.undo_forget().failed == ()
             assert notes_in(root) == NOTES, step
-            assert not memory.writer.kept.steps(moves=False), step
+            assert not memory.writer.kept.steps(Work.FORGET), step
         if is_finished:
             return
 
@@ -145,6 +146,6 @@ def test_killed_purge_continues(root: Path) -> None:
         assert notes_in(root) == AFTER
         with Memory.open(root) as memory:
             memory.purge_forgotten()
-            assert not memory.writer.kept.steps(moves=False), step
+            assert not memory.writer.kept.steps(Work.FORGET), step
         if is_finished:
             return

@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memsync.cli.main import main
-from memsync.edit.kept import Kept
+from memsync.edit.kept import Kept, Work
 from memsync.errors import UsageError, WriteRefused
 from memsync.mcp_server.tools import offered
 from memsync.memory import Memory
@@ -94,7 +94,7 @@ def files_of(root: Path) -> dict[str, bytes]:
 def kept(memory: Memory) -> list[object]:
     """Return every copy that is kept."""
     files = (memory.settings.keep_dir / "forgotten").rglob("*.md")
-    return [*memory.writer.kept.steps(moves=False), *files]
+    return [*memory.writer.kept.steps(Work.FORGET), *files]
 
 
 def thread_of(user: str) -> str:

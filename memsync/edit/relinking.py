@@ -1,0 +1,106 @@
+"""Write the links and citations of a note anew after notes or headings got other names. Pure.
+
+Links are found in the text itself, because the parser of Markdown only gives their lines. Only a link that the parser
+found on that line is changed, so none in code; the caller parses the new text and compares its links.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from memsync.model.note import Link
+from memsync.notes.inline import MAX_INLINE_CHARS, target_of
+from memsync.notes.links import as_url, outside_code
+
+Renamed = Callable[[Link], tuple[str, str]]
+"""Returns the new target and anchor of a link."""
+
+_LABEL_LINES = 8
+"""A label may run over so many lines; the parser gives the first of them, the target stands on the last."""
+_URL = r"(?:<(?P<bracketed>[^<>\n]*)>|(?P<bare>[^\s<()]*(?:\([^\s()]*\)[^\s()]*)*))"
+_LINK = re.compile(
+    r"(?P<ticks>(?<!`)`+(?!`)).*?(?<!`)(?P=ticks)(?!`)"
+    r"|\[\[(?P<target>[^\[\]\n|#\\]*)(?P<anchor>#(?:[^\[\]\n|\\]|\\(?!\|))*)?(?P<label>\\?\|[^\[\]\n]*)?\]\]"
+    rf"|(?P<before>\]\(\s*|^ {{0,3}}\[[^\[\]\n]+\]:\s*){_URL}"
+)
+_PATH = re.compile(r"""\.(?:md|markdown|mdc)(?:(?=:\d)|(?P<whole>(?=["'\s,\]}]|$)))""")
+_IN_PATH = re.compile(r"[\w/.-]")
+
+
+def relinked(lines: Sequence[str], head_lines: int, links: Sequence[Link], renamed: Renamed) -> list[str]:
+    """Return the lines of a note with its `links` as `renamed` names them. The first `head_lines` are front matter."""
+    links_of = _LinksOf(links, renamed)
+    changed = list(lines)
+    outside = {number + head_lines for number, _ in outside_code(lines[head_lines:])}
+    for number, line in enumerate(lines, 1):
+        if "[" in line and len(line) <= MAX_INLINE_CHARS and (number <= head_lines or number in outside):
+            changed[number - 1] = _LINK.sub(partial(links_of.written, number), line)
+    return changed
+
+
+class _LinksOf:
+    """The links of a note by what the text of each must say."""
+
+    def __init__(self, links: Sequence[Link], renamed: Renamed) -> None:
+        self._by_line = {(link.line, link.target, link.anchor, link.wiki): link for link in links}
+        self._by_url = {(link.target, link.anchor): link for link in links if not link.wiki}
+        self._renamed = renamed
+
+    def written(self, line: int, match: re.Match[str]) -> str:
+        """Return what the text of a link on a line becomes: as it is, unless the parser found this link there."""
+        if match["ticks"]:
+            return match[0]
+        return self._wiki(line, match) if match["before"] is None else self._markdown(line, match)
+
+    def _at(self, line: int, target: str, anchor: str, *, wiki: bool) -> Link | None:
+        keys = ((first, target, anchor, wiki) for first in range(line, line - _LABEL_LINES, -1))
+        return next((self._by_line[key] for key in keys if key in self._by_line), None)
+
+    def _wiki(self, line: int, match: re.Match[str]) -> str:
+        target, anchor = match["target"].strip(), (match["anchor"] or "")[1:].strip()
+        link = self._at(line, target, anchor, wiki=True)
+        if link is None and "supersede" in match.string:  # in attributes, which are no text to the parser
+            link = Link(target, anchor, "", line, wiki=True)
+        if link is None or (new := self._renamed(link)) == (target, anchor):
+            return match[0]
+        return f"[[{new[0]}{f'#{new[1]}' if new[1] else ''}{match['label'] or ''}]]"
+
+    def _markdown(self, line: int, match: re.Match[str]) -> str:
+        is_bracketed = match["bracketed"] is not None
+        url = target_of(match["bracketed"] if is_bracketed else match["bare"])
+        is_definition = not match["before"].startswith("]")
+        link = self._by_url.get(url) if is_definition else self._at(line, *url, wiki=False)
+        if link is None or (new := self._renamed(link)) == url:
+            return match[0]
+        target, anchor = new if is_bracketed else map(as_url, new)
+        written = f"{target}#{anchor}" if anchor else target
+        return f"{match['before']}<{written}>" if is_bracketed else f"{match['before']}{written}"
+
+
+def recited(lines: Sequence[str], head_lines: int, moved: Mapping[str, str]) -> list[str]:
+    """Return lines with the citations of moved notes (`path.md:12`) as these are called now.
+
+    A path without a line counts in front matter and next to `supersedes`. Fenced code stays as it is.
+    """
+    lengths = {len(path) for path in moved}
+    changed = list(lines)
+    outside = {number + head_lines for number, _ in outside_code(lines[head_lines:])} | set(range(1, head_lines + 1))
+    for number, line in enumerate(lines, 1):
+        if number not in outside or len(line) > MAX_INLINE_CHARS:
+            continue
+        is_place = number <= head_lines or "supersede" in line
+        end, parts = 0, list[str]()
+        for match in _PATH.finditer(line):
+            old = next(
+                (old for size in lengths if (old := line[max(0, match.end() - size) : match.end()]) in moved), ""
+            )
+            start = match.end() - len(old)
+            is_whole = start == 0 or not _IN_PATH.match(line[start - 1])
+            if old and is_whole and start >= end and (match["whole"] is None or is_place):
+                parts += [line[end:start], moved[old]]
+                end = match.end()
+        if parts:
+            changed[number - 1] = "".join([*parts, line[end:]])
+    return changed

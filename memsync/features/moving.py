@@ -1,0 +1,359 @@
+"""Move a note or a folder, or give a heading another name, and repair all links to it."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from memsync.edit.addition import lines_with_ends
+from memsync.edit.kept import Work
+from memsync.edit.markdown import one_line
+from memsync.edit.note_paths import new_note_path
+from memsync.edit.relinking import recited, relinked
+from memsync.edit.runs import Change
+from memsync.errors import NoteError, UsageError, WriteRefused
+from memsync.model.note import Link, Note
+from memsync.model.query import IndexedNote
+from memsync.model.text import count, quoted
+from memsync.model.upkeep import ChangedLine, MovedFile, Moving
+from memsync.model.vocabulary import NotePath
+from memsync.notes.attributes import cut_attributes
+from memsync.notes.files import is_below_root
+from memsync.notes.ignore import is_hidden, is_note_name
+from memsync.notes.links import Linked, headings_in, names_heading, slug
+from memsync.notes.parse import parse_note
+from memsync.operation import Cli, Command, operation
+from memsync.search.excerpt import parse_location, read_excerpt
+
+if TYPE_CHECKING:
+    from memsync.edit.runs import Outcome
+    from memsync.ports import IndexReader
+    from memsync.workspace import Workspace
+
+SECTION = "Notes"
+
+MAX_NAMED = 5
+"""How many places that cannot be repaired an error names."""
+_NOT_IN_ANCHOR = re.compile(r"[#|^\[\]]+")
+_MARKER = re.compile(r" {0,3}#{1,6}[ \t]+")
+_CLOSING = re.compile(r"[ \t]+#+[ \t]*$")
+
+
+@operation(
+    Command(
+        "mv",
+        help="Move the note or folder OLD to NEW, or rename the heading PATH#OLD, and repair the links to it.",
+        notes="It repairs wiki links, Markdown links, embeds, supersedes and citations (PATH:LINE), and refuses what "
+        "it cannot repair. --dry-run prints each line that would change.",
+        examples=(
+            "memsync mv projects/store.md decisions/store.md --dry-run",
+            "memsync mv projects/ archive/projects/",
+            "memsync mv 'projects/store.md#Open questions' 'Answered questions'",
+            "memsync mv --undo",
+        ),
+    ),
+    writes=True,
+    is_slow=True,
+)
+def move(
+    memory: Workspace,
+    old: Annotated[str, Meta(description="The note, folder or PATH#heading."), Cli(names="location")] = "",
+    new: Annotated[str, Meta(description="Its new path, a folder, or the new heading."), Cli(names="note")] = "",
+    *,
+    dry_run: Annotated[bool, Meta(description="Only show what would change.")] = False,
+    undo: Annotated[bool, Meta(description="Undo the last move.")] = False,
+) -> Moving:
+    """Move a note, a folder or a heading's name, and repair the links to it in all notes.
+
+    Nothing is changed if a link cannot be repaired. With `undo` it is `undo_move`. Raises NoSuchNote, UsageError,
+    WriteRefused.
+    """
+    if undo:
+        if old or new or dry_run:
+            raise UsageError("undo takes no other arguments", hint="Write: memsync mv --undo")
+        return undo_move.function(memory)
+    if not old or not new:
+        raise UsageError("mv needs two names", hint="Write: memsync mv OLD NEW")
+    with nullcontext() if dry_run else memory.writer.lock():
+        with memory.as_of_now() as (reader, pending):
+            if pending:
+                reason = f"{count(pending, 'file')} wait for the index, and may have links"
+                raise WriteRefused(reason, hint="Run: memsync sync")
+            renaming = _Renaming(memory, reader, old, new)
+        lines, changes = renaming.lines(), renaming.changes()
+        plan = Moving(tuple(MovedFile(NotePath(p), NotePath(t)) for p, t in renaming.moved.items()), tuple(lines))
+        if dry_run:
+            return plan
+        outcome = memory.runs(Work.MOVE).carry_out(changes, f"memsync mv: {old} to {new}")
+        _remove_empty(memory, {os.path.dirname(path) for path in renaming.moved})
+    return _done(memory, plan, outcome)
+
+
+@operation(writes=True, is_slow=True)
+def undo_move(memory: Workspace) -> Moving:
+    """Undo the last move: put back names, places and links, except in notes that somebody has changed since.
+
+    Raises UsageError when there is nothing to undo.
+    """
+    runs = memory.runs(Work.MOVE)
+    steps = memory.writer.kept.steps(Work.MOVE)
+    outcome = runs.undo()
+    moves = [MovedFile(s.other, s.path) for s in steps if s.run == steps[0].run and s.path != s.other]
+    _remove_empty(memory, {os.path.dirname(moved.path) for moved in moves})
+    return _done(memory, Moving(tuple(moves), (), undone=True), outcome)
+
+
+def _done(memory: Workspace, plan: Moving, outcome: Outcome) -> Moving:
+    with memory.as_of_now() as (_, pending):
+        warnings = tuple(filter(None, [outcome.complaint]))
+    return replace(plan, failed=tuple(outcome.failed), warnings=warnings, pending_text=pending, applied=True)
+
+
+def _remove_empty(memory: Workspace, folders: Iterable[str]) -> None:
+    """Remove the folders that a move has left empty, and those above them."""
+    for folder in sorted(folders, key=len, reverse=True):
+        while folder:
+            with suppress(OSError):
+                os.rmdir(memory.files.root / folder)
+            folder = os.path.dirname(folder)
+
+
+@dataclass(slots=True)
+class _Edited:
+    """A note that changes: its text, line by line with and without the line ends, and as it is parsed."""
+
+    content: bytes
+    note: Note
+    raw: list[str]
+    lines: list[str] = field(default_factory=list)
+
+    def content_with(self, lines: Sequence[str]) -> bytes:
+        ends = [raw[len(raw.rstrip("\r\n")) :] for raw in self.raw]
+        return "".join(map("".join, zip(lines, ends, strict=True))).encode("utf-8", "surrogateescape")
+
+
+class _Renaming:
+    """What a move changes: `moved` has the new path of each file, `heading` the old and the new one of a note.
+
+    Raises UsageError, NoSuchNote and WriteRefused if that is impossible.
+    """
+
+    def __init__(self, memory: Workspace, reader: IndexReader, old: str, new: str) -> None:
+        self._memory = memory
+        self._notes = reader.notes()
+        self._links = reader.links()
+        self.moved: dict[str, str] = {}
+        self._heading = ("", "")
+        self._of = NotePath("")
+        place = parse_location(old)
+        if place.heading and not _is_file(memory, old):
+            self._rename_heading(old, place.heading, one_line(new.lstrip("#")))
+        else:
+            self._move(old, new)
+        self._before = Linked(self._notes, self._other_files)
+        self._after = Linked(map(self._renamed, self._notes), self._files_after)
+
+    # ------------------------------------------------------------------------------------------- what moves
+
+    def _move(self, old: str, new: str) -> None:
+        memory = self._memory
+        is_folder = is_below_root(old.rstrip("/")) and os.path.isdir(memory.files.root / old)
+        if not is_folder:
+            old = read_excerpt(memory.files, memory.reader, old, memory.fresh_search.titled).path
+        old = os.path.normpath(old)
+        into = new.endswith("/") or os.path.isdir(memory.files.root / new)
+        new = os.path.normpath(os.path.join(new, os.path.basename(old)) if into else new)
+        if not is_below_root(new) or is_hidden(new) or is_hidden(old):
+            raise UsageError(f"{quoted(new)} is not a place for notes", hint="Name a path under the memory root.")
+        if new == old or (is_folder and f"{new}/".startswith(f"{old}/")):
+            raise UsageError(f"{old} cannot be moved to {new}", hint="Name another place.")
+        target = new if is_folder else new_note_path(new)
+        self.moved = dict(_files_in(memory, old, target)) if is_folder else {old: target}
+        for path, place in self.moved.items():
+            if os.path.lexists(memory.files.root / place):
+                raise WriteRefused(f"{place} already exists", hint="Name another place, or move that first.")
+            if is_note_name(path.rpartition("/")[2]):
+                memory.writer.refuse_to_publish(NotePath(path), NotePath(place))
+                if memory.files.leaves_out(NotePath(place)) and not memory.files.leaves_out(NotePath(path)):
+                    problem = f"{place} would not be a note: .gitignore or [files] exclude leaves it out"
+                    raise UsageError(problem, hint="Name another place.")
+
+    def _rename_heading(self, location: str, old: str, new: str) -> None:
+        memory = self._memory
+        self._of = read_excerpt(memory.files, memory.reader, location, memory.fresh_search.titled).path
+        found = [text for _, text in headings_in(self._edited(self._of).lines)]
+        same = [text for text in found if names_heading(old, _plain(text))]
+        if not new or len(same) != 1:
+            problem = "the new heading is empty" if not new else f"{self._of} has {count(len(same), 'heading')} {old!r}"
+            raise UsageError(problem, hint="Name one heading, and its new text.")
+        if slug(new) != slug(old) and any(names_heading(new, _plain(text)) for text in found):
+            raise WriteRefused(f"{self._of} already has a heading {new!r}", hint="Choose another one.")
+        self._heading = (old, new)
+
+    def _renamed(self, note: IndexedNote) -> IndexedNote:
+        """Return a note as it is called afterwards."""
+        path = NotePath(self.moved.get(note.path, note.path))
+        stem = os.path.splitext(os.path.basename(note.path))[0]
+        title = os.path.splitext(os.path.basename(path))[0] if note.title == stem else note.title
+        if note.path == self._of and names_heading(self._heading[0], title):
+            title = self._heading[1]
+        return note._replace(path=path, title=title)
+
+    def _other_files(self) -> Iterable[str]:
+        return self._all_files
+
+    @cached_property
+    def _all_files(self) -> Sequence[str]:
+        return list(self._memory.files.other_files())
+
+    def _files_after(self) -> Iterator[str]:
+        return (self.moved.get(path, path) for path in self._all_files)
+
+    # ---------------------------------------------------------------------------------------- what changes
+
+    def lines(self) -> Iterator[ChangedLine]:
+        """Yield each line that changes. Raises WriteRefused if a link cannot be repaired."""
+        for path, (edited, lines) in self._changed.items():
+            pairs = enumerate(zip(edited.lines, lines, strict=True), 1)
+            yield from (ChangedLine(path, number, old, new) for number, (old, new) in pairs if old != new)
+
+    def changes(self) -> list[Change]:
+        """Return the changes of notes: first those that stay, then the moves."""
+        changes = []
+        for path in sorted({*self._changed, *self.moved}, key=lambda path: (path in self.moved, path)):
+            target = NotePath(self.moved.get(path, path))
+            if path in self._changed:
+                edited, lines = self._changed[NotePath(path)]
+                changes.append(Change(NotePath(path), target, edited.content, edited.content_with(lines)))
+            else:
+                changes.append(Change(NotePath(path), target))
+        return changes
+
+    @cached_property
+    def _changed(self) -> Mapping[NotePath, tuple[_Edited, list[str]]]:
+        """The notes whose text changes, with their new lines."""
+        changed, broken = dict[NotePath, tuple[_Edited, list[str]]](), list[str]()
+        linking = {source for source, link in self._links if self._differs(source, link)}
+        naming = self._naming()
+        for path in sorted({*linking, *naming, *filter(None, [self._of])}):
+            edited = self._edited(path)
+            head = edited.note.head_lines
+            lines = relinked(edited.lines, head, edited.note.links, partial(self._new, path))
+            lines = recited(lines, head, self.moved) if path in naming else lines
+            if path == self._of:
+                self._retitle(lines)
+            broken += self._broken(path, edited, lines)
+            if lines != edited.lines:
+                changed[path] = edited, lines
+        if broken:
+            others = f", and {len(broken) - MAX_NAMED} more" if len(broken) > MAX_NAMED else ""
+            reason = f"cannot be repaired: {'; '.join(broken[:MAX_NAMED])}{others}"
+            raise WriteRefused(reason, hint="Write these by hand first. Nothing was changed.")
+        return changed
+
+    def _differs(self, source: NotePath, link: Link) -> bool:
+        return self._new(source, link) != (link.target, link.anchor)
+
+    def _new(self, source: NotePath, link: Link) -> tuple[str, str]:
+        """Return a link's target and anchor as they are written afterwards."""
+        target = self._before.target(link, source)
+        if not target:
+            return link.target, link.anchor
+        place, old, new = self.moved.get(source, source), *self._heading
+        written = link.target
+        if link.target:
+            is_name = bool(self._before.meant(link, source, by_title=False))
+            new_target = self.moved.get(target, target)
+            written = self._after.spelled(link, NotePath(place), new_target, by_title=not is_name) or link.target
+        anchor = link.anchor
+        if target == self._of and anchor and not anchor.startswith("^"):
+            parts = anchor.split("#")
+            renamed = _NOT_IN_ANCHOR.sub(" ", new).strip()
+            new_parts = [
+                (slug(new) if part == slug(old) and part != old else renamed) if names_heading(part, old) else part
+                for part in parts
+            ]
+            anchor = "#".join(new_parts)
+        return written, anchor
+
+    def _naming(self) -> set[NotePath]:
+        """Return the notes with the path of a moved note in their text."""
+        old = [path for path in self.moved if is_note_name(path.rpartition("/")[2])]
+        names = [path.encode() for path in old]
+        found = set()
+        for note in self._notes if names else ():
+            with suppress(FileNotFoundError, NoteError):
+                content = self._memory.files.read(note.path)[0]
+                if any(name in content for name in names):
+                    found.add(note.path)
+        return found
+
+    def _retitle(self, lines: list[str]) -> None:
+        """Write the new heading."""
+        old, new = self._heading
+        head = self._edited(self._of).note.head_lines
+        number = next(n for n, text in headings_in(lines[head:]) if names_heading(old, _plain(text))) + head
+        line = lines[number - 1]
+        marker = _MARKER.match(line)
+        column = cut_attributes(line)[0]
+        closing = _CLOSING.search(line[:column])
+        lines[number - 1] = f"{marker[0] if marker else ''}{new}{closing[0] if closing else ''}{line[column:]}"
+
+    def _broken(self, path: NotePath, edited: _Edited, lines: Sequence[str]) -> Iterator[str]:
+        """Yield what is wrong with the new text: it must have the same links, each of them with its new target."""
+        place = NotePath(self.moved.get(path, path))
+        content = edited.content_with(lines)
+        after = parse_note(place, content, self._memory.reader.rules)
+        expected = [(link.line, *self._new(path, link)) for link in edited.note.links]
+        for link in edited.note.links:
+            target = self._before.target(link, path)
+            written, anchor = self._new(path, link)
+            new = Link(written, anchor, "", 0, link.wiki)
+            if target and self._after.target(new, place) != self.moved.get(target, target):
+                yield f"{path}:{link.line}, the link to {link.target}"
+        if [(link.line, link.target, link.anchor) for link in after.links] != expected:
+            yield f"{path}, whose links cannot be told apart"
+        if content != edited.content and after.warnings != edited.note.warnings:
+            yield f"{path}, which would be read otherwise"
+
+    def _edited(self, path: NotePath) -> _Edited:
+        content = self._memory.files.read(path)[0]
+        text = content.decode("utf-8", "surrogateescape")
+        raw = lines_with_ends(text)
+        note = parse_note(path, content, self._memory.reader.rules)
+        lines = [line.rstrip("\r\n") for line in raw]
+        if len(lines) != len(note.lines):
+            raise WriteRefused(f"{path} is not UTF-8", hint="Save it as UTF-8 first.")
+        return _Edited(content, note, raw, lines)
+
+
+def _plain(heading: str) -> str:
+    return heading[: cut_attributes(heading)[0]]
+
+
+def _is_file(memory: Workspace, path: str) -> bool:
+    return is_below_root(path) and os.path.lexists(memory.files.root / path)
+
+
+def _files_in(memory: Workspace, folder: str, target: str) -> Iterator[tuple[str, str]]:
+    """Yield the files of a folder with their new paths. Raises WriteRefused for what cannot be moved one by one."""
+    root = memory.files.root
+    for place, folders, names in os.walk(root / folder):
+        for name in (*folders, *names):
+            path = os.path.join(place, name)
+            mode = os.lstat(path).st_mode
+            if name == ".git" or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                shown = os.path.relpath(path, root)
+                raise WriteRefused(f"{shown} is a link or a repository", hint="Move the folder by hand.")
+            if stat.S_ISREG(mode):
+                below = os.path.relpath(path, root / folder)
+                yield f"{folder}/{below}", f"{target}/{below}"
