@@ -83,7 +83,7 @@ class MemoryApi(ABC):
     undo_move = Lazy(lambda: features.moving.undo_move)
     links = Lazy(lambda: features.linking.links)
     duplicates = Lazy(lambda: features.duplicates.duplicates)
-    secrets = Lazy(lambda: features.secrets.secrets)
+    check = Lazy(lambda: features.checking.check)
     stale = Lazy(lambda: features.usage.stale)
     stats = Lazy(lambda: features.usage.stats)
     notes = Lazy(lambda: features.listing.notes)

@@ -16,6 +16,7 @@ from memsync.cli.output import (
     remark,
     say,
     say_as_it_is,
+    say_json,
     say_pending,
     say_table,
     table_day,
@@ -37,6 +38,7 @@ from memsync.model.query import TimeHint
 from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
 from memsync.model.text import count, duration, printable, visible
 from memsync.model.upkeep import (
+    Checked,
     Collections,
     Conflicts,
     Duplicates,
@@ -49,7 +51,6 @@ from memsync.model.upkeep import (
     Pruning,
     Purge,
     Restoring,
-    Secrets,
     Stale,
     Stats,
 )
@@ -82,13 +83,13 @@ def render(result: Any, operation: Operation[Any, Any], offered: Command) -> Non
 
 
 def exit_code(result: Any, operation: Operation[Any, Any]) -> int:
-    """Return NO_EXIT_CODE for failures, secrets, conflicts, a difference and an empty list of notes; otherwise 0."""
+    """Return NO_EXIT_CODE for failures, findings, conflicts, a difference and an empty list of notes; otherwise 0."""
     if operation.result == Difference | None:
         has_failed = result is not None
     elif isinstance(result, Conflicts):
         has_failed = bool(result.conflicts or result.failed)
-    elif isinstance(result, Secrets):
-        has_failed = bool(result.secrets or result.failed)
+    elif isinstance(result, Checked):
+        has_failed = any(not one.is_fixed for one in result.findings) or bool(result.failed)
     else:
         has_failed = bool(getattr(result, "failed", ())) or (isinstance(result, Notes) and not result.notes)
     return NO_EXIT_CODE if has_failed else 0
@@ -453,9 +454,28 @@ def _target(place: LinkPlace) -> str:
     return f"{place.target}#{place.anchor}" if place.anchor else place.target
 
 
-def _secrets(found: Secrets, _: Command) -> None:
-    rows = [(place.citation, place.kind, place.digest) for place in found.secrets]
-    say_table(rows, f"no secret found in {count(found.notes, 'note')}")
+def _checked(found: Checked, _: Command) -> None:
+    if found.format == "json":
+        say_json(to_json(found))
+        return
+    for one in found.findings:
+        if found.format == "github":
+            place = f"file={_property(one.path)},line={one.line},title=memsync {one.rule}"
+            say(f"::{'notice' if one.is_fixed else 'error'} {place}::{_escaped(printable(one.message))}")
+        else:
+            fixed = " (repaired)" if one.is_fixed else ""
+            say(f"{printable(one.citation)}  {one.rule}  {printable(one.message)}{fixed}")
+    if not found.findings:
+        remark(f"{count(found.notes, 'note')} checked, nothing found")
+
+
+def _escaped(text: str) -> str:
+    """Return text as the value of a workflow command of GitHub; of a property also its `:` and `,` are escaped."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _escaped(printable(text)).replace(":", "%3A").replace(",", "%2C")
 
 
 def _collections(listed: Collections, _: Command) -> None:
@@ -583,7 +603,7 @@ RENDERERS: dict[Any, Callable[[Any, Command], None]] = {
     Conflicts: _conflicts,
     NoteLinks: _links,
     Moving: _moving,
-    Secrets: _secrets,
+    Checked: _checked,
     Collections: _collections,
     Stats: _stats,
     SyncReport: _sync_report,

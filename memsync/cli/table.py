@@ -15,7 +15,7 @@ COMMANDS = {
         ["features.threads"], "hook": ["cli.command_recall"], "import": ["cli.command_exchange"], "ingest":
         ["cli.command_exchange"], "recall": ["cli.command_recall"], "routes": ["features.threads"], "runs":
         ["features.threads"], "sessions": ["features.threads"], "thread": ["features.threads"]},
-    "Upkeep": {"check": ["features.secrets"], "conflicts": ["features.conflicts"], "duplicates":
+    "Upkeep": {"check": ["features.checking"], "conflicts": ["features.conflicts"], "duplicates":
         ["features.duplicates"], "eval": ["cli.command_eval"], "forget": ["cli.command_forget"], "prune":
         ["features.pruning"], "stale": ["features.usage"], "stats": ["features.usage"]},
     "Index": {"index": ["cli.command_index"], "rebuild": ["features.indexing"], "status": ["cli.command_status"],

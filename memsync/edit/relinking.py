@@ -1,18 +1,25 @@
 """Write the links and citations of a note anew after notes or headings got other names. Pure.
 
 Links are found in the text itself, because the parser of Markdown only gives their lines. Only a link that the parser
-found on that line is changed, so none in code; the caller parses the new text and compares its links.
+found on that line is changed, so none in code. Then the new text is parsed, and its links are compared.
 """
 
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from memsync.model.note import Link
+from memsync.edit.addition import lines_with_ends
+from memsync.errors import WriteRefused
+from memsync.model.note import Link, Note
+from memsync.model.vocabulary import NotePath
 from memsync.notes.inline import MAX_INLINE_CHARS, target_of
 from memsync.notes.links import as_url, outside_code
+from memsync.notes.parse import parse_note
+from memsync.notes.rules import PathRules
 
 Renamed = Callable[[Link], tuple[str, str]]
 """Returns the new target and anchor of a link."""
@@ -27,6 +34,46 @@ _LINK = re.compile(
 )
 _PATH = re.compile(r"""\.(?:md|markdown|mdc)(?:(?=:\d)|(?P<whole>(?=["'\s,\]}]|$)))""")
 _IN_PATH = re.compile(r"[\w/.-]")
+
+
+@dataclass(slots=True)
+class NoteText:
+    """A note with its lines in two forms, with and without their ends, and as it is parsed."""
+
+    content: bytes
+    note: Note
+    raw: list[str]
+    lines: list[str]
+
+    @staticmethod
+    def of(path: NotePath, content: bytes, rules: PathRules) -> NoteText:
+        """Parse a note. Raises WriteRefused if it is not UTF-8, and BinaryFileError."""
+        note = parse_note(path, content, rules)
+        raw = lines_with_ends(content.removeprefix(BOM_UTF8).decode("utf-8", "surrogateescape"))
+        if len(raw) != len(note.lines):
+            raise WriteRefused(f"{path} is not UTF-8", hint="Save it as UTF-8 first.")
+        return NoteText(content, note, raw, [line.rstrip("\r\n") for line in raw])
+
+    def with_lines(self, lines: Sequence[str]) -> bytes:
+        """Return the note's content with other lines and the same line ends."""
+        ends = [raw[len(raw.rstrip("\r\n")) :] for raw in self.raw]
+        text = "".join(map("".join, zip(lines, ends, strict=True))).encode("utf-8", "surrogateescape")
+        return (BOM_UTF8 if self.content.startswith(BOM_UTF8) else b"") + text
+
+    def relinked(self, renamed: Renamed) -> list[str]:
+        """Return the lines with the links as `renamed` names them."""
+        return relinked(self.lines, self.note.head_lines, self.note.links, renamed)
+
+    def fault(self, lines: Sequence[str], place: NotePath, renamed: Renamed, rules: PathRules) -> str:
+        """Return why these lines, as a note at `place`, do not have just the renamed links; empty if they do."""
+        content = self.with_lines(lines)
+        after = parse_note(place, content, rules)
+        expected = [(link.line, *renamed(link)) for link in self.note.links]
+        if [(link.line, link.target, link.anchor) for link in after.links] != expected:
+            return f"{self.note.path}, whose links cannot be told apart"
+        if content != self.content and after.warnings != self.note.warnings:
+            return f"{self.note.path}, which would be read otherwise"
+        return ""
 
 
 def relinked(lines: Sequence[str], head_lines: int, links: Sequence[Link], renamed: Renamed) -> list[str]:

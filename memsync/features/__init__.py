@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memsync.features import (
+        checking,
         conflicts,
         duplicates,
         forgetting,
@@ -22,15 +23,14 @@ if TYPE_CHECKING:
         pruning,
         recovery,
         search,
-        secrets,
         threads,
         usage,
     )
     from memsync.features.context import compose as compose
 
 __all__ = [
-    "conflicts", "duplicates", "forgetting", "indexing", "linking", "listing", "log", "moving", "patterns",
-    "preferences", "pruning", "recovery", "search", "secrets", "threads", "usage",
+    "checking", "conflicts", "duplicates", "forgetting", "indexing", "linking", "listing", "log", "moving", "patterns",
+    "preferences", "pruning", "recovery", "search", "threads", "usage",
 ]  # fmt: skip
 
 

@@ -7,21 +7,19 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 from msgspec.structs import replace
 
-from memsync.edit.addition import lines_with_ends
 from memsync.edit.kept import Work
 from memsync.edit.markdown import one_line
 from memsync.edit.note_paths import new_note_path
-from memsync.edit.relinking import recited, relinked
+from memsync.edit.relinking import NoteText, recited
 from memsync.edit.runs import Change
 from memsync.errors import NoteError, UsageError, WriteRefused
-from memsync.model.note import Link, Note
+from memsync.model.note import Link
 from memsync.model.query import IndexedNote
 from memsync.model.text import count, quoted
 from memsync.model.upkeep import ChangedLine, MovedFile, Moving
@@ -30,7 +28,6 @@ from memsync.notes.attributes import cut_attributes
 from memsync.notes.files import is_below_root
 from memsync.notes.ignore import is_hidden, is_note_name
 from memsync.notes.links import Linked, headings_in, names_heading, slug
-from memsync.notes.parse import parse_note
 from memsync.operation import Cli, Command, operation
 from memsync.search.excerpt import parse_location, read_excerpt
 
@@ -127,20 +124,6 @@ def _remove_empty(memory: Workspace, folders: Iterable[str]) -> None:
             folder = os.path.dirname(folder)
 
 
-@dataclass(slots=True)
-class _Edited:
-    """A note that changes: its text, line by line with and without the line ends, and as it is parsed."""
-
-    content: bytes
-    note: Note
-    raw: list[str]
-    lines: list[str] = field(default_factory=list)
-
-    def content_with(self, lines: Sequence[str]) -> bytes:
-        ends = [raw[len(raw.rstrip("\r\n")) :] for raw in self.raw]
-        return "".join(map("".join, zip(lines, ends, strict=True))).encode("utf-8", "surrogateescape")
-
-
 class _Renaming:
     """What a move changes: `moved` has the new path of each file, `heading` the old and the new one of a note.
 
@@ -190,7 +173,7 @@ class _Renaming:
     def _rename_heading(self, location: str, old: str, new: str) -> None:
         memory = self._memory
         self._of = read_excerpt(memory.files, memory.reader, location, memory.fresh_search.titled).path
-        found = [text for _, text in headings_in(self._edited(self._of).lines)]
+        found = [text for _, text in headings_in(self._text(self._of).lines)]
         same = [text for text in found if names_heading(old, _plain(text))]
         if not new or len(same) != 1:
             problem = "the new heading is empty" if not new else f"{self._of} has {count(len(same), 'heading')} {old!r}"
@@ -222,8 +205,8 @@ class _Renaming:
 
     def lines(self) -> Iterator[ChangedLine]:
         """Yield each line that changes. Raises WriteRefused if a link cannot be repaired."""
-        for path, (edited, lines) in self._changed.items():
-            pairs = enumerate(zip(edited.lines, lines, strict=True), 1)
+        for path, (text, lines) in self._changed.items():
+            pairs = enumerate(zip(text.lines, lines, strict=True), 1)
             yield from (ChangedLine(path, number, old, new) for number, (old, new) in pairs if old != new)
 
     def changes(self) -> list[Change]:
@@ -232,36 +215,38 @@ class _Renaming:
         for path in sorted({*self._changed, *self.moved}, key=lambda path: (path in self.moved, path)):
             target = NotePath(self.moved.get(path, path))
             if path in self._changed:
-                edited, lines = self._changed[NotePath(path)]
-                changes.append(Change(NotePath(path), target, edited.content, edited.content_with(lines)))
+                text, lines = self._changed[NotePath(path)]
+                changes.append(Change(NotePath(path), target, text.content, text.with_lines(lines)))
             else:
                 changes.append(Change(NotePath(path), target))
         return changes
 
     @cached_property
-    def _changed(self) -> Mapping[NotePath, tuple[_Edited, list[str]]]:
+    def _changed(self) -> Mapping[NotePath, tuple[NoteText, list[str]]]:
         """The notes whose text changes, with their new lines."""
-        changed, broken = dict[NotePath, tuple[_Edited, list[str]]](), list[str]()
-        linking = {source for source, link in self._links if self._differs(source, link)}
+        changed, broken = dict[NotePath, tuple[NoteText, list[str]]](), list[str]()
+        rules = self._memory.reader.rules
+        linking = {source for source, link in self._links if self._new(source, link) != (link.target, link.anchor)}
         naming = self._naming()
         for path in sorted({*linking, *naming, *filter(None, [self._of])}):
-            edited = self._edited(path)
-            head = edited.note.head_lines
-            lines = relinked(edited.lines, head, edited.note.links, partial(self._new, path))
-            lines = recited(lines, head, self.moved) if path in naming else lines
+            text, renamed = self._text(path), partial(self._new, path)
+            lines = text.relinked(renamed)
+            lines = recited(lines, text.note.head_lines, self.moved) if path in naming else lines
             if path == self._of:
-                self._retitle(lines)
-            broken += self._broken(path, edited, lines)
-            if lines != edited.lines:
-                changed[path] = edited, lines
+                self._retitle(lines, text.note.head_lines)
+            broken += filter(None, [text.fault(lines, NotePath(self.moved.get(path, path)), renamed, rules)])
+            broken += [
+                f"{path}:{link.line}, the link to {link.target}"
+                for link in text.note.links
+                if self._is_lost(path, link)
+            ]
+            if lines != text.lines:
+                changed[path] = text, lines
         if broken:
             others = f", and {len(broken) - MAX_NAMED} more" if len(broken) > MAX_NAMED else ""
             reason = f"cannot be repaired: {'; '.join(broken[:MAX_NAMED])}{others}"
             raise WriteRefused(reason, hint="Write these by hand first. Nothing was changed.")
         return changed
-
-    def _differs(self, source: NotePath, link: Link) -> bool:
-        return self._new(source, link) != (link.target, link.anchor)
 
     def _new(self, source: NotePath, link: Link) -> tuple[str, str]:
         """Return a link's target and anchor as they are written afterwards."""
@@ -297,10 +282,9 @@ class _Renaming:
                     found.add(note.path)
         return found
 
-    def _retitle(self, lines: list[str]) -> None:
-        """Write the new heading."""
+    def _retitle(self, lines: list[str], head: int) -> None:
+        """Write the new heading below the `head` lines of front matter."""
         old, new = self._heading
-        head = self._edited(self._of).note.head_lines
         number = next(n for n, text in headings_in(lines[head:]) if names_heading(old, _plain(text))) + head
         line = lines[number - 1]
         marker = _MARKER.match(line)
@@ -308,32 +292,15 @@ class _Renaming:
         closing = _CLOSING.search(line[:column])
         lines[number - 1] = f"{marker[0] if marker else ''}{new}{closing[0] if closing else ''}{line[column:]}"
 
-    def _broken(self, path: NotePath, edited: _Edited, lines: Sequence[str]) -> Iterator[str]:
-        """Yield what is wrong with the new text: it must have the same links, each of them with its new target."""
-        place = NotePath(self.moved.get(path, path))
-        content = edited.content_with(lines)
-        after = parse_note(place, content, self._memory.reader.rules)
-        expected = [(link.line, *self._new(path, link)) for link in edited.note.links]
-        for link in edited.note.links:
-            target = self._before.target(link, path)
-            written, anchor = self._new(path, link)
-            new = Link(written, anchor, "", 0, link.wiki)
-            if target and self._after.target(new, place) != self.moved.get(target, target):
-                yield f"{path}:{link.line}, the link to {link.target}"
-        if [(link.line, link.target, link.anchor) for link in after.links] != expected:
-            yield f"{path}, whose links cannot be told apart"
-        if content != edited.content and after.warnings != edited.note.warnings:
-            yield f"{path}, which would be read otherwise"
+    def _is_lost(self, source: NotePath, link: Link) -> bool:
+        """Tell whether a link would mean another file."""
+        target = self._before.target(link, source)
+        new = Link(*self._new(source, link), "", 0, link.wiki)
+        place = NotePath(self.moved.get(source, source))
+        return bool(target) and self._after.target(new, place) != self.moved.get(target, target)
 
-    def _edited(self, path: NotePath) -> _Edited:
-        content = self._memory.files.read(path)[0]
-        text = content.decode("utf-8", "surrogateescape")
-        raw = lines_with_ends(text)
-        note = parse_note(path, content, self._memory.reader.rules)
-        lines = [line.rstrip("\r\n") for line in raw]
-        if len(lines) != len(note.lines):
-            raise WriteRefused(f"{path} is not UTF-8", hint="Save it as UTF-8 first.")
-        return _Edited(content, note, raw, lines)
+    def _text(self, path: NotePath) -> NoteText:
+        return NoteText.of(path, self._memory.files.read(path)[0], self._memory.reader.rules)
 
 
 def _plain(heading: str) -> str:

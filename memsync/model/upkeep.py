@@ -154,15 +154,16 @@ class Conflicts(Struct, frozen=True):
     pending_text: int = 0
 
 
-class SecretPlace(Struct, frozen=True):
-    """A line on which a secret begins, its kind, and the first 8 digits of its SHA-256."""
+class Finding(Struct, frozen=True):
+    """What is wrong on a line of a note; `rule` is one of features.checking.RULES. `is_fixed`: it is mended now."""
 
     computed: ClassVar = ("citation",)
 
     path: NotePath
     line: int
-    kind: str
-    digest: str
+    rule: str
+    message: str
+    is_fixed: bool = False
 
     @property
     def citation(self) -> str:
@@ -170,12 +171,17 @@ class SecretPlace(Struct, frozen=True):
         return f"{self.path}:{self.line}"
 
 
-class Secrets(Struct, frozen=True):
-    """The secrets in `notes` notes, by path and line; `failed` notes could not be read."""
+class Checked(Struct, frozen=True):
+    """What is wrong in `notes` notes, by path and line; `failed` notes could not be read.
 
-    secrets: tuple[SecretPlace, ...]
+    `format` is how to print it: `text`, `github` or `json`.
+    """
+
+    findings: tuple[Finding, ...]
     notes: int
+    format: str = "text"
     failed: tuple[Failure, ...] = ()
+    pending_text: int = 0
 
 
 class LinkPlace(Struct, frozen=True):

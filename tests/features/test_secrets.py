@@ -25,8 +25,8 @@ def test_check_names_places_and_prints_no_secret(cli: Cli, write: Write, root: P
     assert found.stdout.count("sub/b.md:5") == 2
     assert TOKEN not in found.stdout + found.stderr
     document = json.loads(cli("check", "secrets", "--json").stdout)
-    assert (len(document["secrets"]), document["notes"]) == (2, 2)
-    assert {place["kind"] for place in document["secrets"]} == {"github-pat"}
+    assert (len(document["findings"]), document["notes"]) == (2, 2)
+    assert all("github-pat" in finding["message"] for finding in document["findings"])
     write("c.md", b"\0\1\2" * 100)
     (root / "sub" / "b.md").unlink()
     assert cli("check", "secrets").returncode == 1

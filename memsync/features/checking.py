@@ -1,0 +1,272 @@
+"""Check the notes: dead links, unclear names, what cannot be read, what has expired, secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from difflib import get_close_matches
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from memsync.edit.relinking import NoteText
+from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
+from memsync.model.note import Link
+from memsync.model.status import Failure
+from memsync.model.text import quoted
+from memsync.model.upkeep import Checked, Finding
+from memsync.model.vocabulary import Kind, NotePath, citation
+from memsync.notes.attributes import cut_attributes
+from memsync.notes.decode import BinaryFileError, decode
+from memsync.notes.ignore import is_note_name
+from memsync.notes.links import Anchors, Linked, is_external, outside_code
+from memsync.notes.naming import folded
+from memsync.notes.validity import SUPERSEDES, VALID_UNTIL, marks_of, reference_of, statements
+from memsync.operation import Cli, Command, one_of, operation
+from memsync.ports import Progress, no_progress
+from memsync.search.validity import today
+
+if TYPE_CHECKING:
+    from memsync.ports import IndexReader
+    from memsync.workspace import Workspace
+
+SECTION = "Upkeep"
+
+RULES = (
+    "links", "anchors", "names", "titles", "front-matter", "conflicts", "text", "citations", "expired", "secrets",
+    "ignored",
+)  # fmt: skip
+FORMATS = ("text", "github", "json")
+MAX_NAMED = 3
+_LINE = re.compile(r"line (\d+)")
+_CITED = re.compile(r"(?<![\w/.-])([\w.][^\s:\"'`|<>()\[\]{}]{0,200}\.(?:md|markdown|mdc)):(\d{1,7})(?:-(\d{1,7}))?")
+
+
+@operation(
+    Command(
+        "check",
+        help="Check the notes, or only by RULES: " + ", ".join(RULES) + ".",
+        notes="links and anchors that lead nowhere, names that several notes have, front matter that cannot be read, "
+        "git's conflict markers, citations of lines that are not there, facts that have expired, secrets, and links to "
+        "files that no search finds. Exits with 1 if it finds anything. --fix repairs links to notes that were moved, "
+        "and the line numbers of what is superseded.",
+        examples=("memsync check", "memsync check links anchors --fix", "memsync check --format github"),
+        runs_here=True,
+    ),
+    writes=True,
+    is_slow=True,
+)
+def check(
+    memory: Workspace,
+    rules: Annotated[tuple[str, ...], Meta(description="Only these rules."), Cli(metavar="RULES")] = (),
+    *,
+    fix: Annotated[bool, Meta(description="Repair what is certain.")] = False,
+    format: Annotated[str, one_of(FORMATS, "How to print it: text, github (annotations) or json.")] = "text",  # noqa: A002 (because the option is called so)
+    progress: Progress = no_progress,
+) -> Checked:
+    """Return what is wrong in the notes, by path and line. Raises UsageError for an unknown rule."""
+    if unknown := [rule for rule in rules if rule not in RULES]:
+        raise UsageError(f"there is no rule {quoted(unknown[0])}", hint=f"Rules: {', '.join(RULES)}.")
+    with memory.as_of_now() as (reader, pending):
+        checking = _Checking(memory, reader, rules or RULES)
+    found = [one for one in checking.findings(progress) if one.rule in (rules or RULES)]
+    found.sort(key=lambda one: (one.path, one.line, one.rule, one.message))
+    if fix:
+        fixed = checking.mended(set(found))
+        found = [replace(one, is_fixed=one in fixed) for one in found]
+    failed = [Failure(path, reason) for path, reason in checking.failed.items()]
+    return Checked(tuple(found), len(checking.notes), format, tuple(failed), pending)
+
+
+class _Repair(NamedTuple):
+    """What a link, or else a mark on its line, is to say instead."""
+
+    finding: Finding
+    old: str
+    new: str
+    link: Link | None = None
+
+
+class _Checking:
+    """The notes of a memory that are not archived, and what is wrong with them."""
+
+    def __init__(self, memory: Workspace, reader: IndexReader, rules: Sequence[str]) -> None:
+        self._memory = memory
+        self._rules = rules
+        self.notes = [note for note in reader.notes() if not note.archived]
+        self.failed = {failure.path: failure.reason for failure in memory.syncer.known_failures()}
+        self._linked = Linked(reader.notes(), memory.files.other_files)
+        self._links = reader.links()
+        self._warnings = reader.warnings()
+        self._repairs: dict[NotePath, list[_Repair]] = {}
+        self._anchors: dict[str, Anchors] = {}
+
+    def findings(self, progress: Progress) -> Iterator[Finding]:
+        """Yield what is wrong; notes that cannot be read are in `failed` afterwards."""
+        yield from self._of_titles()
+        kinds = {note.path: note.kind for note in self.notes}
+        for path, warning in self._warnings:
+            if path in kinds:
+                yield _of_warning(NotePath(path), warning)
+        for source, link in self._links:
+            if kinds.get(source, Kind.THREAD) is not Kind.THREAD and not is_external(link):  # threads quote anything
+                yield from self._of_link(source, link)
+        for number, note in enumerate(self.notes, 1):
+            yield from _of_time(note.path, 1, marks_of(note.front_matter))
+            yield from self._of_text(note.path, self._content(note.path))
+            progress("checking notes", number, len(self.notes))
+
+    # ------------------------------------------------------------------------------------------------ rules
+
+    def _of_titles(self) -> Iterator[Finding]:
+        by_title: dict[str, list[NotePath]] = {}
+        for note in self.notes:
+            if note.kind in (Kind.NOTE, Kind.MEMORY) and note.title != "README":
+                by_title.setdefault(folded(note.title), []).append(note.path)
+        for paths in by_title.values():
+            for path in paths[1:]:
+                yield Finding(path, 1, "titles", f"has the same title as {paths[0]}")
+
+    def _of_link(self, source: NotePath, link: Link) -> Iterator[Finding]:
+        found = self._linked.meant(link, source)
+        written = f"[[{link.target}]]" if link.wiki else f"({link.target})"
+        if not found:
+            yield self._dead(source, link, written)
+        elif len(found) > 1:
+            more = ", …" if len(found) > MAX_NAMED else ""
+            yield Finding(source, link.line, "names", f"{written} may mean {' or '.join(found[:MAX_NAMED])}{more}")
+        elif found[0] not in self._linked.notes and is_note_name(found[0].rpartition("/")[2]):
+            yield Finding(source, link.line, "ignored", f"no search finds {found[0]}: .gitignore or [files] exclude")
+        elif link.anchor and found[0] in self._linked.notes and not self._anchors_of(found[0]).have(link.anchor):
+            yield Finding(source, link.line, "anchors", f"{found[0]} has no {quoted(f'#{link.anchor}')}")
+
+    def _of_text(self, path: NotePath, content: bytes) -> Iterator[Finding]:
+        from memsync.notes.secrets import places
+
+        try:
+            lines = decode(content).lines
+            for place, kind, digest in places(content) if "secrets" in self._rules else ():
+                yield Finding(path, place, "secrets", f"seems to contain a secret: {kind}, {digest}")
+        except (BinaryFileError, NoteError) as error:
+            self.failed[path] = str(error)
+            return
+        if b"valid" in content or b"supersedes" in content:
+            for number, line in enumerate(lines, 1):
+                marks = marks_of(cut_attributes(line)[1])
+                yield from _of_time(path, number, marks)
+                yield from self._of_marks(path, number, marks.get(SUPERSEDES, ()))
+        if b".md" in content or b".markdown" in content:
+            yield from self._of_citations(path, lines)
+
+    def _of_citations(self, path: NotePath, lines: Sequence[str]) -> Iterator[Finding]:
+        for number, line in outside_code(lines):
+            for cited in _CITED.finditer(line) if ":" in line else ():
+                if cited[1] in self._linked.notes and cited[1] != path:
+                    count = len(self._lines(NotePath(cited[1])))
+                    if int(cited[3] or cited[2]) > count:
+                        yield Finding(path, number, "citations", f"{cited[1]} has {count:,} lines, not {cited[2]}")
+
+    def _of_marks(self, path: NotePath, number: int, marks: Iterable[str]) -> Iterator[Finding]:
+        """Yield the marks of what is superseded whose text is on another line now, or nowhere."""
+        for mark in marks:
+            place = reference_of(mark)
+            target = self._linked.target(Link(place.name, "", "", 0, wiki=True), path) if place.name else path
+            if not target:
+                yield Finding(path, number, "citations", f"supersedes {quoted(place.name)}, which does not exist")
+            elif place.digest:
+                same = [one for one in statements(self._lines(NotePath(target))) if one.digest == place.digest]
+                if not same:
+                    message = f"supersedes {target}:{place.first}, which says something else now"
+                    yield Finding(path, number, "citations", message)
+                elif place.first not in [one.first for one in same]:
+                    message = f"supersedes {target}:{place.first}, which is line {same[0].first} now"
+                    finding = Finding(path, number, "citations", message)
+                    new = citation(NotePath(place.name), same[0].first, same[0].last)
+                    repair = _Repair(finding, mark, f"{new}~{place.digest}")
+                    self._repairs.setdefault(path, []).append(repair)
+                    yield finding
+
+    # -------------------------------------------------------------------------------------------- repairs
+
+    def _dead(self, source: NotePath, link: Link, written: str) -> Finding:
+        """Return the finding for a dead link. If one file has its name, it was moved: then the link can be repaired."""
+        name = link.target.rpartition("/")[2]
+        moved = self._linked.meant(Link(name, "", "", 0, wiki=True), source, by_title=False) if name else ()
+        new = self._linked.spelled(link, source, moved[0], by_title=False) if len(moved) == 1 else None
+        hint = f": {moved[0]} has this name" if new else self._similar(name)
+        finding = Finding(source, link.line, "links", f"{written} leads nowhere{hint}")
+        if new:
+            self._repairs.setdefault(source, []).append(_Repair(finding, link.target, new, link))
+        return finding
+
+    def _similar(self, name: str) -> str:
+        close = get_close_matches(name.removesuffix(".md"), self._stems, n=1, cutoff=0.8)
+        return f". Did you mean {self._stems[close[0]]}?" if close else ""
+
+    @cached_property
+    def _stems(self) -> Mapping[str, NotePath]:
+        return {note.path.rpartition("/")[2].rpartition(".")[0]: note.path for note in self.notes}
+
+    def mended(self, wanted: Set[Finding]) -> Set[Finding]:
+        """Repair what can be repaired of these findings; return those that were."""
+        fixed = set[Finding]()
+        for path, repairs in self._repairs.items():
+            chosen = [repair for repair in repairs if repair.finding in wanted]
+            edit = partial(self._repaired, path, chosen)
+            try:
+                if chosen:
+                    self._memory.write("check", f"repair {path}", partial(self._memory.writer.rewrite, path, edit))
+                    fixed |= {repair.finding for repair in chosen}
+            except (MemsyncError, FileNotFoundError, BinaryFileError) as error:
+                self.failed[path] = str(error)
+        return fixed
+
+    def _repaired(self, path: NotePath, repairs: Sequence[_Repair], content: str) -> str:
+        rules = self._memory.reader.rules
+        text = NoteText.of(path, content.encode("utf-8", "surrogateescape"), rules)
+        new = {repair.link: repair.new for repair in repairs if repair.link}
+
+        def renamed(link: Link) -> tuple[str, str]:
+            return new.get(link, link.target), link.anchor
+
+        lines = text.relinked(renamed)
+        for repair in repairs:
+            if not repair.link:
+                number = repair.finding.line - 1
+                lines[number] = lines[number].replace(repair.old, repair.new, 1)
+        if fault := text.fault(lines, path, renamed, rules):
+            raise WriteRefused(f"{fault}: repair it by hand")
+        return text.with_lines(lines).decode("utf-8", "surrogateescape")
+
+    def _anchors_of(self, path: str) -> Anchors:
+        if path not in self._anchors:
+            self._anchors[path] = Anchors(self._lines(NotePath(path)))
+        return self._anchors[path]
+
+    def _lines(self, path: NotePath) -> Sequence[str]:
+        try:
+            return decode(self._content(path)).lines
+        except BinaryFileError:
+            return ()
+
+    @lru_cache(maxsize=64)  # noqa: B019 (because it lives as long as one check)
+    def _content(self, path: NotePath) -> bytes:
+        try:
+            return self._memory.files.read(path)[0]
+        except (FileNotFoundError, NoteError) as error:
+            self.failed[path] = str(error)
+            return b""
+
+
+def _of_warning(path: NotePath, warning: str) -> Finding:
+    line = _LINE.match(warning)
+    rule = "conflicts" if "conflict markers" in warning else "front-matter" if "front matter" in warning else "text"
+    return Finding(path, int(line[1]) if line else 1, rule, warning)
+
+
+def _of_time(path: NotePath, line: int, marks: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    for until in marks.get(VALID_UNTIL, ()):
+        if until < today()[: len(until)]:
+            yield Finding(path, line, "expired", f"was valid until {until}")
