@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from difflib import get_close_matches
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta
@@ -18,6 +18,7 @@ from memsync.model.status import Failure
 from memsync.model.text import quoted
 from memsync.model.upkeep import Checked, Finding
 from memsync.model.vocabulary import Kind, NotePath, citation
+from memsync.notes import secrets
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.ignore import is_note_name
@@ -40,6 +41,8 @@ RULES = (
 )  # fmt: skip
 FORMATS = ("text", "github", "json")
 MAX_NAMED = 3
+MANY = 1_000
+"""For so many notes it pays to load the scanner for secrets, even if no text may have one."""
 _LINE = re.compile(r"line (\d+)")
 _CITED = re.compile(r"(?<![\w/.-])([\w.][^\s:\"'`|<>()\[\]{}]{0,200}\.(?:md|markdown|mdc)):(\d{1,7})(?:-(\d{1,7}))?")
 
@@ -53,7 +56,6 @@ _CITED = re.compile(r"(?<![\w/.-])([\w.][^\s:\"'`|<>()\[\]{}]{0,200}\.(?:md|mark
         "files that no search finds. Exits with 1 if it finds anything. --fix repairs links to notes that were moved, "
         "and the line numbers of what is superseded.",
         examples=("memsync check", "memsync check links anchors --fix", "memsync check --format github"),
-        runs_here=True,
     ),
     writes=True,
     is_slow=True,
@@ -101,10 +103,15 @@ class _Checking:
         self._links = reader.links()
         self._warnings = reader.warnings()
         self._repairs: dict[NotePath, list[_Repair]] = {}
-        self._anchors: dict[str, Anchors] = {}
+        # What the text of a note decides is collected first, so that each note is read once.
+        self._anchored: dict[str, list[tuple[NotePath, Link]]] = {}
+        self._cited: list[tuple[NotePath, int, str, int]] = []
+        self._lengths: dict[str, int] = {}
 
     def findings(self, progress: Progress) -> Iterator[Finding]:
         """Yield what is wrong; notes that cannot be read are in `failed` afterwards."""
+        if "secrets" in self._rules and len(self.notes) > MANY:
+            secrets.load()
         yield from self._of_titles()
         kinds = {note.path: note.kind for note in self.notes}
         for path, warning in self._warnings:
@@ -117,6 +124,9 @@ class _Checking:
             yield from _of_time(note.path, 1, marks_of(note.front_matter))
             yield from self._of_text(note.path, self._content(note.path))
             progress("checking notes", number, len(self.notes))
+        for path, line, cited, last in self._cited:
+            if last > self._lengths.get(cited, last):
+                yield Finding(path, line, "citations", f"{cited} has {self._lengths[cited]:,} lines, not {last}")
 
     # ------------------------------------------------------------------------------------------------ rules
 
@@ -139,34 +149,32 @@ class _Checking:
             yield Finding(source, link.line, "names", f"{written} may mean {' or '.join(found[:MAX_NAMED])}{more}")
         elif found[0] not in self._linked.notes and is_note_name(found[0].rpartition("/")[2]):
             yield Finding(source, link.line, "ignored", f"no search finds {found[0]}: .gitignore or [files] exclude")
-        elif link.anchor and found[0] in self._linked.notes and not self._anchors_of(found[0]).have(link.anchor):
-            yield Finding(source, link.line, "anchors", f"{found[0]} has no {quoted(f'#{link.anchor}')}")
+        elif link.anchor:
+            self._anchored.setdefault(found[0], []).append((source, link))
 
     def _of_text(self, path: NotePath, content: bytes) -> Iterator[Finding]:
-        from memsync.notes.secrets import places
-
         try:
             lines = decode(content).lines
-            for place, kind, digest in places(content) if "secrets" in self._rules else ():
+            for place, kind, digest in secrets.places(content) if "secrets" in self._rules else ():
                 yield Finding(path, place, "secrets", f"seems to contain a secret: {kind}, {digest}")
         except (BinaryFileError, NoteError) as error:
             self.failed[path] = str(error)
             return
+        self._lengths[path] = len(lines)
+        if path in self._anchored:
+            anchors = Anchors(lines)
+            for source, link in self._anchored[path]:
+                if not anchors.have(link.anchor):
+                    yield Finding(source, link.line, "anchors", f"{path} has no {quoted(f'#{link.anchor}')}")
         if b"valid" in content or b"supersedes" in content:
             for number, line in enumerate(lines, 1):
                 marks = marks_of(cut_attributes(line)[1])
                 yield from _of_time(path, number, marks)
                 yield from self._of_marks(path, number, marks.get(SUPERSEDES, ()))
         if b".md" in content or b".markdown" in content:
-            yield from self._of_citations(path, lines)
-
-    def _of_citations(self, path: NotePath, lines: Sequence[str]) -> Iterator[Finding]:
-        for number, line in outside_code(lines):
-            for cited in _CITED.finditer(line) if ":" in line else ():
-                if cited[1] in self._linked.notes and cited[1] != path:
-                    count = len(self._lines(NotePath(cited[1])))
-                    if int(cited[3] or cited[2]) > count:
-                        yield Finding(path, number, "citations", f"{cited[1]} has {count:,} lines, not {cited[2]}")
+            for number, line in outside_code(lines):
+                found = _CITED.finditer(line) if ".m" in line else ()
+                self._cited += [(path, number, cited[1], int(cited[3] or cited[2])) for cited in found]
 
     def _of_marks(self, path: NotePath, number: int, marks: Iterable[str]) -> Iterator[Finding]:
         """Yield the marks of what is superseded whose text is on another line now, or nowhere."""
@@ -240,18 +248,12 @@ class _Checking:
             raise WriteRefused(f"{fault}: repair it by hand")
         return text.with_lines(lines).decode("utf-8", "surrogateescape")
 
-    def _anchors_of(self, path: str) -> Anchors:
-        if path not in self._anchors:
-            self._anchors[path] = Anchors(self._lines(NotePath(path)))
-        return self._anchors[path]
-
     def _lines(self, path: NotePath) -> Sequence[str]:
         try:
             return decode(self._content(path)).lines
         except BinaryFileError:
             return ()
 
-    @lru_cache(maxsize=64)  # noqa: B019 (because it lives as long as one check)
     def _content(self, path: NotePath) -> bytes:
         try:
             return self._memory.files.read(path)[0]
