@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 import click
 from click.shell_completion import CompletionItem
@@ -175,7 +175,11 @@ def _argument(parameter: Parameter) -> Callable[[Callable[..., None]], Callable[
         shown = f"{metavar}..."
         return click.argument(parameter.name, nargs=-1, required=not is_optional, metavar=shown, type=click.UNPROCESSED)
     return click.argument(
-        parameter.name, required=not is_optional, metavar=metavar, shell_complete=_completion(parameter)
+        parameter.name,
+        type=_click_type(parameter),
+        required=not is_optional,
+        metavar=metavar,
+        shell_complete=_completion(parameter),
     )
 
 
@@ -187,6 +191,8 @@ def _click_type(parameter: Parameter) -> Any:
     kind = parameter.value_type
     if parameter.choices:
         return click.Choice([choice for choice in parameter.choices if choice])
+    if get_origin(kind) is tuple and get_args(kind)[0] is int:
+        return click.INT
     return _Number(parameter) if kind in (int, float) else click.STRING
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memsync.memory import Memory
 
 GROUPS = {
-    "check": "Check the notes.",
+    "proposals": "Show what the curator proposes, and accept or reject it line by line.",
     "note": "Make and list notes.",
     "thread": "Write and show conversations, each in a note of threads/.",
     "pref": "Show and set preferences: the `- key: value` lines of preferences.md.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ from memsync.model.conversation import (
     Threads,
     Usage,
 )
+from memsync.model.curation import Proposal, Proposals
 from memsync.model.json import to_json
 from memsync.model.query import TimeHint
 from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
@@ -61,6 +63,7 @@ from memsync.operation import Command, Operation
 MAX_FAILURES = 20
 QUOTED_LINES = 3
 _STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "\x1b[1;33m", "warning": "\x1b[33m"}
+_SIGNS = {"add": "+", "strike": "-", "tick": "x", "archive": ">"}
 _RESET = "\x1b[0m"
 _MENDED = "The index was replaced by the one built from the files. Run: memsync sync"
 
@@ -442,6 +445,32 @@ def _moving(moving: Moving, _: Command) -> None:
     remark(f"{what}. To undo it: memsync mv --undo" if moving.applied else f"Nothing is changed. It would be: {what}")
 
 
+def _proposal(found: Proposal, _: Command) -> None:
+    for number, change in enumerate(found.changes, 1):
+        place = f"{change.note}#{change.section}" if change.section else change.note
+        place += f":{change.line}" if change.line else ""
+        state = "" if change.state == "open" else f"  ({change.state})"
+        say(f"{number:>3}  {change.act} {printable(place)}  {printable(change.reason)}{state}")
+        say(f"     {_SIGNS[change.act]} {printable(change.text or change.note)}")
+        sources = ", ".join(source.partition("~")[0] for source in change.sources)
+        say(f"       from {printable(sources)}")
+    for refused in found.refused:
+        remark(f"refused: {printable(refused)}")
+    if not found.changes:
+        remark("nothing to propose")
+    elif any(change.state == "open" for change in found.changes):
+        remark(f"To apply it: memsync proposals accept {found.number} [--line K]")
+
+
+def _proposals(found: Proposals, _: Command) -> None:
+    rows = []
+    for one in found.proposals:
+        states = Counter(change.state for change in one.changes)
+        counts = ", ".join(f"{number} {state}" for state, number in states.items())
+        rows.append((str(one.number), one.made[:16].replace("T", " "), one.by, counts))
+    say_table(rows, "there are no proposals: memsync curate makes one")
+
+
 def _links(found: NoteLinks, _: Command) -> None:
     rows = [("out", place.citation, _target(place), place.note) for place in found.out]
     rows += [("in", place.citation, _target(place), "") for place in found.into]
@@ -602,6 +631,8 @@ RENDERERS: dict[Any, Callable[[Any, Command], None]] = {
     Stale: _stale,
     Conflicts: _conflicts,
     NoteLinks: _links,
+    Proposal: _proposal,
+    Proposals: _proposals,
     Moving: _moving,
     Checked: _checked,
     Collections: _collections,

@@ -15,8 +15,9 @@ COMMANDS = {
         ["features.threads"], "hook": ["cli.command_recall"], "import": ["cli.command_exchange"], "ingest":
         ["cli.command_exchange"], "recall": ["cli.command_recall"], "routes": ["features.threads"], "runs":
         ["features.threads"], "sessions": ["features.threads"], "thread": ["features.threads"]},
-    "Upkeep": {"check": ["features.checking"], "conflicts": ["features.conflicts"], "duplicates":
-        ["features.duplicates"], "eval": ["cli.command_eval"], "forget": ["cli.command_forget"], "prune":
+    "Upkeep": {"check": ["features.checking"], "conflicts": ["features.conflicts"], "curate":
+        ["features.curation.proposals"], "duplicates": ["features.duplicates"], "eval": ["cli.command_eval"],
+        "forget": ["cli.command_forget"], "proposals": ["features.curation.proposals"], "prune":
         ["features.pruning"], "stale": ["features.usage"], "stats": ["features.usage"]},
     "Index": {"index": ["cli.command_index"], "rebuild": ["features.indexing"], "status": ["cli.command_status"],
         "sync": ["features.indexing"], "vectors": ["cli.command_vectors"], "verify": ["features.indexing"]},
@@ -26,8 +27,8 @@ COMMANDS = {
 }
 """Section -> the first words of its commands -> the modules that have them."""
 SERVED = {"collections": "", "context": "query", "costs": "", "get": "location", "handoff": "", "links": "", "log": "",
-        "note": "", "pattern": "", "pref": "", "remember": "", "routes": "", "runs": "", "search": "query",
-        "sessions": "", "stale": "", "stats": "", "status": "", "thread": ""}
+        "note": "", "pattern": "", "pref": "", "proposals": "", "remember": "", "routes": "", "runs": "",
+        "search": "query", "sessions": "", "stale": "", "stats": "", "status": "", "thread": ""}
 """The first words of short commands, which a daemon runs -> the parameter with which several memories can be asked."""
-WRITING = ["log", "note", "pattern", "pref", "remember", "thread"]
+WRITING = ["log", "note", "pattern", "pref", "proposals", "remember", "thread"]
 """Those of SERVED that write."""

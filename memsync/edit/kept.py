@@ -73,7 +73,8 @@ class Work(StrEnum):
     PRUNE = "prune"
     FORGET = "forget"
     MOVE = "mv"
-    ACCEPT = "accept"
+    ACCEPT = "proposals accept"
+    PROPOSE = "curate"
 
 
 Lines = tuple[int, int]

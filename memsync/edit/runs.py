@@ -37,8 +37,8 @@ class Change(Struct, frozen=True):
     """A note to change: its content before and after it.
 
     `before` is None if the note is new, `after` if the whole note goes.
-    `other` is where a run of the kind MOVE moves it, and otherwise the path under which appends to the note may be in
-    the journal. `parts` are the lines that go. Any file may be moved, with its content left alone: both are empty.
+    `other` is where it is moved; for a run of the kind FORGET, the path under which appends to the note may be in the
+    journal. `parts` are the lines that go. Any file may be moved, with its content left alone: both are empty.
     """
 
     path: NotePath
@@ -121,7 +121,7 @@ class Runs:
         return [step for step in self._kept.steps(self._kind) if not user or step.user == user]
 
     def _moves(self, path: NotePath, other: NotePath) -> bool:
-        return self._kind is Work.MOVE and path != other
+        return self._kind is not Work.FORGET and path != other
 
     def _step(self, user: str, change: Change) -> Step:
         mode = NEW
@@ -182,7 +182,7 @@ class Runs:
             if self._moves(step.path, step.other) and os.path.lexists(self._root / step.other):
                 self._move(step.other, step.path, outcome)
             former = None if step.mode == NEW else step.before
-            current = self._content(step.path) if step.after or self._kind is not Work.MOVE else former
+            current = self._content(step.path) if step.after or self._kind is Work.FORGET else former
             if current != former:
                 if ("" if current is None else _digest(current)) != step.after:
                     what = "is gone" if current is None else "has been changed since" if step.after else "exists again"

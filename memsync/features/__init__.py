@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         usage,
     )
     from memsync.features.context import compose as compose
+    from memsync.features.curation import proposals as proposals
 
 __all__ = [
     "checking", "conflicts", "duplicates", "forgetting", "indexing", "linking", "listing", "log", "moving", "patterns",
@@ -34,11 +35,15 @@ __all__ = [
 ]  # fmt: skip
 
 
+_INNER = {"compose": "context.compose", "proposals": "curation.proposals"}
+"""Modules in folders of their own."""
+
+
 def load() -> None:
     """Load all of them."""
     import importlib
 
-    for module in (*__all__, "context.compose"):
+    for module in (*__all__, *_INNER.values()):
         importlib.import_module(f"{__name__}.{module}")
 
 
@@ -46,7 +51,7 @@ def __getattr__(name: str) -> Any:
     """Load a feature's module at its first use."""
     import importlib
 
-    place = "context.compose" if name == "compose" else name
+    place = _INNER.get(name, name)
     try:
         return importlib.import_module(f"{__name__}.{place}")
     except ModuleNotFoundError as error:

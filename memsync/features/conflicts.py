@@ -72,10 +72,10 @@ def conflicts(
         validity = Validity.of(reader)
     failed: list[Failure] = []
     places = _places(memory, notes, failed, progress)
-    chunks_of = cache(lambda path: _chunks(memory, path))
+    read = cache(lambda path: _read(memory, path))
     found = {}
     for pair in _differing(places):
-        sides = [side for place in pair if (side := _side(place, chunks_of(place.note.path), validity))]
+        sides = [side for place in pair if (side := _side(place, *read(place.note.path), validity))]
         if len(sides) == 2:
             conflict = Conflict(_id(sides), *sorted(sides, key=lambda side: (side.date, side.path, side.line)))
             found[conflict.id] = conflict
@@ -128,20 +128,21 @@ def _may_conflict(left: _Place, right: _Place) -> bool:
     return is_same_part and is_remembered(left.note.kind, left.note.tier)
 
 
-def _chunks(memory: Workspace, path: NotePath) -> Sequence[Chunk]:
+def _read(memory: Workspace, path: NotePath) -> tuple[Sequence[str], Sequence[Chunk]]:
     try:
-        return memory.reader.read(path, memory.files.read(path)[0])[1]
+        note, chunks = memory.reader.read(path, memory.files.read(path)[0])
+        return note.lines, chunks
     except (OSError, NoteError, BinaryFileError):
-        return ()
+        return (), ()
 
 
-def _side(place: _Place, chunks: Sequence[Chunk], validity: Validity) -> Side | None:
+def _side(place: _Place, lines: Sequence[str], chunks: Sequence[Chunk], validity: Validity) -> Side | None:
     """Return a statement with its date and origin; None if it does not hold, or a tool printed it."""
     note, said = place
     for chunk in chunks:
         for entry in chunk.entries:
             if entry.start_line <= said.line <= entry.end_line:
-                text = partial(str, said.text)
+                text = partial("\n".join, lines[entry.start_line - 1 : entry.end_line])
                 if not holds(validity.reason(note.path, entry, text, today())) or chunk.origin == Origin.TOOL:
                     return None
                 changed = datetime.fromtimestamp(note.changed_ns // 10**9).isoformat(timespec="minutes")

@@ -1,0 +1,1 @@
+"""The curator: it proposes changes to long-term memory, and a person accepts them."""

@@ -1,0 +1,79 @@
+"""Check a proposed change, whoever made it: what it cites must hold, and it brings in no instruction and no secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from memsync.edit.note_paths import note_path
+from memsync.errors import MemsyncError
+from memsync.features.curation.gathering import Said
+from memsync.model.curation import Act, Proposed
+from memsync.model.vocabulary import NotePath, may_instruct
+from memsync.notes.secrets import secrets_in
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
+
+MAX_CHARS = 1_000
+_INSTRUCTS = re.compile(
+    r"\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|prior|above|earlier|all)\b.{0,40}\b(?:instruct|prompt|rule|message)"
+    r"|\b(?:you are now|act as|from now on,? you|your (?:new )?(?:instructions|system prompt))\b"
+    r"|^\s*(?:system|assistant|user|developer)\s*:|</?(?:system|instructions?|tool)\b"
+    r"|\bdo not tell (?:the )?(?:user|owner)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def refusal(change: Proposed, said: Mapping[str, Said], memory: Workspace) -> str:
+    """Return why a change is refused; empty if it may be proposed. `said` has the statements by their citations."""
+    wrong = next((source for source in (*change.sources, change.supersedes) if source and source not in said), "")
+    if wrong or not change.sources:
+        return f"cites {wrong or 'nothing'}, which does not hold{_nearest(wrong, said)}"
+    return _of_text(f"{change.text}\n{change.section}") or _of_place(
+        change, [said[s] for s in change.sources], said, memory
+    )
+
+
+def _of_text(text: str) -> str:
+    if _INSTRUCTS.search(text):
+        return "reads like an instruction to an agent"
+    if len(text) > MAX_CHARS or text.count("\n") > 1 or not text.strip() or not text.replace("\n", "").isprintable():
+        return "is not one line of text"
+    return "contains a secret" if secrets_in(text) else ""
+
+
+def _of_place(change: Proposed, sources: Sequence[Said], said: Mapping[str, Said], memory: Workspace) -> str:
+    """Return why the note may not be changed, or not with text of these sources."""
+    if not all(may_instruct(one.origin) for one in sources):
+        return "is from a tool, an import or a web page"
+    try:
+        note = note_path(change.note)
+    except MemsyncError as error:
+        return error.message
+    if memory.reader.rules.instructs(note) or memory.files.leaves_out(note) or note != change.note:
+        return f"would write to {change.note}, which is no note that the curator may change"
+    if any(one.local_only for one in sources) and not _is_local_only(note, said, memory):
+        return f"would bring local-only text into {change.note}"
+    is_there = any(one.path == change.note and one.text == change.text for one in said.values())
+    if change.act in (Act.STRIKE, Act.TICK) and not is_there:
+        return f"is about a line that {change.note} does not have"
+    return ""
+
+
+def _nearest(citation: str, said: Mapping[str, Said]) -> str:
+    """Return where the text of a citation is now, or the statement nearest to its line."""
+    place, _, digest = citation.partition("~")
+    path, _, line = place.rpartition(":")
+    of_note = [one for one in said.values() if one.path == path]
+    moved = [one for one in of_note if digest and one.digest == digest] or of_note
+    first = line.partition("-")[0]
+    if not moved or not first.isdigit():
+        return ""
+    near = min(moved, key=lambda one: abs(one.first - int(first)))
+    return f". The nearest is {near.path}:{near.first}: {near.text[:80]}"
+
+
+def _is_local_only(note: NotePath, said: Mapping[str, Said], memory: Workspace) -> bool:
+    return memory.reader.rules.is_local_only(note) or any(one.local_only for one in said.values() if one.path == note)

@@ -1,0 +1,125 @@
+"""Gather what the notes say, line by line: what was logged and said, and what long-term memory has already."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from memsync.errors import MemsyncError, NoteError
+from memsync.model.note import Note
+from memsync.model.vocabulary import Kind, NotePath, Origin
+from memsync.notes.attributes import cut_attributes
+from memsync.notes.decode import BinaryFileError
+from memsync.notes.files import NoteFiles
+from memsync.notes.origin import BY, origin_of
+from memsync.notes.parse import parse_note
+from memsync.notes.rules import PathRules
+from memsync.notes.validity import PAST, attributes_in, marks_of, statements
+from memsync.settings.roots import TRANSCRIPTS, registered_roots
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
+
+MAX_CHARS = 400
+"""A longer paragraph is no statement that a memory keeps."""
+_MARKER = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[(?P<task>[ xX])\]\s+)?(?:(?P<time>\d{1,2}:\d\d)\s+)?")
+_TAG = re.compile(r"(?<!\S)#([\w/-]*[^\W\d_][\w/-]*)")
+
+
+class Said(NamedTuple):
+    """A statement of a note: its lines, its text without marker, time and tags, and the digest that finds it again.
+
+    `day` is ISO 8601. `task` is ` ` or `x` for a task, and empty otherwise. `is_log`: it was logged or said.
+    """
+
+    path: NotePath
+    first: int
+    text: str
+    digest: str
+    day: str
+    origin: str
+    tags: frozenset[str]
+    heading: str
+    task: str
+    is_log: bool
+    local_only: bool
+
+    @property
+    def citation(self) -> str:
+        """`path:line~digest`: the digest tells whether the line still says so."""
+        return f"{self.path}:{self.first}~{self.digest}"
+
+
+def said_in_memory(memory: Workspace) -> Iterator[Said]:
+    """Yield the statements of all notes that are not archived and hold now, also of this project's conversations."""
+    with memory.as_of_now() as (reader, _):
+        paths = [note.path for note in reader.notes() if not note.archived]
+    for path in paths:
+        yield from _said(memory.files, path, memory.reader.rules)
+    conversations = registered_roots().get(TRANSCRIPTS)
+    if conversations is not None and conversations.path and conversations.path != memory.settings.root_name:
+        yield from _of_conversations(conversations.path, memory)
+
+
+def _of_conversations(folder: str, memory: Workspace) -> Iterator[Said]:
+    """Yield what was said in the conversations about the project that the memory root is in, or is."""
+    from pathlib import Path
+
+    from memsync.agents.project import project_of
+
+    project = project_of(memory.settings.root_name)
+    files = NoteFiles(Path(folder))
+    with suppress(MemsyncError):
+        for path in sorted(files.scan().files):
+            for said in _said(files, path, PathRules({"/threads/": "thread"}, {}), project):
+                yield said._replace(path=NotePath(f"{TRANSCRIPTS}:{said.path}"))
+
+
+def _said(files: NoteFiles, path: NotePath, rules: PathRules, project: str = "") -> Iterator[Said]:
+    try:
+        note = parse_note(path, files.read(path)[0], rules)
+    except (OSError, NoteError, BinaryFileError):
+        return
+    if not project or note.front_matter.get("project") == project:
+        yield from _of_note(note)
+
+
+def _of_note(note: Note) -> Iterator[Said]:
+    is_log = note.kind in (Kind.DAILY, Kind.THREAD)
+    if note.kind in (Kind.SOUL, Kind.PROMPT) or marks_of(note.front_matter):
+        return
+    by_line = {number: part for part in note.sections for number in range(part.start_line, part.end_line + 1)}
+    for one in statements(_without_code(note), note.head_lines + 1):
+        section = by_line.get(one.first)
+        role = section.role if section else ""
+        if note.kind is Kind.THREAD and not role:
+            continue
+        line = note.lines[one.first - 1]
+        attributes = cut_attributes(line)[1]
+        text = " ".join(part[: cut_attributes(part)[0]].strip() for part in note.lines[one.first - 1 : one.last])
+        if marks_of(attributes) or len(text) > MAX_CHARS or attributes_in(text, "").get(PAST):
+            continue
+        marker = _MARKER.match(text)
+        plain = _TAG.sub("", text[marker.end() :] if marker else text)
+        time = (section.time if section else "") or note.date or datetime.now().date().isoformat()
+        yield Said(
+            note.path, one.first, " ".join(plain.split()), one.digest, time[:10],
+            origin_of(note.front_matter, role, (attributes.get(BY, ""),), Origin.OWNER),
+            frozenset(tag.lower() for tag in _TAG.findall(text)),
+            section.heading_path[-1] if section and section.heading_path else "",
+            (marker["task"] or "").lower() if marker else "", is_log, note.local_only,
+        )  # fmt: skip
+
+
+def _without_code(note: Note) -> Sequence[str]:
+    """Return the lines of the body, those in fenced code and quotes empty."""
+    fence, lines = "", list[str]()
+    for line in note.lines[note.head_lines :]:
+        stripped = line.lstrip()
+        mark = stripped[:3] if stripped[:3] in ("```", "~~~") else ""
+        fence, is_code = ("" if mark and mark == fence else fence or mark), bool(fence or mark)
+        lines.append("" if is_code or stripped.startswith((">", "|", "<")) else line)
+    return lines

@@ -1,0 +1,200 @@
+"""Propose changes by rules alone: what was decided, preferred, repeated, replaced or done. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
+from itertools import chain
+
+from memsync.edit.note_paths import NOTE_OF_TIER
+from memsync.features.curation.gathering import Said
+from memsync.model.curation import Act, Proposed
+from memsync.model.vocabulary import NotePath, Origin, Tier
+from memsync.notes.contrast import MAX_FILLINGS, said_in
+from memsync.notes.entry_text import stems
+from memsync.search.stop_words import STOP_WORDS
+
+SAME = 0.8
+"""Two statements say the same if they share so much of the words of the shorter one."""
+TIMES = 3
+"""A statement recurs if it was made on so many days."""
+MONTH_DAYS = 31
+"""A month's logs are summarised once its last day is so long ago."""
+OF_MONTH = 8
+"""Lines of a month's summary in one proposal."""
+MIN_STEMS = 2
+SUMMARY, MONTHS = "Summary", "months/"
+DECISION = {"decision", "decided"}
+MEMORY = NOTE_OF_TIER[Tier.PERSONAL]
+_DECIDED = re.compile(
+    r"^(?:decided|decision|chose|agreed|entschieden|beschlossen)\b|\b(?:we|i|team)(?: have|'ve)? (?:finally )?"
+    r"(?:chose|decided|agreed|settled on|picked|switched to|moved to|will use|go with|are going with)\b"
+    r"|\bwir (?:haben uns|nehmen|verwenden|nutzen)\b",
+    re.IGNORECASE,
+)
+_PREFERS = re.compile(
+    r"\b(?:i|we) (?:prefer|always|never|like to|don't like|do not like|hate|love)\b|^(?:please )?(?:always|never)\b"
+    r"|\bich (?:bevorzuge|mag)\b",
+    re.IGNORECASE,
+)
+_DONE = re.compile(r"^(?:done|finished|completed|shipped|fixed|erledigt|fertig)\b[:,]?\s*", re.IGNORECASE)
+_PAIR = re.compile(r"[^\W\d_][\w .-]{1,40}:\s+\S.{0,80}")
+_TIME = re.compile(
+    r"\b\d{1,2}:\d\d\b|\b(?:today|tomorrow|yesterday|this (?:morning|week)|heute|gestern|morgen)\b", re.I
+)
+
+
+def by_rules(said: Sequence[Said], proposed: Iterable[Proposed], today: date) -> Iterator[Proposed]:
+    """Yield changes, the most useful first; none that was `proposed` before, and none that memory has already."""
+    logs = [one for one in said if one.is_log and one.origin == Origin.OWNER]
+    kept = [one for one in said if not one.is_log]
+    seen = {key_of(change) for change in proposed}
+    known = _Known(kept)
+    found = chain(
+        _replacing(logs, kept), _decided(logs), _done(logs, kept), _preferred(logs), _pairs(logs), _recurring(logs),
+        _doubled(kept), _of_months(logs, today),
+    )  # fmt: skip
+    for change in found:
+        is_new = change.act is not Act.ADD or change.supersedes or not known.has(change.text, change.note)
+        if is_new and key_of(change) not in seen:
+            seen.add(key_of(change))
+            known.add(change)
+            yield change
+
+
+def key_of(change: Proposed) -> tuple[Act, str, str]:
+    """Return what makes two changes the same: what they do to which note, and from which statement or to which text.
+
+    A person may edit what a change adds, and the lines of its sources may move.
+    """
+    source = change.sources[0].partition("~")[2] if change.act is Act.ADD and change.sources else ""
+    return change.act, change.note, source or " ".join(change.text.split()).casefold()
+
+
+class _Known:
+    """What notes say already, or will."""
+
+    def __init__(self, said: Iterable[Said]) -> None:
+        self._by_word: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
+        self._months: set[tuple[str, str]] = set()
+        for one in said:
+            self._add(one.text)
+
+    def add(self, change: Proposed) -> None:
+        if change.act is Act.ADD and change.section != SUMMARY:
+            self._add(change.text)
+
+    def has(self, text: str, note: str) -> bool:
+        words = _words(text)
+        near = [other for word in words for other in self._by_word[word]]
+        return not note.startswith(MONTHS) and any(_are_same(words, other) for other in near)
+
+    def _add(self, text: str) -> None:
+        words = _words(text)
+        for word in words:
+            self._by_word[word].append(words)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(stems(text)) - STOP_WORDS
+
+
+def _are_same(left: frozenset[str], right: frozenset[str]) -> bool:
+    return len(left & right) >= max(
+        MIN_STEMS, SAME * min(len(left), len(right)), SAME * 0.75 * max(len(left), len(right))
+    )
+
+
+def _add(one: Said, section: str, reason: str, *more: Said) -> Proposed:
+    sources = tuple(dict.fromkeys(said.citation for said in (one, *more)))
+    return Proposed(Act.ADD, NotePath(MEMORY), sources, one.text, section, reason=reason)
+
+
+def _decided(logs: Iterable[Said]) -> Iterator[Proposed]:
+    for one in logs:
+        is_marked = one.tags & DECISION or one.heading.lower() in ("decisions", "decision")
+        if is_marked or (_DECIDED.search(one.text) and not one.text.endswith("?")):
+            yield _add(one, "Decisions", f"decided on {one.day}")
+
+
+def _preferred(logs: Iterable[Said]) -> Iterator[Proposed]:
+    for one in logs:
+        if _PREFERS.search(one.text) and not one.text.endswith("?"):
+            yield _add(one, "Preferences", f"said on {one.day}")
+
+
+def _pairs(logs: Iterable[Said]) -> Iterator[Proposed]:
+    for one in logs:
+        if _PAIR.fullmatch(one.text) and not _TIME.search(one.text):
+            yield _add(one, "Remembered", f"noted on {one.day}")
+
+
+def _recurring(logs: Sequence[Said]) -> Iterator[Proposed]:
+    groups: defaultdict[frozenset[str], list[Said]] = defaultdict(list)
+    for one in logs:
+        if len(words := _words(_TIME.sub("", one.text))) > MIN_STEMS and not one.task:
+            groups[words].append(one)
+    for group in groups.values():
+        days = {one.day: one for one in group}
+        if len(days) >= TIMES:
+            yield _add(group[-1], "Recurring", f"on {len(days)} days", *list(days.values())[-TIMES:])
+
+
+def _replacing(logs: Iterable[Said], kept: Iterable[Said]) -> Iterator[Proposed]:
+    """Yield what the logs say otherwise than long-term memory: another value, number, name or a negation."""
+    frames: defaultdict[tuple[str, ...], list[tuple[Said, tuple[str, ...]]]] = defaultdict(list)
+    for one in chain(kept, logs):
+        for said in said_in([f"- {one.text}"]):
+            frames[said.frame].append((one, said.filling))
+    for group in frames.values():
+        fillings = {filling for _, filling in group}
+        older = next(((one, filling) for one, filling in group if not one.is_log), None)
+        newer = max((pair for pair in group if pair[0].is_log), key=lambda pair: pair[0].day, default=None)
+        if older and newer and 1 < len(fillings) <= MAX_FILLINGS and older[1] != newer[1]:
+            old, new = older[0], newer[0]
+            reason = f"said on {new.day}, and differs from {old.path}:{old.first}"
+            section = old.heading or "Remembered"
+            yield Proposed(Act.ADD, old.path, (new.citation,), new.text, section, 0, old.citation, reason)
+
+
+def _done(logs: Sequence[Said], kept: Iterable[Said]) -> Iterator[Proposed]:
+    """Yield the open tasks of notes that a log says are done."""
+    done = [(one, _words(_DONE.sub("", one.text))) for one in logs if one.task == "x" or _DONE.match(one.text)]
+    for task in kept:
+        words = _words(task.text)
+        by = next((one for one, said in done if len(words & said) >= max(MIN_STEMS, SAME * len(words))), None)
+        if task.task == " " and by is not None:
+            yield Proposed(Act.TICK, task.path, (by.citation,), task.text, line=task.first, reason=f"done on {by.day}")
+
+
+def _doubled(kept: Iterable[Said]) -> Iterator[Proposed]:
+    """Yield the statements that stand in the notes twice, word for word: all but the first are struck."""
+    first: dict[str, Said] = {}
+    for one in sorted(kept, key=lambda one: (one.path != MEMORY, one.path, one.first)):
+        if len(_words(one.text)) > MIN_STEMS + 1 and not one.task:
+            other = first.setdefault(one.digest, one)
+            if other is not one and MEMORY in (one.path, other.path):
+                reason = f"is in {other.path}:{other.first}, too"
+                yield Proposed(Act.STRIKE, one.path, (other.citation,), one.text, line=one.first, reason=reason)
+
+
+def _of_months(logs: Iterable[Said], today: date) -> Iterator[Proposed]:
+    """Yield lines for the summary of each month that has ended: what was tagged, then what was decided."""
+    by_month: defaultdict[str, list[Said]] = defaultdict(list)
+    for one in logs:
+        if one.day[:7] < (today - timedelta(days=MONTH_DAYS)).isoformat()[:7] and not one.path.startswith("threads/"):
+            by_month[one.day[:7]].append(one)
+    for month, said in sorted(by_month.items()):
+        counted = Counter(tag for one in said for tag in one.tags)
+        weights: Mapping[int, int] = {
+            n: 10 * bool(one.tags & {"decision", "decided"} or _DECIDED.search(one.text))
+            + sum(counted[t] for t in one.tags)
+            for n, one in enumerate(said)
+        }
+        chosen = sorted(n for n in sorted(weights, key=lambda n: (-weights[n], n))[:OF_MONTH] if weights[n])
+        for number in chosen:
+            one = said[number]
+            note = NotePath(f"{MONTHS}{month}.md")
+            yield Proposed(Act.ADD, note, (one.citation,), f"{one.day}: {one.text}", SUMMARY, reason=f"of {month}")
