@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from memsync import __version__
 from memsync.daemon.health import Health
 from memsync.daemon.keeper import Keeper
+from memsync.daemon.nightly import Nightly
 from memsync.daemon.transcripts import TranscriptKeeper
 from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.daemon.watch import MakeWatcher
@@ -48,7 +49,7 @@ class Engine:
         self.recaller = Recaller(memory)
         self.transcripts = TranscriptKeeper(memory, self.health, clock)
         self.keeper = Keeper(memory, make_watcher, self.health, self.vectors.text_committed, clock)
-        self._keepers = (self.keeper, self.vectors, self.transcripts)
+        self._keepers = (self.keeper, self.vectors, self.transcripts, Nightly(memory, self.health))
         memory.fresh_search.live = self.keeper
         memory.daemon_status = self._with_daemon
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from functools import cache, partial
 from itertools import combinations, islice, product
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta
 
-from memsync.errors import FilesystemError, NoteError, UsageError
+from memsync.errors import FilesystemError, MemsyncError, NoteError, UsageError
 from memsync.model.answer import holds
+from memsync.model.json import to_json
 from memsync.model.status import Failure
 from memsync.model.upkeep import Conflict, Conflicts, Side
 from memsync.model.vocabulary import NotePath, Origin, is_remembered
@@ -20,9 +21,10 @@ from memsync.notes.contrast import MAX_FILLINGS, Said, said_in
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import open_folder
 from memsync.notes.frontmatter import read_head
-from memsync.operation import Cli, Command, operation
+from memsync.operation import Cli, Command, Tool, operation
 from memsync.ports import Progress, no_progress
 from memsync.search.validity import Validity, today
+from memsync.system.ask import ask_program
 from memsync.system.user_folders import digest_of
 
 if TYPE_CHECKING:
@@ -54,6 +56,13 @@ class _Place(NamedTuple):
         examples=("memsync conflicts", "memsync conflicts --dismiss 1a2b3c4d"),
         runs_here=True,
     ),
+    tool=Tool(
+        "memory_conflicts",
+        "List contradictions",
+        "List pairs of statements in the notes that differ about the same thing, the newer one last. Use it before you "
+        "rely on a number, a date or a choice, or to ask the user which one holds.",
+        (),
+    ),
     is_slow=True,
 )
 def conflicts(
@@ -79,6 +88,10 @@ def conflicts(
         if len(sides) == 2:
             conflict = Conflict(_id(sides), *sorted(sides, key=lambda side: (side.date, side.path, side.line)))
             found[conflict.id] = conflict
+    if judge := memory.settings["curator.judge"]:
+        paths = {side.path for one in found.values() for side in (one.older, one.newer)}
+        private = {path for path in paths if any(chunk.local_only for chunk in read(path)[1])}
+        found = _judged(judge, found, private)
     known = _dismissed(memory)
     if unknown := [name for name in dismiss if name not in found and name not in known]:
         raise UsageError(
@@ -89,6 +102,20 @@ def conflicts(
     shown = [conflict for conflict in found.values() if conflict.id not in {*known, *dismiss}]
     shown.sort(key=lambda one: (one.older.path, one.older.line, one.newer.path, one.newer.line))
     return Conflicts(tuple(shown), len(notes), len(found) - len(shown), tuple(failed), pending)
+
+
+def _judged(command: Sequence[str], found: Mapping[str, Conflict], private: Set[NotePath]) -> dict[str, Conflict]:
+    """Return the conflicts that a program of the user's confirms, and those of local-only notes, which it never gets.
+
+    It reads `{"pairs": [{"id", "older", "newer"}, …]}` and answers `{"conflicts": [id, …]}`. Raises MemsyncError.
+    """
+    own = {name: one for name, one in found.items() if not private & {one.older.path, one.newer.path}}
+    pairs = [{"id": name, "older": to_json(one.older), "newer": to_json(one.newer)} for name, one in own.items()]
+    answer = ask_program(command, {"pairs": pairs}) if pairs else {}
+    named = answer.get("conflicts") if isinstance(answer, dict) else None
+    if pairs and not isinstance(named, list):
+        raise MemsyncError(f"{command[0]} did not name the conflicts", hint="See docs/curator.md.")
+    return {name: one for name, one in found.items() if name not in own or name in (named or ())}
 
 
 def _places(

@@ -1,0 +1,54 @@
+"""Runs the curator once a night, if the settings say so; it only proposes."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime
+
+from memsync.daemon.health import Health
+from memsync.errors import MemsyncError
+from memsync.memory import Memory
+
+CHECK_SECONDS = 600.0
+NIGHT_HOUR = 3
+"""From this hour on, local time: a machine that sleeps at night runs it in the morning."""
+
+
+class Nightly:
+    """Runs `memsync curate --auto` on a thread of its own."""
+
+    def __init__(self, memory: Memory, health: Health) -> None:
+        self._memory = memory
+        self._health = health
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="curator", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread, if the settings say so."""
+        if self._memory.settings["curator.nightly"]:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Make the thread end."""
+        self._stopping.set()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the thread; return whether it ended in time."""
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(CHECK_SECONDS):
+            if datetime.now().hour >= NIGHT_HOUR:
+                self.step()
+
+    def step(self) -> None:
+        """Propose what is new since the last night, if there was none today."""
+        try:
+            self._memory.curate(auto=True)
+            self._health.mended("curator")
+        except MemsyncError as error:
+            self._health.fault("curator", error)
+        except Exception as error:  # noqa: BLE001 (because no error may end this thread unseen)
+            self._health.fault("curator", f"the curator failed: {type(error).__name__}")
