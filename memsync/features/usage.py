@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from memsync.model.query import IndexedNote
 from memsync.model.text import not_shared
 from memsync.model.upkeep import NoteUse, Stale, Stats
-from memsync.model.vocabulary import NotePath
-from memsync.notes.dates import counted_from, days_since, is_kept_for_good, last_active
+from memsync.notes.dates import last_active
+from memsync.notes.retiring import unused
 from memsync.operation import Cli, Command, operation
 
 if TYPE_CHECKING:
@@ -88,21 +86,6 @@ def stats(
         warnings=(*_counting_faults(memory), *warnings),
         pending_text=pending,
     )
-
-
-def unused(notes: Iterable[IndexedNote], used: Mapping[NotePath, NoteUse], today: date, days: int) -> Sequence[NoteUse]:
-    """Return the notes that are older than `days` and were not retrieved for that long, oldest first.
-
-    Personal and pinned notes never count as unused: every context includes them.
-    """
-    unused_notes = []
-    for note in notes:
-        if is_kept_for_good(note) or days_since(counted_from(note), today) <= days:
-            continue
-        use = used.get(note.path, NoteUse(note.path))
-        if not use.last_retrieved or (today - date.fromisoformat(use.last_retrieved[:10])).days > days:
-            unused_notes.append(NoteUse(note.path, use.retrieved, use.last_retrieved, last_active(note)))
-    return sorted(unused_notes, key=lambda use: (use.last_active, use.path))
 
 
 def _counting_faults(memory: Workspace) -> tuple[str, ...]:

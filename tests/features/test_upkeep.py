@@ -16,13 +16,12 @@ from memsync.cli.render import render
 from memsync.edit import archive as archive_moves
 from memsync.errors import UsageError, WriteRefused
 from memsync.features import pruning
-from memsync.features.pruning import due
-from memsync.features.usage import unused
 from memsync.memory import Memory, MemoryApi
 from memsync.model.query import IndexedNote
 from memsync.model.upkeep import NoteUse, Pruning, Retirement
 from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.notes.dates import expires_at
+from memsync.notes.retiring import due, unused
 from memsync.settings.load import Settings, with_changes
 from memsync.system.renames import rename_new
 from tests.conftest import Parse, Write
@@ -246,7 +245,7 @@ def test_note_that_changes_meanwhile_stays(
     """It was judged by what it said; and a file with a second name is no file of this memory alone."""
     write("notes/a.md", "---\nexpires: 2020-01-01\n---\ntext\n")
     os.link(write("notes/b.md", "---\nexpires: 2020-01-01\n---\nother\n"), root / "other")
-    judge = pruning.due
+    judge = due
 
     def judged_before_the_edit(*arguments: Any) -> object:
         found = judge(*arguments)

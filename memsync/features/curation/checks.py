@@ -31,9 +31,8 @@ def refusal(change: Proposed, said: Mapping[str, Said], memory: Workspace) -> st
     wrong = next((source for source in (*change.sources, change.supersedes) if source and source not in said), "")
     if wrong or not change.sources:
         return f"cites {wrong or 'nothing'}, which does not hold{_nearest(wrong, said)}"
-    return _of_text(f"{change.text}\n{change.section}") or _of_place(
-        change, [said[s] for s in change.sources], said, memory
-    )
+    text = f"{change.text}\n{change.section}" if change.act is not Act.ARCHIVE else change.note
+    return _of_text(text) or _of_place(change, [said[s] for s in change.sources], said, memory)
 
 
 def _of_text(text: str) -> str:

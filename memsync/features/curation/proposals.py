@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import date, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +29,7 @@ from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.decode import decode
+from memsync.notes.retiring import due, unused
 from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.notes.validity import SUPERSEDES
 from memsync.operation import Cli, Command, Tool, operation
@@ -44,6 +45,7 @@ SECTION = "Upkeep"
 MAX_PACKET_CHARS = 200_000
 """Of what was said, the program gets the newest that fits."""
 AUTO_HOURS = 20.0
+STALE_DAYS = 90
 _ITEM = re.compile(r"(\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?(?:\d{1,2}:\d\d\s+)?)(.*)", re.DOTALL)
 _OPEN_TASK = re.compile(r"^(\s*(?:[-*+]|\d+[.)])\s+\[) \]")
 _INSTRUCTIONS = (
@@ -81,7 +83,10 @@ def curate(
     said = list(said_in_memory(memory))
     command = memory.settings["curator.command"]
     before = [change for one in store.all_of(memory) if isinstance(one, Proposal) for change in one.changes]
-    changes = _of_program(command, said, memory) if command else by_rules(said, before, now.date())
+    if command:
+        changes = _of_program(command, said, memory)
+    else:
+        changes = [*by_rules(said, before, now.date()), *_retired(memory, said, now)]
     proposal = _checked(memory, said, changes, before, command[0] if command else "rules")
     write_own_file(str(mark), b"")
     return _written(memory, proposal) if proposal.changes else proposal
@@ -123,12 +128,30 @@ def propose(
     return _written(memory, proposal)
 
 
-def _checked(memory: Workspace, said: Sequence[Said], changes: Any, before: Sequence[Proposed], by: str) -> Proposal:
+def _retired(memory: Workspace, said: Sequence[Said], now: datetime) -> Iterator[Proposed]:
+    """Yield the notes that prune would move, and those that stale names, if use was counted for so long."""
+    with memory.as_of_now() as (reader, _):
+        notes = reader.notes()
+    used = memory.usage.used("")
+    first = {one.path: one for one in reversed(said)}
+    reasons = {note.path: note.reason for note in due(notes, now.astimezone(), memory.settings["prune.task_days"])[0]}
+    counted = used.counted_since[:10]
+    if counted and (now.date() - date.fromisoformat(counted)).days > STALE_DAYS:
+        stale = unused(notes, used.notes, now.date(), STALE_DAYS)
+        reasons = {note.path: f"neither edited nor retrieved since {note.last_active[:10]}" for note in stale} | reasons
+    for path, reason in reasons.items():
+        if path in first and not path.startswith(ARCHIVE_FOLDER):
+            yield Proposed(Act.ARCHIVE, path, (first[path].citation,), reason=reason)
+
+
+def _checked(
+    memory: Workspace, said: Sequence[Said], changes: Iterable[Proposed], before: Sequence[Proposed], by: str
+) -> Proposal:
     """Return a proposal with the changes that hold, as many as the settings allow, and what was refused."""
     by_citation = {one.citation: one for one in said}
     seen, refused = {key_of(change) for change in before}, list[str]()
 
-    def sound() -> Any:
+    def sound() -> Iterator[Proposed]:
         for change in changes:
             if reason := refusal(change, by_citation, memory):
                 refused.append(f"{one_line(change.text)[:100]!r} {reason}")
