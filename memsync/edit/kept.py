@@ -74,7 +74,6 @@ class Work(StrEnum):
     FORGET = "forget"
     MOVE = "mv"
     ACCEPT = "proposals accept"
-    PROPOSE = "curate"
 
 
 Lines = tuple[int, int]
@@ -85,9 +84,9 @@ Lines = tuple[int, int]
 class Step:
     """What a run does to one note: it moves the note to `other`, changes its text, or both.
 
-    Where it takes out text of `user`, `other` is the path under which appends to the note may be in the journal, and
-    `parts` are the lines that go. `before` is its content, `after` the SHA-256 of its content afterwards: empty if the
-    whole note goes or if its text does not change.
+    `user` is whose text it takes out, or what else tells what the run did. Where it takes out text, `other` is the path
+    under which appends to the note may be in the journal, and `parts` are the lines that go. `before` is its content,
+    `after` the SHA-256 of its content afterwards: empty if the whole note goes or if its text does not change.
     """
 
     path: NotePath

@@ -71,7 +71,7 @@ class Runs:
     def carry_out(self, changes: Sequence[Change], message: str, user: str = "") -> Outcome:
         """Keep a copy of each note, then change it. The caller holds the writers' lock. Raises FilesystemError.
 
-        `message` is that of the commit.
+        `message` is that of the commit. `user` is whose text it is, or what else tells what the run did.
         """
         outcome = Outcome()
         if not changes:
@@ -93,7 +93,7 @@ class Runs:
                     unchanged.append(change.path)
         with suppress(MemsyncError):  # otherwise an undo may name these notes, and keeps their copies
             self._kept.drop(run, unchanged)
-        self._commit(outcome, message)
+        outcome.complaint = self.commit(outcome.paths, message)
         return outcome
 
     def undo(self, user: str = "") -> Outcome:
@@ -112,8 +112,12 @@ class Runs:
             for step in steps:
                 self._undo(step, outcome)
             outcome.paths = list(dict.fromkeys(outcome.paths))
-            self._commit(outcome, f"memsync {self._kind} --undo")
+            outcome.complaint = self.commit(outcome.paths, f"memsync {self._kind} --undo")
             return outcome
+
+    def commit(self, paths: Sequence[NotePath], message: str) -> str:
+        """Commit notes if the settings say so and there is a message; return why it failed, empty if it did not."""
+        return commits.commit(self._root, paths, message)[1] if self._commits and paths and message else ""
 
     # ---------------------------------------------------------------------------------------------- keeping
 
@@ -217,10 +221,6 @@ class Runs:
         with suppress(MemsyncError):
             return self._content(path) == content
         return False
-
-    def _commit(self, outcome: Outcome, message: str) -> None:
-        if self._commits and outcome.paths:
-            _, outcome.complaint = commits.commit(self._root, outcome.paths, message)
 
 
 def make_new(root: Path, path: NotePath, content: bytes, mode: int) -> None:

@@ -39,23 +39,11 @@ class Linked:
     def __init__(self, notes: Iterable[IndexedNote], other_files: Callable[[], Iterable[str]] = tuple) -> None:
         self.notes = {note.path: note for note in notes}
         self._other_files = other_files
-        self._by_name: dict[str, list[str]] = {}
-        for path in self.notes:
-            self._add(path)
-
-    def _add(self, path: str) -> None:
-        name = path.rpartition("/")[2].casefold()
-        for called in {name, _without_ending(name)}:
-            self._by_name.setdefault(called, []).append(path)
+        self._by_name = _by_name(self.notes)
 
     @cached_property
     def _files(self) -> Mapping[str, list[str]]:
-        """The other files by their names."""
-        by_name: dict[str, list[str]] = {}
-        for path in self._other_files():
-            if path not in self.notes:
-                by_name.setdefault(path.rpartition("/")[2].casefold(), []).append(path)
-        return by_name
+        return _by_name(path for path in self._other_files() if path not in self.notes)
 
     @cached_property
     def _titled(self) -> Mapping[str, list[NotePath]]:
@@ -94,6 +82,16 @@ class Linked:
             if found and found[0] == target:
                 return text
         return None
+
+
+def _by_name(paths: Iterable[str]) -> Mapping[str, list[str]]:
+    """Return paths by their file names in lower case, with and without the ending of a note."""
+    by_name: dict[str, list[str]] = {}
+    for path in paths:
+        name = path.rpartition("/")[2].casefold()
+        for called in {name, _without_ending(name)}:
+            by_name.setdefault(called, []).append(path)
+    return by_name
 
 
 def is_external(link: Link) -> bool:

@@ -58,12 +58,8 @@ SETTINGS = (
     Setting("index.dsn", "", "postgres: the connection string; only in your own config file or MEMSYNC_INDEX_DSN."),
     Setting("index.name", "", "postgres: the memory's name in the database; empty: the root folder's name."),
     Setting("index.store_text", False, "postgres: store the notes' text, for machines without the files."),
-    Setting(
-        "index.ef_search", 400, "postgres: vectors that an HNSW search visits; more find more, slower.", (10, 1_000)
-    ),
-    Setting(
-        "index.vector_cache_mb", 512, "Maximum MB of the vector cache of all memory roots; 0: none.", (0, 1_000_000)
-    ),
+    Setting("index.ef_search", 400, "postgres: vectors an HNSW search visits; more find more, slower.", (10, 1_000)),
+    Setting("index.vector_cache_mb", 512, "Maximum MB of the vector cache of all roots; 0: none.", (0, 1_000_000)),
     Setting(
         "index.processes", 0, "Processes to parse many notes; 0: one per processor, up to 4; 1: no extra.", (0, 64)
     ),

@@ -22,8 +22,9 @@ HARMLESS = frozenset(
     {
         "files.exclude", "privacy.local_only", "index.ef_search",
         "search.limit", "search.mode", "search.keyword_weight", "search.recency", "search.recency_days",
-        "search.deadline_ms", "search.rerank_weight", "context.budget", "prune.task_days", "usage.count",
-        "daemon.use", "daemon.rescan_seconds", "daemon.idle_unload_minutes", "daemon.idle_exit_minutes", "cli.pager",
+        "search.deadline_ms", "search.rerank_weight", "context.budget", "curator.lines", "prune.task_days",
+        "usage.count", "daemon.use", "daemon.rescan_seconds", "daemon.idle_unload_minutes", "daemon.idle_exit_minutes",
+        "cli.pager",
     }
 )  # fmt: skip
 """Settings that name no path, address or program, and that make memsync store or consume nothing elsewhere."""

@@ -52,9 +52,20 @@ REQUESTS: dict[str, dict[str, object]] = {
     "prune": {},
     "undo_prune": {},
     "conflicts": {},
+    "check": {},
+    "links": {"note": "birds.md"},
+    "move": {"old": "birds.md", "new": "herons.md"},
+    "undo_move": {},
+    "curate": {},
+    "propose": {"text": "The heron nests here.", "sources": ["old.md:3"]},
+    "proposals": {},
+    "proposal": {"number": 1},
+    "accept": {"number": 1},
+    "reject": {"number": 1},
+    "edit_proposal": {"number": 1, "text": "The heron nests there."},
+    "undo_accept": {},
     "duplicates": {},
     "stale": {},
-    "secrets": {},
     "notes": {},
     "collections": {},
     "stats": {},
@@ -68,6 +79,13 @@ def test_every_result_says_how_fresh_it_is(method: str, served: Served, write: C
     if method == "undo_prune":
         write("old.md", "---\nexpires: 2020-01-01\n---\nOver.\n")
         served.memory.prune(apply=True, force=True)
+    if method == "undo_move":
+        served.memory.move("birds.md", "herons.md")
+    write("old.md", "# Old\n\nThe heron nests here, says the old note.\n")
+    if method in ("proposal", "accept", "reject", "edit_proposal", "undo_accept"):
+        served.memory.propose("The heron nests here.", ("old.md:3",))
+    if method == "undo_accept":
+        served.memory.accept(1)
     with served.peer() as peer:
         freshness = peer.result(method, **REQUESTS[method])["freshness"]
     expected = {"scanned_at", "pending_text", "pending_vectors", "watcher", "reason", "generation", "stale"}

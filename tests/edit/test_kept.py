@@ -105,7 +105,7 @@ def test_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
     """Whatever it has is not understood."""
     kept = Kept(tmp_path / "keep")
     with kept.writing() as database:
-        database.pragma("user_version", 2)
+        database.pragma("user_version", 3)
     with pytest.raises(MemsyncError, match="later memsync"):
         Kept(tmp_path / "keep").steps(Work.PRUNE)
 
@@ -128,7 +128,7 @@ def test_what_is_deleted_is_wiped(tmp_path: Path) -> None:
     journal, words = Journal(kept), b"xylophone"
     entries = [journal.append(LOG, "- xylophone " * times) for times in (1, 2_000)]
     journal.append(LOG, "- stays, on the page of the first one")
-    run = kept.begin([Step(LOG, LOG, "ada", words * 10_000)])
+    run = kept.begin([Step(LOG, LOG, Work.FORGET, "ada", words * 10_000)])
     size = path.stat().st_size + Path(f"{path}-wal").stat().st_size
     journal.settle([entry.id for entry in entries])
     kept.drop(run, [LOG])

@@ -201,12 +201,9 @@ def _written(memory: Workspace, proposal: Proposal) -> Proposal:
     """Write a proposal under the next free number, and commit it if the settings say so."""
     with memory.writer.lock():
         path = store.path_of(max(store.numbers(memory), default=0) + 1)
-        done = memory.runs(Work.PROPOSE).carry_out(
-            [Change(path, path, None, store.content_of(proposal))], f"memsync curate: {path}"
-        )
-    if done.failed:
-        raise WriteRefused(done.failed[0].reason)
-    return replace(proposal, path=path, warnings=tuple(filter(None, [done.complaint])))
+        memory.writer.create(path, store.content_of(proposal).decode())
+        complaint = memory.runs(Work.ACCEPT).commit([path], f"memsync curate: {path}")
+    return replace(proposal, path=path, warnings=tuple(filter(None, [complaint])))
 
 
 # ------------------------------------------------------------------------------------------- what a person does
@@ -257,13 +254,14 @@ def accept(memory: Workspace, number: Number, *, line: Lines = ()) -> Proposal:
         changed = _with_changes(found, accepted)
         if not accepted:
             return replace(found, warnings=tuple(warnings))
-        path = NotePath(found.path)
-        runs = memory.runs(Work.ACCEPT)
-        done = runs.carry_out([*texts.changes(), Change(path, path, content, store.content_of(changed))],
-                              f"memsync proposals accept {number}: {count(len(accepted), 'change')}")  # fmt: skip
+        label = f"{number}:{','.join(map(str, accepted))}"
+        done = memory.runs(Work.ACCEPT).carry_out(texts.changes(), "", label)
+        _rewrite(memory, found, content, changed)
+        message = f"memsync proposals accept {number}: {count(len(accepted), 'change')}"
+        complaint = memory.runs(Work.ACCEPT).commit([*done.paths, NotePath(found.path)], message)
     with memory.as_of_now():
         failed = [f"{failure.path}: {failure.reason}" for failure in done.failed]
-    return replace(changed, warnings=(*warnings, *failed, *filter(None, [done.complaint])))
+    return replace(changed, warnings=(*warnings, *failed, *filter(None, [complaint])))
 
 
 @operation(Command("proposals reject", help="Reject proposal N, or only some of its changes."), writes=True)
@@ -298,7 +296,15 @@ def undo_accept(memory: Workspace) -> Proposals:
     Raises UsageError when there is nothing to undo.
     """
     _refuse_agents()
-    outcome = memory.runs(Work.ACCEPT).undo()
+    with memory.writer.lock():
+        steps = memory.writer.kept.steps(Work.ACCEPT)
+        outcome = memory.runs(Work.ACCEPT).undo()
+        number, _, positions = steps[0].user.partition(":")
+        with suppress(UsageError, NoteError):  # the proposal was deleted meanwhile
+            found, content = store.read(memory, int(number))
+            accepted = [int(position) for position in positions.split(",") if int(position) < len(found.changes)]
+            opened = {position: replace(found.changes[position], state="open") for position in accepted}
+            _rewrite(memory, found, content, _with_changes(found, opened))
     with memory.as_of_now():
         return replace(proposals.function(memory), failed=tuple(outcome.failed))
 
@@ -327,11 +333,20 @@ def _rewritten(memory: Workspace, number: int, lines: Sequence[int], fields: Map
     with memory.writer.lock():
         found, content = store.read(memory, number)
         changed = _with_changes(found, {n: replace(found.changes[n], **fields) for n in _chosen(found, lines)})
-        path = NotePath(found.path)
-        done = memory.runs(Work.PROPOSE).carry_out(
-            [Change(path, path, content, store.content_of(changed))], f"memsync proposals: {path}"
-        )
-    return replace(changed, warnings=tuple(failure.reason for failure in done.failed))
+        _rewrite(memory, found, content, changed)
+        complaint = memory.runs(Work.ACCEPT).commit([NotePath(found.path)], f"memsync proposals: {found.path}")
+    return replace(changed, warnings=tuple(filter(None, [complaint])))
+
+
+def _rewrite(memory: Workspace, found: Proposal, content: bytes, changed: Proposal) -> None:
+    """Replace the file of a proposal. Raises WriteRefused if it is not as it was read."""
+
+    def edit(text: str) -> str:
+        if text.encode("utf-8", "surrogateescape") != content:
+            raise WriteRefused(f"{found.path} has just changed", hint="Try again.")
+        return store.content_of(changed).decode()
+
+    memory.writer.rewrite(NotePath(found.path), edit)
 
 
 class _Texts:
@@ -381,6 +396,8 @@ class _Texts:
         cited = ", ".join(source.partition("~")[0] for source in change.sources[:1])
         marks = {SUPERSEDES: change.supersedes} if change.supersedes in said else {}
         item = list_item(f"{change.text} ({cited})", attributes=marks)
+        if item.text in text.splitlines():  # this process was killed before it could say so in the proposal
+            return text
         note = self._memory.editor.parse(path, text)
         section = find_section(note, change.section) if change.section else None
         if section is None:

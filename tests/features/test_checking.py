@@ -1,0 +1,100 @@
+"""`check` names each fault by rule, place and reason, exits with 1, and repairs only what is certain."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from memsync.errors import UsageError
+from memsync.memory import Memory
+from tests.conftest import Write
+from tests.support.daemon_process import Cli
+
+STORE = "# Store\n\n## Decision\n\nSQLite. ^why\n"
+
+
+def found(memory: Memory, *rules: str) -> list[tuple[str, str]]:
+    return [(one.citation, one.rule) for one in memory.check(rules).findings]
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("[[projects/store]] [[store]] [[Store#Decision]] [[store#^why]] [s](projects/store.md#decision)", ""),
+        ("[[nowhere]]", "links"),
+        ("[x](projects/nowhere.md) and `[[nowhere]]`", "links"),
+        ("![[missing.png]]", "links"),
+        ("![p](pictures/heron.png) [w](https://example.org/x.md) [m](mailto:a@b.example)", ""),
+        ("[[store#Reasons]]", "anchors"),
+        ("[[store#^because]]", "anchors"),
+        ("[s](projects/store.md#reasons)", "anchors"),
+        ("[[twin]]", "names"),
+        ("see projects/store.md:99", "citations"),
+        ("see projects/store.md:5", ""),
+        ("- new {supersedes=projects/none.md:3}", "citations"),
+        ("- new {supersedes=projects/store.md:5~00000000}", "citations"),
+        ("- Kim has the pager. {valid_until=2020-01-01}", "expired"),
+        ("- Kim has the pager. {valid_until=2099-01-01}", ""),
+        ("<<<<<<< HEAD", "conflicts"),
+        ("[[drafts/secret]]", "ignored"),
+    ],
+)
+def test_each_rule(memory: Memory, write: Write, line: str, rule: str) -> None:
+    """One fault gives one finding, on its line; what is in order gives none."""
+    write("projects/store.md", STORE)
+    write("a/twin.md", "# One\n")
+    write("b/twin.md", "# Two\n")
+    write("pictures/heron.png", b"png")
+    write(".gitignore", "drafts/\n")
+    write("drafts/secret.md", "# Draft\n")
+    write("note.md", f"# Note\n\n{line}\n")
+    expected = [("note.md:1" if rule == "conflicts" else "note.md:3", rule)] if rule else []
+    assert found(memory) == expected
+
+
+def test_titles_and_front_matter(memory: Memory, write: Write) -> None:
+    """The first note with a title is not named; a head that cannot be read is."""
+    write("a.md", "# Heron\n")
+    write("b.md", "# heron\n")
+    write("c.md", "---\n: [\n---\n# C\n")
+    write("threads/t.md", "# Heron\n\n## user\n\n[[nowhere]]\n")
+    write("archive/d.md", "# Heron\n\n[[nowhere]]\n")
+    assert found(memory) == [("b.md:1", "titles"), ("c.md:1", "front-matter")]
+    assert found(memory, "titles") == [("b.md:1", "titles")]
+    with pytest.raises(UsageError, match='there is no rule "birds"'):
+        memory.check(("birds",))
+
+
+def test_fix_repairs_what_was_moved_and_nothing_else(memory: Memory, write: Write, root: Path) -> None:
+    """A link to the one note of that name, and the lines of what is superseded; all other bytes stay."""
+    write("new/store.md", STORE)
+    text = "See [[old/store|it]] and [it](old/store.md#decision).\r\n\r\n`[[old/store]]` [[nowhere]]\r\n\r\n- A.\r\n"
+    write("note.md", text)
+    write("MEMORY.md", "- The office is in Bonn.\n")
+    memory.remember("The office is in Berlin.", note="facts.md", supersedes="MEMORY.md:1")
+    write("MEMORY.md", "# Memory\n\n- The office is in Bonn.\n")
+    findings = memory.check(fix=True).findings
+    assert [(one.citation, one.rule, one.is_fixed) for one in findings] == [
+        ("facts.md:5", "citations", True), ("note.md:1", "links", True), ("note.md:1", "links", True),
+        ("note.md:3", "links", False),
+    ]  # fmt: skip
+    expected = text.replace("[[old/store|", "[[new/store|", 1).replace("(old/store.md#", "(new/store.md#")
+    assert (root / "note.md").read_bytes().decode() == expected
+    assert "{supersedes=MEMORY.md:3~" in (root / "facts.md").read_text()
+    assert found(memory) == [("note.md:3", "links")]
+
+
+def test_formats(cli: Cli, write: Write) -> None:
+    """Annotations escape what a name could inject; JSON is one document; the exit code is 1 until all is in order."""
+    write("a,b.md", "[[no%where]]\n")
+    assert cli("check", "--format", "github").stdout == (
+        "::error file=a%2Cb.md,line=1,title=memsync links::[[no%25where]] leads nowhere\n"
+    )
+    assert json.loads(cli("check", "--format", "json").stdout)["findings"][0]["rule"] == "links"
+    assert cli("check").stdout == "a,b.md:1  links  [[no%where]] leads nowhere\n"
+    assert cli("check").returncode == 1
+    write("a,b.md", "fine\n")
+    assert cli("check").returncode == 0
+    assert cli("check", "birds").returncode == 2
