@@ -24,6 +24,8 @@ from memsync.ports import Clock, Embedder, Index, IndexReader, Reranker, TokenCo
 from memsync.settings.load import Settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from memsync.edit.append import Done
     from memsync.edit.archive import Retiring
     from memsync.edit.forgotten import Forgotten
@@ -164,8 +166,9 @@ class Workspace:
     def archive(self) -> Retiring:
         """Moves notes to archive/ and back."""
         from memsync.edit.archive import Retiring
+        from memsync.edit.kept import Work
 
-        return Retiring(self.settings.root, self.writer, commits=self.settings["git.commit"])
+        return Retiring(*self._for_runs(Work.PRUNE))
 
     @cached_property
     def forgotten(self) -> Forgotten:
@@ -173,14 +176,16 @@ class Workspace:
         from memsync.edit.forgotten import Forgotten
         from memsync.edit.kept import Work
 
-        commits = self.settings["git.commit"]
-        return Forgotten(self.settings.root, self.settings.keep_dir, self.writer, Work.FORGET, commits=commits)
+        return Forgotten(*self._for_runs(Work.FORGET))
 
     def runs(self, kind: Work) -> Runs:
         """Return what changes several notes in one run, and undoes it."""
         from memsync.edit.runs import Runs
 
-        return Runs(self.settings.root, self.settings.keep_dir, self.writer, kind, commits=self.settings["git.commit"])
+        return Runs(*self._for_runs(kind))
+
+    def _for_runs(self, kind: Work) -> tuple[Path, Path, NoteWriter, Work, bool]:
+        return self.settings.root, self.settings.keep_dir, self.writer, kind, self.settings["git.commit"]
 
     @cached_property
     def editor(self) -> NoteEditor:

@@ -1,6 +1,6 @@
 """Where a note may be written: under the memory root, without following links, with a name that memsync indexes.
 
-Also the paths of the notes that commands name by tier or by the name of a thread.
+Also moves a note to another such place, and names the notes that commands know by tier or by the name of a thread.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from memsync.model.vocabulary import NotePath, Tier
 from memsync.notes.files import is_below_root, open_folder
 from memsync.notes.ignore import is_hidden, is_note_name
 from memsync.notes.rules import THREADS_FOLDER
+from memsync.system.renames import rename_new
 
 NOTE_OF_TIER = {Tier.PERSONAL: "MEMORY.md", Tier.PROJECT: "notes/project.md", Tier.TASK: "notes/task.md"}
 """The note to which `remember` adds an item of a tier."""
@@ -127,3 +128,43 @@ def cannot_write(path: str, error: OSError) -> FilesystemError:
     """Return the error for a note that cannot be written, with a hint that depends on the cause."""
     hint = "Free some space." if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Check its permissions."
     return FilesystemError(f"{path} cannot be written: {error.strerror}", hint=hint)
+
+
+def move(root: Path, source: NotePath, target: NotePath) -> None:
+    """Move a note to another path and create missing folders.
+
+    Raises FileNotFoundError, WriteRefused (also if the target exists), FilesystemError; nothing is changed then.
+    """
+    name, new = source.rpartition("/")[2], target.rpartition("/")[2]
+    with folder_of(root, source) as here:
+        try:
+            status = os.stat(name, dir_fd=here, follow_symlinks=False)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise cannot_write(source, error) from error
+        if is_half_moved(root, source, target):
+            os.unlink(name, dir_fd=here)
+            return
+        check_writable(source, status)
+        with folder_of(root, target, create=True) as there:
+            try:
+                rename_new(here, name, new, there)
+                os.fsync(there)
+                os.fsync(here)
+            except FileExistsError:
+                raise WriteRefused(f"{target} already exists", hint="Rename that note first.") from None
+            except OSError as error:
+                raise cannot_write(source, error) from error
+
+
+def is_half_moved(root: Path, source: NotePath, target: NotePath) -> bool:
+    """Tell whether both paths are hard links to one file that has no other links.
+
+    A process leaves both if it is killed in `move`, on systems that cannot rename without replacing.
+    """
+    try:
+        old, new = (os.stat(root / path, follow_symlinks=False) for path in (source, target))
+    except OSError:
+        return False
+    return (old.st_dev, old.st_ino, old.st_nlink) == (new.st_dev, new.st_ino, 2)

@@ -20,9 +20,8 @@ from msgspec import Struct
 
 from memsync.edit import commits, note_file
 from memsync.edit.append import Replaced, make
-from memsync.edit.archive import move
 from memsync.edit.kept import Lines, Step, Work
-from memsync.edit.note_paths import check_writable, folder_of
+from memsync.edit.note_paths import check_writable, folder_of, move
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import FilesystemError, MemsyncError, UsageError, WriteRefused
 from memsync.model.status import Failure
@@ -58,9 +57,12 @@ class Outcome:
 
 
 class Runs:
-    """The runs of one kind in one memory root; `keep` is the folder for data that outlives the index."""
+    """The runs of one kind in one memory root; `keep` is the folder for data that outlives the index.
 
-    def __init__(self, root: Path, keep: Path, writer: NoteWriter, kind: Work, *, commits: bool) -> None:
+    With `commits`, each run is a commit.
+    """
+
+    def __init__(self, root: Path, keep: Path, writer: NoteWriter, kind: Work, commits: bool) -> None:
         self._root = root
         self._folder = keep / "forgotten"  # copies that an undo could not put back
         self._kept = writer.kept
@@ -88,8 +90,8 @@ class Runs:
                 outcome.failed.append(Failure(change.path, "it is gone"))
             except MemsyncError as error:
                 outcome.failed.append(Failure(change.path, error.message))
-                is_refused = isinstance(error, WriteRefused) and change.path == change.other
-                if is_refused or self._has(change.path, change.before):
+                is_refused = isinstance(error, WriteRefused) and not self._moves(change.path, change.other)
+                if is_refused or change.after == change.before or self._has(change.path, change.before):
                     unchanged.append(change.path)
         with suppress(MemsyncError):  # otherwise an undo may name these notes, and keeps their copies
             self._kept.drop(run, unchanged)
@@ -158,8 +160,10 @@ class Runs:
             self._replace(change.path, change.before, change.after)
 
     def _move(self, path: NotePath, target: NotePath, outcome: Outcome) -> None:
+        self._writer.refuse_to_publish(path, target)
         move(self._root, path, target)
-        self._writer.journal.moved(path, target)
+        if self._kind is Work.MOVE:  # a note in archive/ keeps its former path in the journal
+            self._writer.journal.moved(path, target)
         outcome.paths.append(target)
 
     def _remove(self, path: NotePath, content: bytes) -> None:
@@ -183,8 +187,11 @@ class Runs:
     def _undo(self, step: Step, outcome: Outcome) -> None:
         """Put one note back as it was, unless it is so already; add the result to `outcome`."""
         try:
-            if self._moves(step.path, step.other) and os.path.lexists(self._root / step.other):
-                self._move(step.other, step.path, outcome)
+            if self._moves(step.path, step.other):
+                if self._is_there(step.other):
+                    self._move(step.other, step.path, outcome)
+                elif not self._is_there(step.path):
+                    raise WriteRefused(f"{step.path} is not found, neither there nor at {step.other}")
             former = None if step.mode == NEW else step.before
             current = self._content(step.path) if step.after or self._kind is Work.FORGET else former
             if current != former:
@@ -216,6 +223,9 @@ class Runs:
                 return note_file.read(descriptor, path)
         except FileNotFoundError:
             return None
+
+    def _is_there(self, path: NotePath) -> bool:
+        return os.path.lexists(self._root / path)
 
     def _has(self, path: NotePath, content: bytes | None) -> bool:
         with suppress(MemsyncError):

@@ -15,7 +15,7 @@ from memsync.edit.relinking import NoteText
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
 from memsync.model.note import Link
 from memsync.model.status import Failure
-from memsync.model.text import quoted
+from memsync.model.text import count, quoted
 from memsync.model.upkeep import Checked, Finding
 from memsync.model.vocabulary import Kind, NotePath, citation
 from memsync.notes import secrets
@@ -126,7 +126,8 @@ class _Checking:
             progress("checking notes", number, len(self.notes))
         for path, line, cited, last in self._cited:
             if last > self._lengths.get(cited, last):
-                yield Finding(path, line, "citations", f"{cited} has {self._lengths[cited]:,} lines, not {last}")
+                size = count(self._lengths[cited], "line")
+                yield Finding(path, line, "citations", f"{cited} has {size}, not {last:,}")
 
     # ------------------------------------------------------------------------------------------------ rules
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
+from memsync.edit.kept import Work
 from memsync.errors import UsageError, WriteRefused
 from memsync.model.text import count, not_shared
 from memsync.model.upkeep import Pruning, Retirement
@@ -15,7 +16,7 @@ from memsync.notes.retiring import due
 from memsync.operation import Command, operation
 
 if TYPE_CHECKING:
-    from memsync.edit.archive import Moved
+    from memsync.edit.runs import Outcome
     from memsync.workspace import Workspace
 
 SECTION = "Upkeep"
@@ -77,25 +78,27 @@ def prune(
 @operation(writes=True, is_slow=True)
 def undo_prune(memory: Workspace) -> Pruning:
     """Move back what the last `prune` moved. Raises UsageError when there is nothing to undo."""
-    moved = memory.archive.undo()
-    back = tuple(Retirement(source, target, "", "moved back") for source, target in moved.moves)
-    return _done(memory, Pruning(back, (), 0), moved)
+    with memory.writer.lock():
+        steps = memory.writer.kept.steps(Work.PRUNE)
+        outcome = memory.archive.undo()
+    back = tuple(Retirement(step.other, step.path, "", "moved back") for step in steps if step.run == steps[0].run)
+    return _done(memory, Pruning(tuple(reversed(back)), (), 0), outcome)
 
 
-def _done(memory: Workspace, plan: Pruning, moved: Moved) -> Pruning:
+def _done(memory: Workspace, plan: Pruning, outcome: Outcome) -> Pruning:
     """Return the plan with its result: the notes moved, the failures, and a warning if the index misses a target."""
     with memory.as_of_now() as (reader, pending):
         notes = reader.notes()
-    sources = {source for source, _ in moved.moves}
+    moved = tuple(retirement for retirement in plan.due if retirement.target in outcome.paths)
     known = {note.path for note in notes}
-    unindexed = next((target for _, target in moved.moves if target not in known), "") if not pending else ""
+    unindexed = next((one.target for one in moved if one.target not in known), "") if not pending else ""
     left_out = f"no search finds {unindexed}: .gitignore or [files] exclude leaves it out" if unindexed else ""
     return replace(
         plan,
-        moved=tuple(retirement for retirement in plan.due if retirement.path in sources),
+        moved=moved,
         notes=plan.notes or sum(not note.archived for note in notes),
-        failed=tuple(moved.failed),
-        warnings=(*plan.warnings, *filter(None, (left_out, moved.complaint))),
+        failed=tuple(outcome.failed),
+        warnings=(*plan.warnings, *filter(None, (left_out, outcome.complaint))),
         pending_text=pending,
         applied=True,
     )

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from memsync.edit.append import Done
-from memsync.edit.archive import move
 from memsync.edit.markdown import message, one_line
-from memsync.edit.note_paths import note_path, numbered
+from memsync.edit.note_paths import move, note_path, numbered
 from memsync.edit.set_fields import head_of, set_field
 from memsync.edit.titles import slug_of, tags_of
 from memsync.errors import MemsyncError, NoteError, NoThread, UsageError

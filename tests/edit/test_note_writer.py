@@ -15,8 +15,7 @@ import pytest
 from memsync.edit import append as append_module
 from memsync.edit import note_file
 from memsync.edit.addition import Addition
-from memsync.edit.archive import move
-from memsync.edit.note_paths import note_path
+from memsync.edit.note_paths import move, note_path
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import FilesystemError, UsageError, WriteRefused
 from memsync.model.vocabulary import NotePath
