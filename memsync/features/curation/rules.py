@@ -11,6 +11,7 @@ from itertools import chain
 from memsync.edit.note_paths import NOTE_OF_TIER
 from memsync.features.curation.gathering import Said
 from memsync.model.curation import Act, Proposed
+from memsync.model.text import count
 from memsync.model.vocabulary import NotePath, Origin, Tier
 from memsync.notes.contrast import MAX_FILLINGS, said_in
 from memsync.notes.entry_text import stems
@@ -139,7 +140,7 @@ def _recurring(logs: Sequence[Said]) -> Iterator[Proposed]:
     for group in groups.values():
         days = {one.day: one for one in group}
         if len(days) >= TIMES:
-            yield _add(group[-1], "Recurring", f"on {len(days)} days", *list(days.values())[-TIMES:])
+            yield _add(group[-1], "Recurring", f"on {count(len(days), 'day')}", *list(days.values())[-TIMES:])
 
 
 def _replacing(logs: Iterable[Said], kept: Iterable[Said]) -> Iterator[Proposed]:
