@@ -27,7 +27,7 @@ from memsync.notes.naming import folded
 from memsync.notes.validity import SUPERSEDES, VALID_UNTIL, marks_of, reference_of, statements
 from memsync.operation import Cli, Command, one_of, operation
 from memsync.ports import Progress, no_progress
-from memsync.search.validity import today
+from memsync.search.validity import Validity, today
 
 if TYPE_CHECKING:
     from memsync.ports import IndexReader
@@ -101,6 +101,7 @@ class _Checking:
         self.failed = {failure.path: failure.reason for failure in memory.syncer.known_failures()}
         self._linked = Linked(reader.notes(), memory.files.other_files)
         self._links = reader.links()
+        self._void = Validity.of(reader).void
         self._warnings = reader.warnings()
         self._repairs: dict[NotePath, list[_Repair]] = {}
         # What the text of a note decides is collected first, so that each note is read once.
@@ -113,6 +114,11 @@ class _Checking:
         if "secrets" in self._rules and len(self.notes) > MANY:
             secrets.load()
         yield from self._of_titles()
+        for old, new in self._void:
+            message = (
+                f"supersedes {old.citation}, which is newer ({old.time[:10] or 'by its path'}): this counts for nothing"
+            )
+            yield Finding(new.path, max(new.first, 1), "citations", message)
         kinds = {note.path: note.kind for note in self.notes}
         for path, warning in self._warnings:
             if path in kinds:

@@ -67,6 +67,7 @@ _FILES = {
 /MEMORY.md merge=union
 daily/*.md merge=union
 threads/*.md merge=union
+/.memsync/dismissed merge=union
 """,
 }
 """File -> text for every memory root."""

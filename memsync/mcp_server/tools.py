@@ -16,15 +16,18 @@ from memsync import features
 from memsync.errors import NoSuchNote, UsageError
 from memsync.model.answer import Excerpt, Hit, SearchResult
 from memsync.model.context import Context
+from memsync.model.curation import Proposal
 from memsync.model.json import to_json
 from memsync.model.status import Status
 from memsync.model.text import count, printable, visible
+from memsync.model.upkeep import Conflicts, NoteLinks
 from memsync.model.vocabulary import in_root
 from memsync.model.written import Written
 from memsync.operation import OPERATIONS, Operation, Runs, Tool
 from memsync.search.budget import is_about_tokens, within
 from memsync.wiring import make_token_counter
 
+MAX_CONFLICTS = 20
 MAX_CHARS = 40_000
 """How much of a note one answer contains; a model reads a longer note in several calls."""
 ROOTS = "roots"
@@ -239,11 +242,39 @@ def _written(written: Written) -> Answer:
     return Answer(f"Written to {printable(written.citation)}.", to_json(written), _warned(written.warnings))
 
 
+def _conflicts(found: Conflicts) -> Answer:
+    pairs = [
+        "\n".join(
+            f"{printable(side.citation)}  ({side.date[:16]})\n{_quoted(side.text)}" for side in (one.older, one.newer)
+        )
+        for one in found.conflicts[:MAX_CONFLICTS]
+    ]
+    more = len(found.conflicts) - len(pairs)
+    tail = [f"And {count(more, 'other')}; memsync conflicts lists them."] if more else []
+    text = "\n\n".join([QUOTED, *pairs, *tail]) if pairs else "No contradiction found."
+    return Answer(text, to_json(replace(found, conflicts=found.conflicts[:MAX_CONFLICTS])))
+
+
+def _links(found: NoteLinks) -> Answer:
+    rows = [f"links to {one.note} (line {one.line})" for one in found.out]
+    rows += [f"linked from {one.citation}" for one in found.into]
+    rows += [f"dead link on line {one.line}: {one.target}" for one in found.unresolved]
+    rows += [f"similar: {note.path} ({note.title}, {note.score:.2f})" for note in found.similar]
+    return Answer("\n".join([QUOTED, *map(_quoted, rows)]) if rows else "No links.", to_json(found))
+
+
+def _proposal(made: Proposal) -> Answer:
+    return Answer(f"Proposed as number {made.number}. A person decides.", to_json(made), _warned(made.warnings))
+
+
 _SHOW: dict[Any, Callable[[Any], Answer]] = {
     Excerpt: _excerpt,
     Context: _context,
     Status: _status,
     Written: _written,
+    Conflicts: _conflicts,
+    NoteLinks: _links,
+    Proposal: _proposal,
 }
 """The function that formats each type of result for a model."""
 

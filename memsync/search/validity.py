@@ -72,11 +72,13 @@ class Validity:
     """What the notes of an index say about what holds. Empty for most memories.
 
     `replaced` has the pairs of an old place under its path, and there under each of its lines (0: all of the note), the
-    digest of its text, or its time. `notes` has the marks in front matter.
+    digest of its text, or its time. `notes` has the marks in front matter. `void` are the pairs that count for nothing,
+    because the new place is older than the old one, as in a circle.
     """
 
     replaced: Mapping[NotePath, Mapping[str | int, Sequence[Pair]]] = field(default_factory=dict)
     notes: Mapping[NotePath, Marks] = field(default_factory=dict)
+    void: Sequence[Pair] = ()
 
     @classmethod
     def of(cls, index: IndexReader) -> Validity:
@@ -86,7 +88,8 @@ class Validity:
             return cls()
         notes = {path: marks for path, _, head in heads if (marks := marks_of(head))}
         pairs = list(_pairs(chunks, {path: day for path, day, _ in heads}, notes, index))
-        return cls(_by_name(_without_circles(pairs)), notes)
+        sound = list(_without_circles(pairs))
+        return cls(_by_name(sound), notes, [pair for pair in pairs if pair not in sound])
 
     def reason(self, path: NotePath, entry: Entry, text_of: Callable[[], str | None], day: str) -> str:
         """Return why an entry does not hold on a day, as words for people; empty if it does.

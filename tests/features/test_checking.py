@@ -67,6 +67,15 @@ def test_titles_and_front_matter(memory: Memory, write: Write) -> None:
         memory.check(("birds",))
 
 
+def test_circle_of_supersedes_is_named_and_ends_at_the_newest(memory: Memory, write: Write) -> None:
+    """The mark that counts for nothing is the one in the older note."""
+    write("old.md", "---\ndate: 2026-01-01\nsupersedes: new.md\n---\n# Old\n\nThe office is in Bonn.\n")
+    write("new.md", "---\ndate: 2026-05-01\nsupersedes: old.md\n---\n# New\n\nThe office is in Berlin.\n")
+    (finding,) = memory.check().findings
+    assert (finding.citation, "supersedes new.md, which is newer (2026-05-01)" in finding.message) == ("old.md:1", True)
+    assert [hit.path for hit in memory.search("office is:current").hits] == ["new.md"]
+
+
 def test_fix_repairs_what_was_moved_and_nothing_else(memory: Memory, write: Write, root: Path) -> None:
     """A link to the one note of that name, and the lines of what is superseded; all other bytes stay."""
     write("new/store.md", STORE)

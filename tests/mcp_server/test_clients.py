@@ -39,7 +39,7 @@ from tests.support.daemon_process import Cli
 
 Talk = Callable[[Client], Awaitable[None]]
 READING = ["memory_search", "memory_get", "memory_context", "memory_status"]
-WRITING = ["memory_log", "memory_remember", "memory_thread_append"]
+WRITING = ["memory_log", "memory_propose", "memory_remember", "memory_thread_append"]
 
 
 class Fixed(Opener):
