@@ -38,7 +38,7 @@ from tests.conftest import PROJECT, Write
 from tests.support.daemon_process import Cli
 
 Talk = Callable[[Client], Awaitable[None]]
-READING = ["memory_search", "memory_get", "memory_context", "memory_status"]
+READING = ["memory_search", "memory_get", "memory_context", "memory_conflicts", "memory_links", "memory_status"]
 WRITING = ["memory_log", "memory_propose", "memory_remember", "memory_thread_append"]
 
 
