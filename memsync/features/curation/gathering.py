@@ -45,6 +45,7 @@ class Said(NamedTuple):
     heading: str
     task: str
     is_log: bool
+    is_item: bool
     local_only: bool
 
     @property
@@ -110,7 +111,8 @@ def _of_note(note: Note) -> Iterator[Said]:
             origin_of(note.front_matter, role, (attributes.get(BY, ""),), Origin.OWNER),
             frozenset(tag.lower() for tag in _TAG.findall(text)),
             section.heading_path[-1] if section and section.heading_path else "",
-            (marker["task"] or "").lower() if marker else "", is_log, note.local_only,
+            (marker["task"] or "").lower() if marker else "", is_log, marker is not None,
+            note.local_only,
         )  # fmt: skip
 
 

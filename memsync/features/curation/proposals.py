@@ -46,6 +46,8 @@ MAX_PACKET_CHARS = 200_000
 """Of what was said, the program gets the newest that fits."""
 AUTO_HOURS = 20.0
 STALE_DAYS = 90
+MAX_ARCHIVED = 5
+"""Notes to archive in one proposal: a first run finds all logs of years."""
 _ITEM = re.compile(r"(\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?(?:\d{1,2}:\d\d\s+)?)(.*)", re.DOTALL)
 _OPEN_TASK = re.compile(r"^(\s*(?:[-*+]|\d+[.)])\s+\[) \]")
 _INSTRUCTIONS = (
@@ -86,7 +88,7 @@ def curate(
     if command:
         changes = _of_program(command, said, memory)
     else:
-        changes = [*by_rules(said, before, now.date()), *_retired(memory, said, now)]
+        changes = [*by_rules(said, before, now.date()), *islice(_retired(memory, said, before, now), MAX_ARCHIVED)]
     proposal = _checked(memory, said, changes, before, command[0] if command else "rules")
     write_own_file(str(mark), b"")
     return _written(memory, proposal) if proposal.changes else proposal
@@ -96,7 +98,7 @@ def curate(
     tool=Tool(
         "memory_propose",
         "Propose a change to long-term memory",
-        "Propose a fact, a decision or a preference for long-term memory when you are not sure enough to write it with "
+        "Propose a fact, a decision or a preference for long-term memory. Use it when you are not sure enough for "
         "memory_remember. A person accepts or rejects it. Every source is a citation from a search.",
         ("text", "sources", "note", "section", "supersedes"),
         {"text": "One sentence.", "sources": "Citations of the lines that it is from: path:line."},
@@ -128,8 +130,9 @@ def propose(
     return _written(memory, proposal)
 
 
-def _retired(memory: Workspace, said: Sequence[Said], now: datetime) -> Iterator[Proposed]:
+def _retired(memory: Workspace, said: Sequence[Said], before: Iterable[Proposed], now: datetime) -> Iterator[Proposed]:
     """Yield the notes that prune would move, and those that stale names, if use was counted for so long."""
+    proposed = {change.note for change in before if change.act is Act.ARCHIVE}
     with memory.as_of_now() as (reader, _):
         notes = reader.notes()
     used = memory.usage.used("")
@@ -140,7 +143,7 @@ def _retired(memory: Workspace, said: Sequence[Said], now: datetime) -> Iterator
         stale = unused(notes, used.notes, now.date(), STALE_DAYS)
         reasons = {note.path: f"neither edited nor retrieved since {note.last_active[:10]}" for note in stale} | reasons
     for path, reason in reasons.items():
-        if path in first and not path.startswith(ARCHIVE_FOLDER):
+        if path in first and path not in proposed and not path.startswith(ARCHIVE_FOLDER):
             yield Proposed(Act.ARCHIVE, path, (first[path].citation,), reason=reason)
 
 

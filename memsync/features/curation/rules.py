@@ -41,6 +41,7 @@ _PREFERS = re.compile(
     re.IGNORECASE,
 )
 _DONE = re.compile(r"^(?:done|finished|completed|shipped|fixed|erledigt|fertig)\b[:,]?\s*", re.IGNORECASE)
+_SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-ZÄÖÜ])")
 _PAIR = re.compile(r"[^\W\d_][\w .-]{1,40}:\s+\S.{0,80}")
 _TIME = re.compile(
     r"\b\d{1,2}:\d\d\b|\b(?:today|tomorrow|yesterday|this (?:morning|week)|heute|gestern|morgen)\b", re.I
@@ -108,28 +109,34 @@ def _are_same(left: frozenset[str], right: frozenset[str]) -> bool:
     )
 
 
-def _add(one: Said, section: str, reason: str, *more: Said) -> Proposed:
+def _add(one: Said, text: str, section: str, reason: str, *more: Said) -> Proposed:
     sources = tuple(dict.fromkeys(said.citation for said in (one, *more)))
-    return Proposed(Act.ADD, NotePath(MEMORY), sources, one.text, section, reason=reason)
+    return Proposed(Act.ADD, NotePath(MEMORY), sources, text, section, reason=reason)
+
+
+def _sentence(text: str, pattern: re.Pattern[str]) -> str:
+    """Return the sentence that a pattern is in, unless it is a question; empty if there is none."""
+    sentences = (sentence for sentence in _SENTENCES.split(text) if pattern.search(sentence))
+    return next((sentence for sentence in sentences if not sentence.endswith("?")), "")
 
 
 def _decided(logs: Iterable[Said]) -> Iterator[Proposed]:
     for one in logs:
         is_marked = one.tags & DECISION or one.heading.lower() in ("decisions", "decision")
-        if is_marked or (_DECIDED.search(one.text) and not one.text.endswith("?")):
-            yield _add(one, "Decisions", f"decided on {one.day}")
+        if text := one.text if is_marked else _sentence(one.text, _DECIDED):
+            yield _add(one, text, "Decisions", f"decided on {one.day}")
 
 
 def _preferred(logs: Iterable[Said]) -> Iterator[Proposed]:
     for one in logs:
-        if _PREFERS.search(one.text) and not one.text.endswith("?"):
-            yield _add(one, "Preferences", f"said on {one.day}")
+        if text := _sentence(one.text, _PREFERS):
+            yield _add(one, text, "Preferences", f"said on {one.day}")
 
 
 def _pairs(logs: Iterable[Said]) -> Iterator[Proposed]:
     for one in logs:
-        if _PAIR.fullmatch(one.text) and not _TIME.search(one.text):
-            yield _add(one, "Remembered", f"noted on {one.day}")
+        if one.is_item and _PAIR.fullmatch(one.text) and not _TIME.search(one.text):
+            yield _add(one, one.text, "Remembered", f"noted on {one.day}")
 
 
 def _recurring(logs: Sequence[Said]) -> Iterator[Proposed]:
@@ -140,7 +147,9 @@ def _recurring(logs: Sequence[Said]) -> Iterator[Proposed]:
     for group in groups.values():
         days = {one.day: one for one in group}
         if len(days) >= TIMES:
-            yield _add(group[-1], "Recurring", f"on {count(len(days), 'day')}", *list(days.values())[-TIMES:])
+            yield _add(
+                group[-1], group[-1].text, "Recurring", f"on {count(len(days), 'day')}", *list(days.values())[-TIMES:]
+            )
 
 
 def _replacing(logs: Iterable[Said], kept: Iterable[Said]) -> Iterator[Proposed]:
