@@ -16,7 +16,7 @@ Frame = tuple[str, ...]
 Line = tuple[NotePath, int]
 COMPARED = 15
 """How many of the first passages are compared: both sides of a conflict are near a question about it."""
-MAX_CHARS = 1_000
+MAX_CHARS = 400
 """A longer passage is not compared; statements of facts are short."""
 
 

@@ -17,13 +17,11 @@ def mark(text: str, stems: frozenset[str]) -> list[tuple[int, int, str]]:
 
     In scripts without spaces it finds stems anywhere.
     """
-    begun = [part for part in stems if part.endswith("*")]
-    places = []
-    for word in _WORD.finditer(text):
-        own = stem(word.group())
-        places += [(word.start(), word.end(), own)] if own in stems else []
-        places += [(word.start(), word.end(), part) for part in begun if word.group().lower().startswith(part[:-1])]
+    places = [(*word.span(), own) for word in _WORD.finditer(text) if (own := stem(word.group())) in stems]
     for part in stems:
+        if part.endswith("*"):
+            words = (word for word in _WORD.finditer(text) if word.group().lower().startswith(part[:-1]))
+            places += [(*word.span(), part) for word in words]
         if not part.isascii() and _UNSPACED.match(part):
             places += [(match.start(), match.end(), part) for match in re.finditer(re.escape(part), text)]
     return list(_disjoint(sorted(places)))
