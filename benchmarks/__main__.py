@@ -28,6 +28,7 @@ from benchmarks import (
     indexing,
     knowledge,
     languages,
+    links,
     live,
     million,
     paragraphs,
@@ -69,6 +70,7 @@ WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "paragraphs": paragraphs.asked_in_both,
     "secrets": secrets.found_and_false,
     "conflicts": conflicts.planted_pairs,
+    "links": links.moves,
 }
 RERANKED: dict[str, Callable[[Path, Path], list[Row]]] = {
     name: partial(getattr(quality, name), rerank=True) for name in ("rfcs", "facts", "faq", "locomo")
