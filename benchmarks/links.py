@@ -1,6 +1,7 @@
 """Move every note of a vault once, and count the links that mean another file afterwards.
 
-Each note gets another name, another folder or both, one move after the other, through the Python API.
+Each note gets another name, another folder or both, one move after the other, through the Python API. Links count as
+memsync reads them, and Markdown links also as other programs do: from the folder of their note alone.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def moves(data: Path, state: Path) -> list[Row]:
 
 
 def _measured(memory: Memory) -> list[Row]:
-    before, notes = _resolved(memory), _notes(memory)
+    before, paths_before, notes = _resolved(memory), _as_paths(memory), _notes(memory)
     step = max(1, -(-len(notes) // MAX_MOVES))
     chosen = notes[::step]
     looks = [seconds(memory.links, note) for note in chosen[:: max(1, len(chosen) // 50)]]
@@ -57,16 +58,20 @@ def _measured(memory: Memory) -> list[Row]:
     expected = Counter({_afterwards(place, moved): number for place, number in before.items()})
     after = _resolved(memory)
     lost, new = expected - after, after - expected
+    paths_expected = Counter({_afterwards(place, moved): number for place, number in paths_before.items()})
+    paths_lost = paths_expected - _as_paths(memory)
     share = len(refused) / len(chosen)
     p50, slowest = (1000 * time for time in (median(times or [0.0]), max(times, default=0.0)))
     return [
         Row(f"links: lost of {before.total()} in {len(notes)} notes", lost.total(), "0", not lost),
         Row("links: that name something new", new.total(), "0", not new),
+        Row(f"links: lost of {paths_before.total()} relative ones", paths_lost.total(), "0", not paths_lost),
         Row(f"links: refused of {len(chosen)} moves", share, "≤ 0.01", share <= 0.01),
         Row("links: a move, p50 and slowest", f"{p50:.0f} ms, {slowest:.0f} ms"),
         Row("links: `links` of a note, p50", f"{1000 * median(looks):.0f} ms"),
         *(Row("links: refused", reason.replace("|", "\\|")) for reason in refused[:LISTED]),
         *(Row("links: lost", f"{path}:{line} to {target}") for path, line, target in sorted(lost)[:LISTED]),
+        *(Row("links: relative, lost", f"{path}:{line} to {to}") for path, line, to in sorted(paths_lost)[:LISTED]),
         *(Row("links: new", f"{path}:{line} to {target}") for path, line, target in sorted(new)[:LISTED]),
     ]
 
@@ -81,6 +86,18 @@ def _resolved(memory: Memory) -> Resolved:
         linked = Linked(reader.notes(), memory.files.other_files)
         targets = [(source, link.line, linked.target(link, source)) for source, link in reader.links()]
     return Counter(place for place in targets if place[2])
+
+
+def _as_paths(memory: Memory) -> Resolved:
+    """Return the Markdown links that name a file by a path from the folder of their note."""
+    files = set(memory.files.other_files())
+    found: Resolved = Counter()
+    with memory.as_of_now() as (reader, _):
+        for source, link in reader.links():
+            path = os.path.normpath(os.path.join(os.path.dirname(source), link.target))
+            if not link.wiki and link.target and path in files:
+                found[source, link.line, path] += 1
+    return found
 
 
 def _targets(notes: Sequence[NotePath]) -> list[str]:
