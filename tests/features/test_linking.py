@@ -69,6 +69,14 @@ def test_note_is_named_by_path_title_or_alias(own: MemoryApi, name: str) -> None
         own.links("nothing")
 
 
+def test_title_that_two_notes_have_names_neither(own: MemoryApi, write: Write) -> None:
+    """Otherwise the link would mean another note as soon as one of them is moved."""
+    write("a.md", "# Ada\n")
+    write("b.md", "# Ada\n")
+    write("n.md", "[[Ada]]\n")
+    assert [place.target for place in own.links("n.md").unresolved] == ["Ada"]
+
+
 def test_links_are_those_of_the_files_as_they_are_now(own: MemoryApi, write: Write, root: Path) -> None:
     """A link that was just written counts, one that was just deleted does not."""
     write("a.md", "[[b]]\n")
