@@ -21,7 +21,7 @@ _SCRIPT = """
 import os, signal, sys
 import apsw
 from memsync.memory import Memory
-from memsync.edit import archive, note_file
+from memsync.edit import note_file, note_paths
 
 root, what, left = sys.argv[1], sys.argv[2], int(sys.argv[3])
 memory = Memory.open(root)
@@ -41,7 +41,7 @@ for name in ("fsync", "mkdir", "rename", "replace", "rmdir", "unlink"):
     counted(os, name)
 counted(note_file, "rename_new")
 counted(note_file, "exchange")
-counted(archive, "rename_new")
+counted(note_paths, "rename_new")
 counting = lambda *_: None
 counted(sys.modules[__name__], "counting")
 
