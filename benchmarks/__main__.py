@@ -93,7 +93,7 @@ WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {
 def main() -> int:
     """Run the chosen measurements and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder with rfcs/, rfcs.questions.jsonl and locomo/")
+    parser.add_argument("--data", type=Path, help="folder with rfcs/, rfcs.questions.jsonl, locomo/ and vault/")
     parser.add_argument("--state", type=Path, help="keep indexes here between runs (default: a temporary folder)")
     parser.add_argument("--rerank", action="store_true", help=f"rerank the hits of {', '.join(RERANKED)}")
     parser.add_argument("--chunks", type=int, default=million.CHUNKS, help="size of million (default: %(default)s)")

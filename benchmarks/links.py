@@ -32,10 +32,10 @@ Resolved = Counter[tuple[str, int, str]]
 
 
 def moves(data: Path, state: Path) -> list[Row]:
-    """Move the notes of `vault/` in the data folder, or of the data folder itself if it has no such folder."""
-    source = data / VAULT if (data / VAULT).is_dir() else data
+    """Move the notes of the folder `vault/` in the data folder."""
+    source = data / VAULT
     if not any(source.rglob("*.md")):
-        return [Row("links", f"skipped: no notes in {source}")]
+        return [Row("links", f"skipped: no vault in {source}")]
     root = state / "links"
     shutil.copytree(source, root, ignore=shutil.ignore_patterns(".git"))
     with opened(root, state, search_mode="keyword") as memory:
