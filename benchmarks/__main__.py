@@ -28,6 +28,7 @@ from benchmarks import (
     indexing,
     knowledge,
     languages,
+    links,
     live,
     million,
     paragraphs,
@@ -69,6 +70,7 @@ WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "paragraphs": paragraphs.asked_in_both,
     "secrets": secrets.found_and_false,
     "conflicts": conflicts.planted_pairs,
+    "links": links.moves,
 }
 RERANKED: dict[str, Callable[[Path, Path], list[Row]]] = {
     name: partial(getattr(quality, name), rerank=True) for name in ("rfcs", "facts", "faq", "locomo")
@@ -91,7 +93,7 @@ WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {
 def main() -> int:
     """Run the chosen measurements and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder with rfcs/, rfcs.questions.jsonl and locomo/")
+    parser.add_argument("--data", type=Path, help="folder with rfcs/, rfcs.questions.jsonl, locomo/ and vault/")
     parser.add_argument("--state", type=Path, help="keep indexes here between runs (default: a temporary folder)")
     parser.add_argument("--rerank", action="store_true", help=f"rerank the hits of {', '.join(RERANKED)}")
     parser.add_argument("--chunks", type=int, default=million.CHUNKS, help="size of million (default: %(default)s)")
