@@ -33,6 +33,8 @@ _LINK = re.compile(
     rf"|(?P<before>\]\(\s*|^ {{0,3}}\[[^\[\]\n]+\]:\s*){_URL}"
 )
 _PATH = re.compile(r"""\.(?:md|markdown|mdc)(?:(?=:\d)|(?P<whole>(?=["'\s,\]}]|$)))""")
+_REST_OF_VALUE = re.compile(r"""[^\s"{}]*""")
+_UNQUOTED = re.compile(r"""[^\s"{}\\]+""")
 _IN_PATH = re.compile(r"[\w/.-]")
 
 
@@ -81,9 +83,12 @@ def relinked(lines: Sequence[str], head_lines: int, links: Sequence[Link], renam
     links_of = _LinksOf(links, renamed)
     changed = list(lines)
     outside = {number + head_lines for number, _ in outside_code(lines[head_lines:])}
+    begins = 1
     for number, line in enumerate(lines, 1):
-        if "[" in line and len(line) <= MAX_INLINE_CHARS and (number <= head_lines or number in outside):
-            changed[number - 1] = _LINK.sub(partial(links_of.written, number), line)
+        if not line.strip():
+            begins = number + 1
+        if "]" in line and len(line) <= MAX_INLINE_CHARS and (number <= head_lines or number in outside):
+            changed[number - 1] = _LINK.sub(partial(links_of.written, number, begins), line)
     return changed
 
 
@@ -95,30 +100,34 @@ class _LinksOf:
         self._by_url = {(link.target, link.anchor): link for link in links if not link.wiki}
         self._renamed = renamed
 
-    def written(self, line: int, match: re.Match[str]) -> str:
-        """Return what the text of a link on a line becomes: as it is, unless the parser found this link there."""
+    def written(self, line: int, begins: int, match: re.Match[str]) -> str:
+        """Return what the text of a link on a line becomes: as it is, unless the parser found this link there.
+
+        `begins` is the line on which the paragraph begins: the label of a Markdown link may begin on it.
+        """
         if match["ticks"]:
             return match[0]
-        return self._wiki(line, match) if match["before"] is None else self._markdown(line, match)
+        return self._wiki(line, match) if match["before"] is None else self._markdown(line, begins, match)
 
-    def _at(self, line: int, target: str, anchor: str, *, wiki: bool) -> Link | None:
-        keys = ((first, target, anchor, wiki) for first in range(line, line - _LABEL_LINES, -1))
+    def _at(self, line: int, begins: int, target: str, anchor: str, *, wiki: bool) -> Link | None:
+        first = max(begins, line - _LABEL_LINES + 1)
+        keys = ((number, target, anchor, wiki) for number in range(line, first - 1, -1))
         return next((self._by_line[key] for key in keys if key in self._by_line), None)
 
     def _wiki(self, line: int, match: re.Match[str]) -> str:
         target, anchor = match["target"].strip(), (match["anchor"] or "")[1:].strip()
-        link = self._at(line, target, anchor, wiki=True)
+        link = self._at(line, line, target, anchor, wiki=True)
         if link is None and "supersede" in match.string:  # in attributes, which are no text to the parser
             link = Link(target, anchor, "", line, wiki=True)
         if link is None or (new := self._renamed(link)) == (target, anchor):
             return match[0]
         return f"[[{new[0]}{f'#{new[1]}' if new[1] else ''}{match['label'] or ''}]]"
 
-    def _markdown(self, line: int, match: re.Match[str]) -> str:
+    def _markdown(self, line: int, begins: int, match: re.Match[str]) -> str:
         is_bracketed = match["bracketed"] is not None
         url = target_of(match["bracketed"] if is_bracketed else match["bare"])
         is_definition = not match["before"].startswith("]")
-        link = self._by_url.get(url) if is_definition else self._at(line, *url, wiki=False)
+        link = self._by_url.get(url) if is_definition else self._at(line, begins, *url, wiki=False)
         if link is None or (new := self._renamed(link)) == url:
             return match[0]
         target, anchor = new if is_bracketed else map(as_url, new)
@@ -146,8 +155,13 @@ def recited(lines: Sequence[str], head_lines: int, moved: Mapping[str, str]) -> 
             start = match.end() - len(old)
             is_whole = start == 0 or not _IN_PATH.match(line[start - 1])
             if old and is_whole and start >= end and (match["whole"] is None or is_place):
-                parts += [line[end:start], moved[old]]
-                end = match.end()
+                rest = _REST_OF_VALUE.match(line, match.end())
+                if line[max(0, start - 1) : start] == "=" and rest and not _UNQUOTED.fullmatch(moved[old]):
+                    parts += [line[end:start], f'"{moved[old]}{rest[0]}"']
+                    end = rest.end()
+                else:
+                    parts += [line[end:start], moved[old]]
+                    end = match.end()
         if parts:
             changed[number - 1] = "".join([*parts, line[end:]])
     return changed

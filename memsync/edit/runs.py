@@ -190,6 +190,7 @@ class Runs:
             if self._moves(step.path, step.other):
                 if self._is_there(step.other):
                     self._move(step.other, step.path, outcome)
+                    outcome.paths.append(step.other)
                 elif not self._is_there(step.path):
                     raise WriteRefused(f"{step.path} is not found, neither there nor at {step.other}")
             former = None if step.mode == NEW else step.before

@@ -27,7 +27,8 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.files import is_below_root
 from memsync.notes.ignore import is_hidden, is_note_name
-from memsync.notes.links import Linked, headings_in, names_heading, slug
+from memsync.notes.links import Linked, heading_paths, is_path_from, names_heading, names_place, slug
+from memsync.notes.parse import NOT_SEARCHED
 from memsync.operation import Cli, Command, operation
 from memsync.search.excerpt import parse_location, read_excerpt
 
@@ -104,7 +105,8 @@ def undo_move(memory: Workspace) -> Moving:
     runs = memory.runs(Work.MOVE)
     steps = memory.writer.kept.steps(Work.MOVE)
     outcome = runs.undo()
-    moves = [MovedFile(s.other, s.path) for s in steps if s.run == steps[0].run and s.path != s.other]
+    ours = (step for step in steps if step.run == steps[0].run and step.path != step.other)
+    moves = [MovedFile(s.other, s.path) for s in ours if not os.path.lexists(memory.files.root / s.other)]
     _remove_empty(memory, {os.path.dirname(moved.path) for moved in moves})
     return _done(memory, Moving(tuple(moves), (), undone=True), outcome)
 
@@ -134,8 +136,11 @@ class _Renaming:
         self._memory = memory
         self._notes = reader.notes()
         self._links = reader.links()
+        self._unsearched = [NotePath(path) for path, warning in reader.warnings() if NOT_SEARCHED in warning]
         self.moved: dict[str, str] = {}
         self._heading = ("", "")
+        self._headings: list[tuple[int, tuple[str, ...]]] = []
+        self._renamed_line = 0
         self._of = NotePath("")
         place = parse_location(old)
         if place.heading and not _is_file(memory, old):
@@ -173,14 +178,19 @@ class _Renaming:
     def _rename_heading(self, location: str, old: str, new: str) -> None:
         memory = self._memory
         self._of = read_excerpt(memory.files, memory.reader, location, memory.fresh_search.titled).path
-        found = [text for _, text in headings_in(self._text(self._of).lines)]
-        same = [text for text in found if names_heading(old, _plain(text))]
+        text = self._text(self._of)
+        head = text.note.head_lines
+        self._headings = [
+            (number + head, tuple(map(_plain, path))) for number, path in heading_paths(text.lines[head:])
+        ]
+        same = [heading for heading in self._headings if names_place(old, heading[1])]
         if not new or len(same) != 1:
             problem = "the new heading is empty" if not new else f"{self._of} has {count(len(same), 'heading')} {old!r}"
             raise UsageError(problem, hint="Name one heading, and its new text.")
-        if slug(new) != slug(old) and any(names_heading(new, _plain(text)) for text in found):
+        self._renamed_line, path = same[0]
+        if not names_heading(new, path[-1]) and any(names_heading(new, other[-1]) for _, other in self._headings):
             raise WriteRefused(f"{self._of} already has a heading {new!r}", hint="Choose another one.")
-        self._heading = (old, new)
+        self._heading = (path[-1], new)
 
     def _renamed(self, note: IndexedNote) -> IndexedNote:
         """Return a note as it is called afterwards."""
@@ -224,7 +234,7 @@ class _Renaming:
     @cached_property
     def _changed(self) -> Mapping[NotePath, tuple[NoteText, list[str]]]:
         """The notes whose text changes, with their new lines."""
-        changed, broken = dict[NotePath, tuple[NoteText, list[str]]](), list[str]()
+        changed, broken = dict[NotePath, tuple[NoteText, list[str]]](), list(self._maybe_linking())
         rules = self._memory.reader.rules
         linking = {source for source, link in self._links if self._new(source, link) != (link.target, link.anchor)}
         naming = self._naming()
@@ -233,12 +243,17 @@ class _Renaming:
             lines = text.relinked(renamed)
             lines = recited(lines, text.note.head_lines, self.moved) if path in naming else lines
             if path == self._of:
-                self._retitle(lines, text.note.head_lines)
+                self._retitle(lines)
             broken += filter(None, [text.fault(lines, NotePath(self.moved.get(path, path)), renamed, rules)])
             broken += [
                 f"{path}:{link.line}, the link to {link.target}"
                 for link in text.note.links
                 if self._is_lost(path, link)
+            ]
+            broken += [
+                f"{path}:{number}, what it supersedes"
+                for number, (old, new) in enumerate(zip(text.lines, lines, strict=True), 1)
+                if old != new and not _marks_alike(old, new)
             ]
             if lines != text.lines:
                 changed[path] = text, lines
@@ -253,22 +268,30 @@ class _Renaming:
         target = self._before.target(link, source)
         if not target:
             return link.target, link.anchor
-        place, old, new = self.moved.get(source, source), *self._heading
+        place, old, new = NotePath(self.moved.get(source, source)), *self._heading
         written = link.target
         if link.target:
             is_name = bool(self._before.meant(link, source, by_title=False))
             new_target = self.moved.get(target, target)
-            written = self._after.spelled(link, NotePath(place), new_target, by_title=not is_name) or link.target
+            relative = not link.wiki and is_path_from(source, link.target, target)
+            after = self._after.spelled(link, place, new_target, by_title=not is_name, is_relative=relative)
+            written = link.target if after is None else after
         anchor = link.anchor
-        if target == self._of and anchor and not anchor.startswith("^"):
+        if target == self._of and self._is_under_renamed(anchor):
             parts = anchor.split("#")
-            renamed = _NOT_IN_ANCHOR.sub(" ", new).strip()
+            renamed = " ".join(_NOT_IN_ANCHOR.sub(" ", new).split())
             new_parts = [
                 (slug(new) if part == slug(old) and part != old else renamed) if names_heading(part, old) else part
                 for part in parts
             ]
             anchor = "#".join(new_parts)
         return written, anchor
+
+    def _is_under_renamed(self, anchor: str) -> bool:
+        """Tell whether an anchor names the heading that gets another name, or one below it."""
+        renamed = next((path for number, path in self._headings if number == self._renamed_line), ())
+        number, path = next((heading for heading in self._headings if names_place(anchor, heading[1])), (0, ()))
+        return bool(renamed) and number >= self._renamed_line and path[: len(renamed)] == renamed
 
     def _naming(self) -> set[NotePath]:
         """Return the notes with the path of a moved note in their text."""
@@ -282,10 +305,19 @@ class _Renaming:
                     found.add(note.path)
         return found
 
-    def _retitle(self, lines: list[str], head: int) -> None:
-        """Write the new heading below the `head` lines of front matter."""
-        old, new = self._heading
-        number = next(n for n, text in headings_in(lines[head:]) if names_heading(old, _plain(text))) + head
+    def _maybe_linking(self) -> Iterator[str]:
+        """Yield the notes with a paragraph that was not searched for links, and the name of what is renamed."""
+        paths = [*self.moved, *filter(None, [self._of])]
+        stems = [os.path.splitext(os.path.basename(path))[0].casefold() for path in paths]
+        for path in self._unsearched:
+            with suppress(FileNotFoundError, NoteError):
+                content = self._memory.files.read(path)[0].decode("utf-8", "replace").casefold()
+                if any(f"[[{stem}" in content or f"{stem}.md" in content for stem in stems):
+                    yield f"{path}, which has a paragraph too long to be searched for links"
+
+    def _retitle(self, lines: list[str]) -> None:
+        """Write the new heading."""
+        new, number = self._heading[1], self._renamed_line
         line = lines[number - 1]
         marker = _MARKER.match(line)
         column = cut_attributes(line)[0]
@@ -301,6 +333,14 @@ class _Renaming:
 
     def _text(self, path: NotePath) -> NoteText:
         return NoteText.of(path, self._memory.files.read(path)[0], self._memory.reader.rules)
+
+
+def _marks_alike(old: str, new: str) -> bool:
+    """Tell whether two lines have the same attributes, with as many citations in each."""
+    before, after = cut_attributes(old)[1], cut_attributes(new)[1]
+    return {key: value.count(",") for key, value in before.items()} == {
+        key: value.count(",") for key, value in after.items()
+    }
 
 
 def _plain(heading: str) -> str:

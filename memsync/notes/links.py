@@ -20,7 +20,7 @@ from memsync.notes.naming import folded, names_of
 
 NOTE_ENDINGS = (".md", ".markdown", ".mdc")
 _EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}:|//")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_FENCE = re.compile(r"(?: {0,3}|[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+)(`{3,}|~{3,})")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 _BLOCK_ID = re.compile(r"(?:^|\s)\^([A-Za-z0-9-]+)[ \t]*$")
@@ -62,24 +62,30 @@ class Linked:
             return ()
         if not link.target:
             return (source,)
-        for by_name in (self._by_name, self._files):
+        # A file whose name is the whole target comes before the note with another ending: a.jpg before a.jpg.md.
+        is_whole = link.target.casefold().endswith(NOTE_ENDINGS) or "." not in link.target.rpartition("/")[2]
+        for by_name in (self._by_name, self._files) if is_whole else (self._files, self._by_name):
             if found := _fitting(by_name, link, source):
                 return found
-        return tuple(self._titled.get(folded(link.target), ())) if link.wiki and by_title else ()
+        titled = self._titled.get(folded(link.target), ()) if link.wiki and by_title else ()
+        return tuple(titled) if len(titled) == 1 else ()
 
     def target(self, link: Link, source: NotePath) -> str:
         """Return the file that a link means; empty if it is dead or leads out of the memory."""
         return next(iter(self.meant(link, source)), "")
 
-    def spelled(self, link: Link, source: NotePath, target: str, *, by_title: bool) -> str | None:
+    def spelled(
+        self, link: Link, source: NotePath, target: str, *, by_title: bool, is_relative: bool = False
+    ) -> str | None:
         """Return the link's target, written so that it means `target` in the note `source`; None if that is impossible.
 
         A target that means it already stays. A new one is of the same form: a name, a relative path, or one from the
         root; with the ending if the link has it. A title may only stay one (`by_title`): other programs do not read it.
+        A link that is a path from its note (`is_relative`) stays one.
         """
         for text in (link.target, *_spellings(link, source, target)):
             found = self.meant(Link(text, "", "", 0, link.wiki), source, by_title=by_title)
-            if found and found[0] == target:
+            if found and found[0] == target and (not is_relative or is_path_from(source, text, target)):
                 return text
         return None
 
@@ -97,6 +103,11 @@ def _by_name(paths: Iterable[str]) -> Mapping[str, list[str]]:
 def is_external(link: Link) -> bool:
     """Tell whether a link leads out of the memory: it has a scheme, as in `https:`, or a host."""
     return "://" in link.target if link.wiki else _EXTERNAL.match(link.target) is not None
+
+
+def is_path_from(source: NotePath, text: str, target: str) -> bool:
+    """Tell whether a text is a path from the folder of the note `source` to a target, with or without its ending."""
+    return bool(_called((target,), posixpath.normpath(posixpath.join(posixpath.dirname(source), text))))
 
 
 def _fitting(by_name: Mapping[str, list[str]], link: Link, source: NotePath) -> Sequence[str]:
@@ -164,9 +175,23 @@ def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 
 
+def words(heading: str) -> str:
+    """Return the words of a heading: Obsidian leaves out other characters, and compares what is left."""
+    return " ".join(re.findall(r"\w+", heading.casefold()))
+
+
 def names_heading(anchor: str, heading: str) -> bool:
-    """Tell whether an anchor names a heading; of `#Chapter#Part`, only the last part counts."""
-    return slug(anchor.rpartition("#")[2]) == slug(heading)
+    """Tell whether one part of an anchor names a heading, as its words or as a slug."""
+    return slug(anchor) == slug(heading) or words(anchor) == words(heading) != ""
+
+
+def names_place(anchor: str, heading_path: Sequence[str]) -> bool:
+    """Tell whether an anchor names the last of these headings: of `#Chapter#Part`, the chapter must be above it."""
+    *above, last = [part for part in anchor.split("#") if part.strip()] or [""]
+    if not heading_path or not names_heading(last, heading_path[-1]):
+        return False
+    outer = iter(heading_path[:-1])
+    return all(any(names_heading(part, heading) for heading in outer) for part in above)
 
 
 def outside_code(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
@@ -182,23 +207,38 @@ def outside_code(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def headings_in(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield (number of the line, text) of each heading, also of one that is underlined."""
+def headings_in(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield (number of the line, level, text) of each heading, also of one that is underlined."""
     before = ""
     for number, line in outside_code(lines):
         if heading := _HEADING.match(line):
-            yield number, heading[2]
-        elif before.strip() and _UNDERLINE.match(line):
-            yield number - 1, before.strip()
+            yield number, len(heading[1]), heading[2]
+            before = ""  # a line below it that underlines is a rule
+            continue
+        if before.strip() and _UNDERLINE.match(line):
+            yield number - 1, 1 if "=" in line else 2, before.strip()
         before = line
+
+
+def heading_paths(lines: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield (number of the line, the texts of the headings above it and its own) of each heading."""
+    above: list[tuple[int, str]] = []
+    for number, level, text in headings_in(lines):
+        above = [*(one for one in above if one[0] < level), (level, text)]
+        yield number, tuple(text for _, text in above)
 
 
 class Anchors:
     """What links to one note may name in it after a hash."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        self.headings = {slug(_LABEL.sub(_label, text)) for _, text in headings_in(lines)}
-        self.blocks = {match[1].lower() for line in lines if "^" in line and (match := _BLOCK_ID.search(line))}
+        self._headings: dict[str, list[tuple[str, ...]]] = {}
+        for _, texts in heading_paths(lines):
+            path = tuple(_LABEL.sub(_label, text) for text in texts)
+            for called in {slug(path[-1]), words(path[-1])}:
+                self._headings.setdefault(called, []).append(path)
+        outside = [line for _, line in outside_code(lines)]
+        self.blocks = {match[1].lower() for line in outside if "^" in line and (match := _BLOCK_ID.search(line))}
         self.names = {match[1] for line in lines if "<" in line for match in _NAMED.finditer(line)}
         self.names |= {match[1] for line in lines if "{" in line and (match := re.search(r"\{[^{}]*#([\w.:-]+)", line))}
 
@@ -206,8 +246,12 @@ class Anchors:
         """Tell whether an anchor names a heading, a block (`^id`) or an element with an id."""
         if anchor.startswith("^"):
             return anchor[1:].lower() in self.blocks
-        wanted = slug(anchor.rpartition("#")[2])
-        return wanted in self.headings or anchor in self.names or _NUMBERED.sub("", wanted) in self.headings
+        return anchor in self.names or any(map(self._have_heading, (anchor, _NUMBERED.sub("", anchor))))
+
+    def _have_heading(self, anchor: str) -> bool:
+        last = anchor.rstrip("#").rpartition("#")[2]
+        paths = (*self._headings.get(slug(last), ()), *self._headings.get(words(last), ()))
+        return any(names_place(anchor, path) for path in paths)
 
 
 def block_line(lines: Sequence[str], name: str) -> int:

@@ -50,6 +50,9 @@ _PLACEHOLDER = re.compile(r"\{\{[^{}]{1,200}\}\}|<%[^%]{1,200}%>")
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)")
 _PLAIN = re.compile(r"[^`*_\[\]<>\\&!#]*")
 
+NOT_SEARCHED = "too long or too complex to search for tags and links"
+"""The warning about a paragraph."""
+
 
 @dataclass(slots=True)
 class _Body:
@@ -132,7 +135,7 @@ def _body(
     ends = [blocks[-1].end_line for blocks in body.blocks]
     body.sections = [replace(section, end_line=end) for section, end in zip(body.sections, ends, strict=True)]
     if body.inline.skipped:
-        warnings.append(f"line {body.inline.skipped[0]}: too long or too complex to search for tags and links")
+        warnings.append(f"line {body.inline.skipped[0]}: {NOT_SEARCHED}")
     if any(map(_CONFLICT.match, lines)):
         warnings.append("file has git conflict markers")
     return body

@@ -17,7 +17,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.ignore import is_note_name
 from memsync.notes.inline import wiki_parts
-from memsync.notes.links import block_line, names_heading
+from memsync.notes.links import block_line, names_place
 from memsync.notes.naming import spellings
 from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 MAX_NAMED = 10
 """How many of the notes with one title an error names."""
+_HEADING_OF_NOTE = re.compile(r"(.+?\.(?:md|markdown|mdc))#(.+)", re.DOTALL)
 _LINES = re.compile(r"(?P<path>.+?):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9})|:(?P<count>\d{1,9}))?", re.DOTALL)
 
 
@@ -40,16 +41,18 @@ class Location:
     first: int = 0
     last: int = 0
     heading: str = ""
+    is_link: bool = False
 
 
 def parse_location(text: str) -> Location:
     """Parse a location as search results print it. Raises UsageError."""
     if text.startswith("[[") and text.endswith("]]"):
         target, anchor, _ = wiki_parts(text[2:-2])
-        return Location(NotePath(target), heading=anchor.rpartition("#")[2].strip())
+        return Location(NotePath(target), heading=anchor, is_link=True)
     match = _LINES.fullmatch(text)
     if match is None:
-        path, hash_mark, heading = text.rpartition("#")
+        named = _HEADING_OF_NOTE.fullmatch(text)
+        path, hash_mark, heading = (named[1], "#", named[2]) if named else text.rpartition("#")
         if hash_mark and path and heading:
             return Location(NotePath(path), heading=heading.strip())
         return Location(NotePath(text))
@@ -73,7 +76,7 @@ def read_excerpt(
     `titled` returns the notes with a title. Raises NoteError, UsageError if several notes have that title.
     """
     whole, place = Location(NotePath(location)), parse_location(location)
-    places = (place,) if is_note_name(place.path.rpartition("/")[2]) else (place, whole)
+    places = (place,) if place.is_link or is_note_name(place.path.rpartition("/")[2]) else (place, whole)
     fault: NoteError | None = None
     exact = islice(spellings(files.root, location), 1)
     for place, names in ((whole, exact), *((place, spellings(files.root, place.path)) for place in places)):
@@ -87,7 +90,7 @@ def read_excerpt(
                 continue
             return _excerpt(replace(place, path=path), content, reader)
     for place in reversed(places):
-        paths = titled(place.path)
+        paths = titled(f"[[{place.path}]]" if place.is_link else place.path)
         if len(paths) > 1:
             raise UsageError(f"several notes are called {place.path!r}", hint=_one_of(paths))
         if paths:
@@ -145,7 +148,7 @@ def _excerpt(place: Location, content: bytes, reader: NoteReader) -> Excerpt:
 def _section_lines(note: Note, heading: str) -> tuple[int, int]:
     """Return the lines of the first section with this heading, including its subsections."""
     headed = [section for section in note.sections if section.heading_path]
-    named = (s for s in headed if names_heading(heading, s.heading_path[-1]) or s.attributes.get("id") == heading)
+    named = (s for s in headed if names_place(heading, s.heading_path) or s.attributes.get("id") == heading)
     chosen = next(named, None)
     if chosen is None:
         close = difflib.get_close_matches(heading, [section.heading_path[-1] for section in headed], n=1)

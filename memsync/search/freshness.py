@@ -23,10 +23,13 @@ from memsync.errors import (
     sentences,
 )
 from memsync.model.answer import Freshness, SearchResult
+from memsync.model.note import Link
 from memsync.model.query import EmbeddedQuestion, EmbeddingSpace, Query
 from memsync.model.status import Failure
 from memsync.model.text import count, not_shared, still_indexing
 from memsync.model.vocabulary import Fresh, Mode, NotePath, WatcherState
+from memsync.notes.inline import wiki_parts
+from memsync.notes.links import Linked
 from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.ports import Clock, Index, IndexReader, Live, active_space
 from memsync.search.patience import Patience
@@ -140,10 +143,16 @@ class FreshSearch:
                     return
 
     def titled(self, name: str) -> list[NotePath]:
-        """Return the notes with this title, alias or file name; none if the index cannot be used."""
+        """Return the notes with this title, alias or file name, or the one that a `[[link]]` in the root means.
+
+        None if the index cannot be used.
+        """
         try:
             with self.as_of_now() as (reader, _):
-                return titled(reader.notes(), name)
+                if not name.startswith("[["):
+                    return titled(reader.notes(), name)
+                meant = Linked(reader.notes()).target(Link(*wiki_parts(name[2:-2]), 0, wiki=True), NotePath(""))
+                return [NotePath(meant)] if meant else []
         except MemsyncError:
             return []
 

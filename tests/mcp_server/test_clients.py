@@ -80,7 +80,9 @@ def test_tools_say_what_they_are_for_and_refuse_what_they_do_not_know(own: Memor
             assert tool.input_schema["additionalProperties"] is False
             assert tool.annotations.read_only_hint == (tool.name in READING)
             assert tool.annotations.destructive_hint is False
-            assert tool.annotations.idempotent_hint == (tool.name not in ("memory_log", "memory_propose", "memory_thread_append"))
+            assert tool.annotations.idempotent_hint == (
+                tool.name not in ("memory_log", "memory_propose", "memory_thread_append")
+            )
             result = await client.call_tool(tool.name, {"surprise": 1})
             assert result.is_error and "surprise" in text_of(result)
         with pytest.raises(MCPError, match="there is no tool"):

@@ -172,12 +172,13 @@ def test_what_is_no_wiki_link_is_text(text: str, parse: Parse) -> None:
 
 
 def test_markdown_links_are_found_with_their_lines(parse: Parse) -> None:
-    """Inline, reference and automatic links; the target is decoded; images are no links."""
+    """Inline, reference and automatic links; the target is decoded; an image is a link."""
     text = "\n[a `b` *c*](my%20note.md#part)\n<https://x.org>\n[d][ref] ![picture](p.png)\n\n[ref]: other.md 'title'\n"
     assert [(link.target, link.anchor, link.label, link.line) for link in parse(text).links] == [
         ("my note.md", "part", "a b c", 2),
         ("https://x.org", "", "https://x.org", 3),
         ("other.md", "", "d", 4),
+        ("p.png", "", "picture", 4),
     ]
 
 
