@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
-from datetime import datetime
+from datetime import date, datetime
 
 from memsync.daemon.health import Health
 from memsync.errors import MemsyncError
 from memsync.memory import Memory
 
 CHECK_SECONDS = 600.0
-NIGHT_HOUR = 3
-"""From this hour on, local time: a machine that sleeps at night runs it in the morning."""
+NIGHT_HOUR, LAST_HOUR = 3, 23
+"""From the first to the second hour, local time: a machine that sleeps at night runs it in the morning.
+
+`--auto` waits 20 hours: without LAST_HOUR, a run at 3 would be followed by one at 23, and then by one at 19.
+"""
 
 
 class Nightly:
@@ -21,6 +24,7 @@ class Nightly:
         self._memory = memory
         self._health = health
         self._stopping = threading.Event()
+        self._failed_on: date | None = None
         self._thread = threading.Thread(target=self._run, name="curator", daemon=True)
 
     def start(self) -> None:
@@ -40,13 +44,16 @@ class Nightly:
 
     def _run(self) -> None:
         while not self._stopping.wait(CHECK_SECONDS):
-            if datetime.now().hour >= NIGHT_HOUR:
+            now = datetime.now()
+            if NIGHT_HOUR <= now.hour < LAST_HOUR and now.date() != self._failed_on:  # a program may cost money
                 self.step()
 
     def step(self) -> None:
         """Propose what is new since the last night, if there was none today."""
+        self._failed_on = datetime.now().date()
         try:
             self._memory.curate(auto=True)
+            self._failed_on = None
             self._health.mended("curator")
         except MemsyncError as error:
             self._health.fault("curator", error)

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from memsync.edit import note_file
 from memsync.edit.addition import lines_with_ends
+from memsync.edit.kept import Work
 from memsync.edit.note_paths import folder_of
 from memsync.edit.runs import Runs
 from memsync.errors import MemsyncError
@@ -37,7 +38,13 @@ class Forgotten(Runs):
         return removed
 
     def purge(self, user: str = "") -> None:
-        """Delete for good what was taken out. The caller has deleted the rest of it, and holds the writers' lock."""
+        """Delete for good what was taken out. The caller has deleted the rest of it, and holds the writers' lock.
+
+        Copies that `mv` and `proposals accept` kept may have the same text, so these can no longer be undone.
+        """
+        for kind in (Work.MOVE, Work.ACCEPT):
+            for step in self._kept.steps(kind):
+                self._drop(step)
         for step in self._steps(user):
             with suppress(FileNotFoundError, MemsyncError), folder_of(self._root, step.path) as folder:
                 note_file.clear_leftovers(folder, 0.0)

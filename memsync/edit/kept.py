@@ -27,6 +27,9 @@ from memsync.model.vocabulary import NotePath
 FILE = "kept.db"
 VERSION = 2
 BUSY_TIMEOUT_MS = 5_000
+MAX_RUNS = 100
+"""Moves and accepts of longer ago cannot be undone, because each keeps copies of whole notes."""
+_DROP_OLD = "DELETE FROM step WHERE kind IN (?, ?) AND run < ?"
 CHECKPOINT_PAGES = 250
 """Pages of SQLite's log until it is copied into the database: few, because each new process reads the log."""
 _TABLES = """
@@ -149,6 +152,7 @@ class Kept:
             rows = (
                 (run, s.user, s.path, s.other, s.before, s.after, s.mode, json.dumps(s.parts), s.kind) for s in steps
             )
+            database.execute(_DROP_OLD, (Work.MOVE, Work.ACCEPT, run - MAX_RUNS))
             database.executemany("INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
         return run
 

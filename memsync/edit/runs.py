@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from memsync.edit.note_writer import NoteWriter
 from memsync.errors import FilesystemError, MemsyncError, UsageError, WriteRefused
 from memsync.model.status import Failure
 from memsync.model.vocabulary import NotePath
+from memsync.ports import WRITES_FOR_AGENT
 from memsync.system.user_folders import write_own_file
 
 NEW = -1
@@ -73,11 +74,14 @@ class Runs:
     def carry_out(self, changes: Sequence[Change], message: str, user: str = "") -> Outcome:
         """Keep a copy of each note, then change it. The caller holds the writers' lock. Raises FilesystemError.
 
+        A move is done as a whole or undone: then only `failed` is set.
+
         `message` is that of the commit. `user` is whose text it is, or what else tells what the run did.
         """
         outcome = Outcome()
         if not changes:
             return outcome
+        self._refuse_instructions(*(path for change in changes for path in (change.path, change.other)))
         run = self._kept.begin([self._step(user, change) for change in changes])
         unchanged = []
         for change in changes:
@@ -95,6 +99,9 @@ class Runs:
                     unchanged.append(change.path)
         with suppress(MemsyncError):  # otherwise an undo may name these notes, and keeps their copies
             self._kept.drop(run, unchanged)
+        if outcome.failed and self._kind is Work.MOVE:  # otherwise links lead to where a file is not
+            undone = self._undo_all(step for step in self._steps(user) if step.run == run)
+            outcome.paths, outcome.failed = [], [*outcome.failed, *undone.failed]
         outcome.complaint = self.commit(outcome.paths, message)
         return outcome
 
@@ -110,9 +117,7 @@ class Runs:
                 raise UsageError("nothing to undo", hint=f"--undo puts back only what memsync {self._kind} changed.")
             if self._kind is not Work.FORGET:
                 steps = [step for step in steps if step.run == steps[0].run]
-            outcome = Outcome()
-            for step in steps:
-                self._undo(step, outcome)
+            outcome = self._undo_all(steps)
             outcome.paths = list(dict.fromkeys(outcome.paths))
             outcome.complaint = self.commit(outcome.paths, f"memsync {self._kind} --undo")
             return outcome
@@ -125,6 +130,11 @@ class Runs:
 
     def _steps(self, user: str) -> list[Step]:
         return [step for step in self._kept.steps(self._kind) if not user or step.user == user]
+
+    def _refuse_instructions(self, *paths: NotePath) -> None:
+        """Raise WriteRefused if an agent would make, change, move or remove a note that instructs agents."""
+        for path in paths:
+            self._writer.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
 
     def _moves(self, path: NotePath, other: NotePath) -> bool:
         return self._kind is not Work.FORGET and path != other
@@ -184,9 +194,16 @@ class Runs:
 
         self._writer.rewrite(path, edit)
 
+    def _undo_all(self, steps: Iterable[Step]) -> Outcome:
+        outcome = Outcome()
+        for step in steps:
+            self._undo(step, outcome)
+        return outcome
+
     def _undo(self, step: Step, outcome: Outcome) -> None:
         """Put one note back as it was, unless it is so already; add the result to `outcome`."""
         try:
+            self._refuse_instructions(step.path, step.other)
             if self._moves(step.path, step.other):
                 if self._is_there(step.other):
                     self._move(step.other, step.path, outcome)

@@ -43,7 +43,7 @@ MAX_NAMED = 5
 """How many places that cannot be repaired an error names."""
 _NOT_IN_ANCHOR = re.compile(r"[#|^\[\]]+")
 _MARKER = re.compile(r" {0,3}#{1,6}[ \t]+")
-_CLOSING = re.compile(r"[ \t]+#+[ \t]*$")
+_CLOSING = re.compile(r"(?<![ \t])[ \t]+#+[ \t]*$")
 
 
 @operation(
@@ -92,7 +92,11 @@ def move(
         if dry_run:
             return plan
         outcome = memory.runs(Work.MOVE).carry_out(changes, f"memsync mv: {old} to {new}")
-        _remove_empty(memory, {os.path.dirname(path) for path in renaming.moved})
+        files = renaming.moved.values() if outcome.failed else renaming.moved
+        _remove_empty(memory, {os.path.dirname(path) for path in files})
+        if outcome.failed:
+            reasons = "; ".join(f"{one.path}: {one.reason}" for one in outcome.failed[:MAX_NAMED])
+            raise WriteRefused(f"not moved: {reasons}", hint="Correct this, and try again.")
     return _done(memory, plan, outcome)
 
 
@@ -296,12 +300,12 @@ class _Renaming:
     def _naming(self) -> set[NotePath]:
         """Return the notes with the path of a moved note in their text."""
         old = [path for path in self.moved if is_note_name(path.rpartition("/")[2])]
-        names = [path.encode() for path in old]
+        names, prefix = [path.encode() for path in old], os.path.commonpath(old or [""]).encode()
         found = set()
         for note in self._notes if names else ():
             with suppress(FileNotFoundError, NoteError):
                 content = self._memory.files.read(note.path)[0]
-                if any(name in content for name in names):
+                if prefix in content and any(name in content for name in names):
                     found.add(note.path)
         return found
 

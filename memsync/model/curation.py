@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 
@@ -24,8 +24,7 @@ class Proposed(Struct, frozen=True, forbid_unknown_fields=True):
     """One change to a note.
 
     `sources` are the citations that it is from. ADD puts `text` into a section, and says what it supersedes (a
-    citation), if anything; STRIKE and TICK change the line of the note that says `text`, which was on `line`. `state`
-    is `open`, `accepted` or `rejected`.
+    citation), if anything; STRIKE and TICK change the line of the note that says `text`, which was on `line`.
     """
 
     act: Act
@@ -36,7 +35,7 @@ class Proposed(Struct, frozen=True, forbid_unknown_fields=True):
     line: int = 0
     supersedes: str = ""
     reason: str = ""
-    state: str = "open"
+    state: Literal["open", "accepted", "rejected"] = "open"
 
 
 class Proposal(Struct, frozen=True, forbid_unknown_fields=True):

@@ -21,10 +21,10 @@ from memsync.notes.naming import folded, names_of
 NOTE_ENDINGS = (".md", ".markdown", ".mdc")
 _EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}:|//")
 _FENCE = re.compile(r"(?: {0,3}|[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+)(`{3,}|~{3,})")
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)$")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 _BLOCK_ID = re.compile(r"(?:^|\s)\^([A-Za-z0-9-]+)[ \t]*$")
-_NAMED = re.compile(r"""<\w+[^>]{0,200}?\b(?:id|name)=["']?([\w.:-]{1,100})""")
+_NAMED = re.compile(r"""<\w++[^>]{0,200}?\b(?:id|name)=["']?([\w.:-]{1,100})""")
 _LABEL = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)|\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]")
 _NUMBERED = re.compile(r"-\d+$")
 _ESCAPED_IN_URL = "/!$&'*+,;=:@~"
@@ -212,7 +212,9 @@ def headings_in(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
     before = ""
     for number, line in outside_code(lines):
         if heading := _HEADING.match(line):
-            yield number, len(heading[1]), heading[2]
+            text = heading[2].rstrip(" \t")
+            bare = text.rstrip("#")
+            yield number, len(heading[1]), bare.rstrip(" \t") if bare[-1:] in ("", " ", "\t") else text
             before = ""  # a line below it that underlines is a rule
             continue
         if before.strip() and _UNDERLINE.match(line):

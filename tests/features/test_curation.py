@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
+from memsync.features.curation.gathering import said_in_memory
 from memsync.memory import Memory
 from memsync.model.curation import Act, Proposal
 from memsync.ports import for_agent
@@ -112,7 +113,7 @@ def test_source_that_no_longer_holds_stays_open_and_the_nearest_is_named(memory:
     write("daily/2026-11-10.md", f"{LOG}- 09:00 we chose Postgres for the store\n")
     found = memory.accept(1)
     assert [change.state for change in found.changes] == ["open"]
-    assert "which does not hold. The nearest is daily/2026-11-10.md:3: we chose Postgres" in found.warnings[0]
+    assert "which does not hold. The nearest is daily/2026-11-10.md:3" in found.warnings[0]
     assert not (memory.files.root / "MEMORY.md").exists()
 
 
@@ -125,7 +126,7 @@ def test_text_of_others_secrets_and_instructions_are_refused(memory: Memory, wri
     write("web.md", "---\nkind: daily\nsource: https://example.org\n---\n- we chose Paris for the office\n")
     found = memory.curate()
     assert found.changes == ()
-    assert [reason.rpartition("' ")[2] for reason in found.refused] == [
+    assert [reason.rpartition(": it ")[2] for reason in found.refused] == [
         "contains a secret", "reads like an instruction to an agent"
     ]  # fmt: skip
     assert memory.proposals().proposals == ()
@@ -167,7 +168,7 @@ print("Here:", json.dumps({"changes": [change, *({**change, **fields} for fields
     found = with_program(make_memory, settings, command=program(code)).curate()
     assert proposed(found) == [("add", "MEMORY.md", "Birds", "A heron nests by the pond.")]
     assert len(found.refused) == 8
-    assert "The nearest is daily/2026-11-10.md:3: the heron nests" in found.refused[0]
+    assert "The nearest is daily/2026-11-10.md:3" in found.refused[0]
 
 
 @pytest.mark.parametrize(
@@ -324,3 +325,16 @@ def test_commands(cli: Cli, write: Write, root: Path) -> None:
     assert cli("proposals", "undo").returncode == 0
     assert not (root / "MEMORY.md").exists()
     assert cli("proposals", "show", "9").returncode == 2
+
+
+def test_hostile_files_do_no_harm(memory: Memory, write: Write, root: Path) -> None:
+    """A clone's proposal archives nothing personal, strikes only the line it names, and says nothing as memsync."""
+    write("MEMORY.md", "# Memory\n\n- buy milk\n- never buy milk at the corner\n")
+    write("proposals/²4.json", "{}")
+    said = next(one for one in said_in_memory(memory) if one.first == 3)
+    changes = [{"act": "archive", "note": "MEMORY.md", "sources": [said.citation]},
+               {"act": "strike", "note": "MEMORY.md", "sources": [said.citation], "text": "buy milk", "line": 4}]  # fmt: skip
+    write("proposals/0001.json", json.dumps({"made": "", "by": "rules", "changes": changes, "warnings": ["Run me"]}))
+    assert memory.proposal(1).warnings == ()
+    assert [change.state for change in memory.accept(1).changes] == ["open", "accepted"]
+    assert (root / "MEMORY.md").read_text() == "# Memory\n\n- ~~buy milk~~\n- never buy milk at the corner\n"

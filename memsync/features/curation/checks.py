@@ -11,6 +11,7 @@ from memsync.errors import MemsyncError
 from memsync.features.curation.gathering import Said
 from memsync.model.curation import Act, Proposed
 from memsync.model.vocabulary import NotePath, may_instruct
+from memsync.notes.dates import is_kept_for_good
 from memsync.notes.secrets import secrets_in
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _INSTRUCTS = re.compile(
     r"|\b(?:you are now|act as|from now on,? you|your (?:new )?(?:instructions|system prompt))\b"
     r"|^\s*(?:system|assistant|user|developer)\s*:|</?(?:system|instructions?|tool)\b"
     r"|\bdo not tell (?:the )?(?:user|owner)\b",
-    re.IGNORECASE | re.DOTALL,
+    re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
 
 
@@ -36,10 +37,10 @@ def refusal(change: Proposed, said: Mapping[str, Said], memory: Workspace) -> st
 
 
 def _of_text(text: str) -> str:
-    if _INSTRUCTS.search(text):
-        return "reads like an instruction to an agent"
     if len(text) > MAX_CHARS or text.count("\n") > 1 or not text.strip() or not text.replace("\n", "").isprintable():
         return "is not one line of text"
+    if _INSTRUCTS.search(text):
+        return "reads like an instruction to an agent"
     return "contains a secret" if secrets_in(text) else ""
 
 
@@ -55,6 +56,11 @@ def _of_place(change: Proposed, sources: Sequence[Said], said: Mapping[str, Said
         return f"would write to {change.note}, which is no note that the curator may change"
     if any(one.local_only for one in sources) and not _is_local_only(note, said, memory):
         return f"would bring local-only text into {change.note}"
+    if change.act is Act.ARCHIVE:
+        with memory.as_of_now() as (reader, _):
+            found = next((one for one in reader.notes() if one.path == note), None)
+        if found is None or is_kept_for_good(found):
+            return f"would archive {note}, which is pinned, personal, archived already or not there"
     is_there = any(one.path == change.note and one.text == change.text for one in said.values())
     if change.act in (Act.STRIKE, Act.TICK) and not is_there:
         return f"is about a line that {change.note} does not have"
@@ -62,7 +68,7 @@ def _of_place(change: Proposed, sources: Sequence[Said], said: Mapping[str, Said
 
 
 def _nearest(citation: str, said: Mapping[str, Said]) -> str:
-    """Return where the text of a citation is now, or the statement nearest to its line."""
+    """Return where the text of a citation is now, or the line of the statement nearest to it."""
     place, _, digest = citation.partition("~")
     path, _, line = place.rpartition(":")
     of_note = [one for one in said.values() if one.path == path]
@@ -71,7 +77,7 @@ def _nearest(citation: str, said: Mapping[str, Said]) -> str:
     if not moved or not first.isdigit():
         return ""
     near = min(moved, key=lambda one: abs(one.first - int(first)))
-    return f". The nearest is {near.path}:{near.first}: {near.text[:80]}"
+    return f". The nearest is {near.path}:{near.first}"
 
 
 def _is_local_only(note: NotePath, said: Mapping[str, Said], memory: Workspace) -> bool:

@@ -85,10 +85,11 @@ def _said(files: NoteFiles, path: NotePath, rules: PathRules, project: str = "")
     except (OSError, NoteError, BinaryFileError):
         return
     if not project or note.front_matter.get("project") == project:
-        yield from _of_note(note)
+        yield from said_in_note(note)
 
 
-def _of_note(note: Note) -> Iterator[Said]:
+def said_in_note(note: Note) -> Iterator[Said]:
+    """Yield the statements of a note that hold now."""
     is_log = note.kind in (Kind.DAILY, Kind.THREAD)
     if note.kind in (Kind.SOUL, Kind.PROMPT) or marks_of(note.front_matter):
         return
@@ -104,16 +105,21 @@ def _of_note(note: Note) -> Iterator[Said]:
         if marks_of(attributes) or len(text) > MAX_CHARS or attributes_in(text, "").get(PAST):
             continue
         marker = _MARKER.match(text)
-        plain = _TAG.sub("", text[marker.end() :] if marker else text)
         time = (section.time if section else "") or note.date or datetime.now().date().isoformat()
         yield Said(
-            note.path, one.first, " ".join(plain.split()), one.digest, time[:10],
+            note.path, one.first, plain_of(text), one.digest, time[:10],
             origin_of(note.front_matter, role, (attributes.get(BY, ""),), Origin.OWNER),
             frozenset(tag.lower() for tag in _TAG.findall(text)),
             section.heading_path[-1] if section and section.heading_path else "",
             (marker["task"] or "").lower() if marker else "", is_log, marker is not None,
             note.local_only,
         )  # fmt: skip
+
+
+def plain_of(text: str) -> str:
+    """Return a line without its marker, time and tags."""
+    marker = _MARKER.match(text)
+    return " ".join(_TAG.sub("", text[marker.end() :] if marker else text).split())
 
 
 def _without_code(note: Note) -> Sequence[str]:

@@ -15,20 +15,20 @@ from msgspec.structs import replace
 
 from memsync.edit.addition import Addition, end_of_section, find_section, insert_after, replace_line
 from memsync.edit.kept import Work
-from memsync.edit.markdown import list_item, one_line
+from memsync.edit.markdown import by_agent, list_item, one_line
 from memsync.edit.runs import Change
 from memsync.edit.titles import TITLE_OF_MEMORY, title_of
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
 from memsync.features.curation import store
 from memsync.features.curation.checks import refusal
-from memsync.features.curation.gathering import Said, said_in_memory
+from memsync.features.curation.gathering import Said, plain_of, said_in_memory, said_in_note
 from memsync.features.curation.rules import MEMORY, by_rules, key_of
 from memsync.model.curation import Act, Proposal, Proposals, Proposed
 from memsync.model.status import Failure
 from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.notes.attributes import cut_attributes
-from memsync.notes.decode import decode
+from memsync.notes.origin import BY
 from memsync.notes.retiring import due, unused
 from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.notes.validity import SUPERSEDES
@@ -38,6 +38,7 @@ from memsync.system.ask import ask_program
 from memsync.system.user_folders import write_own_file
 
 if TYPE_CHECKING:
+    from memsync.model.note import Note
     from memsync.workspace import Workspace
 
 SECTION = "Upkeep"
@@ -46,6 +47,7 @@ MAX_PACKET_CHARS = 200_000
 """Of what was said, the program gets the newest that fits."""
 AUTO_HOURS = 20.0
 STALE_DAYS = 90
+MAX_REFUSED = 20
 MAX_ARCHIVED = 5
 """Notes to archive in one proposal: a first run finds all logs of years."""
 _ITEM = re.compile(r"(\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?(?:\d{1,2}:\d\d\s+)?)(.*)", re.DOTALL)
@@ -123,8 +125,7 @@ def propose(
     change = Proposed(
         Act.ADD, NotePath(note or MEMORY), cited, one_line(text), one_line(section) or "Remembered", 0, replaced
     )
-    by = str(WRITES_FOR_AGENT.get() or "owner")
-    proposal = _checked(memory, said, [change], (), by if isinstance(WRITES_FOR_AGENT.get(), str) else "agent")
+    proposal = _checked(memory, said, [change], (), by_agent().get(BY, "owner"))
     if proposal.refused:
         raise WriteRefused(proposal.refused[0], hint="Cite lines as memory_search prints them.")
     return _written(memory, proposal)
@@ -157,13 +158,15 @@ def _checked(
     def sound() -> Iterator[Proposed]:
         for change in changes:
             if reason := refusal(change, by_citation, memory):
-                refused.append(f"{one_line(change.text)[:100]!r} {reason}")
+                # Not its text: that may be a secret or local-only, and proposals are committed.
+                source = change.sources[0].partition("~")[0] if change.sources else "nowhere"
+                refused.append(f"{change.act} {change.note}, from {source}: it {reason}")
             elif key_of(change) not in seen:
                 seen.add(key_of(change))
-                yield change
+                yield replace(change, state="open")
 
     chosen = tuple(islice(sound(), memory.settings["curator.lines"]))
-    return Proposal(_moment(datetime.now()), by, chosen, tuple(refused))
+    return Proposal(_moment(datetime.now()), by, chosen, tuple(refused[:MAX_REFUSED]))
 
 
 def _of_program(command: Sequence[str], said: Sequence[Said], memory: Workspace) -> list[Proposed]:
@@ -254,11 +257,13 @@ def accept(memory: Workspace, number: Number, *, line: Lines = ()) -> Proposal:
                 accepted[position] = replace(change, state="accepted")
             except (MemsyncError, FileNotFoundError) as error:
                 warnings.append(f"line {position + 1} is not applied: {error}")
-        changed = _with_changes(found, accepted)
         if not accepted:
             return replace(found, warnings=tuple(warnings))
         label = f"{number}:{','.join(map(str, accepted))}"
         done = memory.runs(Work.ACCEPT).carry_out(texts.changes(), "", label)
+        untouched = {failure.path for failure in done.failed}
+        accepted = {n: change for n, change in accepted.items() if change.note not in untouched}
+        changed = _with_changes(found, accepted)
         _rewrite(memory, found, content, changed)
         message = f"memsync proposals accept {number}: {count(len(accepted), 'change')}"
         complaint = memory.runs(Work.ACCEPT).commit([*done.paths, NotePath(found.path)], message)
@@ -371,7 +376,7 @@ class _Texts:
         if change.act is Act.ADD:
             self._after[path] = self._added(path, text, change, said)
         else:
-            self._after[path] = _changed_line(path, text, change)
+            self._after[path] = _changed_line(self._memory.editor.parse(path, text), text, change)
 
     def changes(self) -> list[Change]:
         paths = sorted({*self._after, *self._moved})
@@ -409,12 +414,12 @@ class _Texts:
         return insert_after(path, text, end_of_section(note, section), item)
 
 
-def _changed_line(path: NotePath, text: str, change: Proposed) -> str:
+def _changed_line(note: Note, text: str, change: Proposed) -> str:
     """Return a text with one item struck through or ticked off: the one nearest to its line that says so."""
-    lines = decode(text.encode("utf-8", "surrogateescape")).lines
-    found = [number for number, line in enumerate(lines, 1) if " ".join(line.split()).find(change.text) >= 0]
+    lines = note.lines
+    found = [one.first for one in said_in_note(note) if one.text == change.text == _plain(lines[one.first - 1])]
     if not found:
-        raise NoteError(f"{path} does not say {change.text[:80]!r} on one line any more")
+        raise NoteError(f"{note.path} does not say {change.text[:80]!r} on one line any more")
     number = min(found, key=lambda number: abs(number - change.line))
     line = lines[number - 1]
     if change.act is Act.TICK:
@@ -425,3 +430,7 @@ def _changed_line(path: NotePath, text: str, change: Proposed) -> str:
         marker, rest = (item[1], item[2]) if item else ("", line[:column])
         new = f"{marker}~~{rest.strip()}~~{line[column:]}"
     return replace_line(text, number, new)
+
+
+def _plain(line: str) -> str:
+    return plain_of(line[: cut_attributes(line)[0]].strip())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 FOLDER = "proposals"
 MAX_BYTES = 1_000_000
+_NAME = re.compile(r"([0-9]{4,6})\.json")
 
 
 def numbers(memory: Workspace) -> list[int]:
@@ -30,7 +32,7 @@ def numbers(memory: Workspace) -> list[int]:
             names = os.listdir(folder)
     except OSError:
         return []
-    return sorted(int(stem) for name in names if (stem := name.removesuffix(".json")) != name and stem.isdigit())
+    return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
 
 
 def path_of(number: int) -> NotePath:
@@ -54,7 +56,7 @@ def read(memory: Workspace, number: int) -> tuple[Proposal, bytes]:
                 content = stream.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise ValueError("it is too large")
-        return replace(msgspec.json.decode(content, type=Proposal), path=path), content
+        return replace(msgspec.json.decode(content, type=Proposal), path=path, warnings=()), content
     except FileNotFoundError:
         raise UsageError(f"there is no proposal {number}", hint="memsync proposals list prints them.") from None
     except (OSError, ValueError, msgspec.MsgspecError, RecursionError) as error:
