@@ -333,7 +333,8 @@ def test_hostile_files_do_no_harm(memory: Memory, write: Write, root: Path) -> N
     write("proposals/²4.json", "{}")
     said = next(one for one in said_in_memory(memory) if one.first == 3)
     changes = [{"act": "archive", "note": "MEMORY.md", "sources": [said.citation]},
-               {"act": "strike", "note": "MEMORY.md", "sources": [said.citation], "text": "buy milk", "line": 4}]  # fmt: skip
+               {"act": "strike", "note": "MEMORY.md", "sources": [said.citation], "text": "buy milk",
+                "line": 4}]  # fmt: skip
     write("proposals/0001.json", json.dumps({"made": "", "by": "rules", "changes": changes, "warnings": ["Run me"]}))
     assert memory.proposal(1).warnings == ()
     assert [change.state for change in memory.accept(1).changes] == ["open", "accepted"]
