@@ -64,7 +64,16 @@ class NoteText:
 
     def relinked(self, renamed: Renamed) -> list[str]:
         """Return the lines with the links as `renamed` names them."""
-        return relinked(self.lines, self.note.head_lines, self.note.links, renamed)
+        head_lines, links_of = self.note.head_lines, _LinksOf(self.note.links, renamed)
+        changed = list(self.lines)
+        outside = {number + head_lines for number, _ in outside_code(self.lines[head_lines:])}
+        begins = 1
+        for number, line in enumerate(self.lines, 1):
+            if not line.strip():
+                begins = number + 1
+            if "]" in line and len(line) <= MAX_INLINE_CHARS and (number <= head_lines or number in outside):
+                changed[number - 1] = _LINK.sub(partial(links_of.written, number, begins), line)
+        return changed
 
     def fault(self, lines: Sequence[str], place: NotePath, renamed: Renamed, rules: PathRules) -> str:
         """Return why these lines, as a note at `place`, do not have just the renamed links; empty if they do."""
@@ -76,20 +85,6 @@ class NoteText:
         if content != self.content and after.warnings != self.note.warnings:
             return f"{self.note.path}, which would be read otherwise"
         return ""
-
-
-def relinked(lines: Sequence[str], head_lines: int, links: Sequence[Link], renamed: Renamed) -> list[str]:
-    """Return the lines of a note with its `links` as `renamed` names them. The first `head_lines` are front matter."""
-    links_of = _LinksOf(links, renamed)
-    changed = list(lines)
-    outside = {number + head_lines for number, _ in outside_code(lines[head_lines:])}
-    begins = 1
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            begins = number + 1
-        if "]" in line and len(line) <= MAX_INLINE_CHARS and (number <= head_lines or number in outside):
-            changed[number - 1] = _LINK.sub(partial(links_of.written, number, begins), line)
-    return changed
 
 
 class _LinksOf:

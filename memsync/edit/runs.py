@@ -106,7 +106,9 @@ class Runs:
         return outcome
 
     def undo(self, user: str = "") -> Outcome:
-        """Put back what the runs for a user (default: all of them) took out, the last one first; else only the last.
+        """Put back what the runs for a user (default: all of them) took out, newest first.
+
+        Of other kinds than FORGET, it puts back only the last run.
 
         A note that somebody has changed since is left alone and is among `failed`; its copy stays. Raises UsageError if
         there is nothing to put back.

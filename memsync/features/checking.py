@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from difflib import get_close_matches
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta
@@ -17,7 +16,7 @@ from memsync.model.note import Link
 from memsync.model.status import Failure
 from memsync.model.text import count, quoted
 from memsync.model.upkeep import Checked, Finding
-from memsync.model.vocabulary import Kind, NotePath, citation
+from memsync.model.vocabulary import Kind, NotePath
 from memsync.notes import secrets
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.decode import BinaryFileError, decode
@@ -53,8 +52,7 @@ _CITED = re.compile(r"(?<![\w/.-])([\w.][^\s:\"'`|<>()\[\]{}]{0,200}\.(?:md|mark
         help="Check the notes, or only by RULES: " + ", ".join(RULES) + ".",
         notes="links and anchors that lead nowhere, names that several notes have, front matter that cannot be read, "
         "git's conflict markers, citations of lines that are not there, facts that have expired, secrets, and links to "
-        "files that no search finds. Exits with 1 if it finds anything. --fix repairs links to notes that were moved, "
-        "and the line numbers of what is superseded.",
+        "files that no search finds. Exits with 1 if it finds anything. --fix repairs links to notes that were moved.",
         examples=("memsync check", "memsync check links anchors --fix", "memsync check --format github"),
     ),
     writes=True,
@@ -83,12 +81,11 @@ def check(
 
 
 class _Repair(NamedTuple):
-    """What a link, or else a mark on its line, is to say instead."""
+    """The new target of a link."""
 
     finding: Finding
-    old: str
+    link: Link
     new: str
-    link: Link | None = None
 
 
 class _Checking:
@@ -184,24 +181,15 @@ class _Checking:
                 self._cited += [(path, number, cited[1], int(cited[3] or cited[2])) for cited in found]
 
     def _of_marks(self, path: NotePath, number: int, marks: Iterable[str]) -> Iterator[Finding]:
-        """Yield the marks of what is superseded whose text is on another line now, or nowhere."""
+        """Yield the marks of what is superseded whose text is nowhere."""
         for mark in marks:
             place = reference_of(mark)
             target = self._linked.target(Link(place.name, "", "", 0, wiki=True), path) if place.name else path
             if not target:
                 yield Finding(path, number, "citations", f"supersedes {quoted(place.name)}, which does not exist")
-            elif place.digest:
-                same = [one for one in statements(self._lines(NotePath(target))) if one.digest == place.digest]
-                if not same:
-                    message = f"supersedes {target}:{place.first}, which says something else now"
-                    yield Finding(path, number, "citations", message)
-                elif place.first not in [one.first for one in same]:
-                    message = f"supersedes {target}:{place.first}, which is line {same[0].first} now"
-                    finding = Finding(path, number, "citations", message)
-                    new = citation(NotePath(place.name), same[0].first, same[0].last)
-                    repair = _Repair(finding, mark, f"{new}~{place.digest}")
-                    self._repairs.setdefault(path, []).append(repair)
-                    yield finding
+            elif place.digest not in {"", *(one.digest for one in statements(self._lines(NotePath(target))))}:
+                message = f"supersedes {target}:{place.first}, which says something else now"
+                yield Finding(path, number, "citations", message)
 
     # -------------------------------------------------------------------------------------------- repairs
 
@@ -210,19 +198,11 @@ class _Checking:
         name = link.target.rpartition("/")[2]
         moved = self._linked.meant(Link(name, "", "", 0, wiki=True), source, by_title=False) if name else ()
         new = self._linked.spelled(link, source, moved[0], by_title=False) if len(moved) == 1 else None
-        hint = f": {moved[0]} has this name" if new else self._similar(name)
+        hint = f": {moved[0]} has this name" if new else ""
         finding = Finding(source, link.line, "links", f"{written} leads nowhere{hint}")
         if new:
-            self._repairs.setdefault(source, []).append(_Repair(finding, link.target, new, link))
+            self._repairs.setdefault(source, []).append(_Repair(finding, link, new))
         return finding
-
-    def _similar(self, name: str) -> str:
-        close = get_close_matches(name.removesuffix(".md"), self._stems, n=1, cutoff=0.8)
-        return f". Did you mean {self._stems[close[0]]}?" if close else ""
-
-    @cached_property
-    def _stems(self) -> Mapping[str, NotePath]:
-        return {note.path.rpartition("/")[2].rpartition(".")[0]: note.path for note in self.notes}
 
     def mended(self, wanted: Set[Finding]) -> Set[Finding]:
         """Repair what can be repaired of these findings; return those that were."""
@@ -241,16 +221,12 @@ class _Checking:
     def _repaired(self, path: NotePath, repairs: Sequence[_Repair], content: str) -> str:
         rules = self._memory.reader.rules
         text = NoteText.of(path, content.encode("utf-8", "surrogateescape"), rules)
-        new = {repair.link: repair.new for repair in repairs if repair.link}
+        new = {repair.link: repair.new for repair in repairs}
 
         def renamed(link: Link) -> tuple[str, str]:
             return new.get(link, link.target), link.anchor
 
         lines = text.relinked(renamed)
-        for repair in repairs:
-            if not repair.link:
-                number = repair.finding.line - 1
-                lines[number] = lines[number].replace(repair.old, repair.new, 1)
         if fault := text.fault(lines, path, renamed, rules):
             raise WriteRefused(f"{fault}: repair it by hand")
         return text.with_lines(lines).decode("utf-8", "surrogateescape")

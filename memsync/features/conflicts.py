@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from datetime import datetime
 from functools import cache, partial
 from itertools import combinations, islice, product
@@ -36,7 +37,6 @@ SECTION = "Upkeep"
 
 FOLDER, DISMISSED = ".memsync", "dismissed"
 """The file in the memory root with the ids of dismissed conflicts, one a line: git takes it to other machines."""
-MAX_DISMISSED_BYTES = 1_000_000
 MAX_PLACES = 50
 """Of the places that say the same, so many of the last ones are compared."""
 ID_CHARS = 8
@@ -182,16 +182,12 @@ def _id(sides: Sequence[Side]) -> str:
     return digest_of("\n".join(sorted(side.text for side in sides)).encode("utf-8", "surrogatepass"))[:ID_CHARS]
 
 
-def _dismissed(memory: Workspace) -> Mapping[str, str]:
+def _dismissed(memory: Workspace) -> set[str]:
     """Return the ids of the dismissed conflicts."""
-    try:
-        with open_folder(memory.files.root, [FOLDER]) as folder:
-            file = os.open(DISMISSED, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-            with os.fdopen(file, "rb") as stream:
-                text = stream.read(MAX_DISMISSED_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return {}
-    return {line[:ID_CHARS]: line for line in text.splitlines()}
+    with suppress(FileNotFoundError, NoteError):
+        content = memory.files.read(NotePath(f"{FOLDER}/{DISMISSED}"))[0]
+        return {line[:ID_CHARS] for line in content.decode("utf-8", "replace").splitlines()}
+    return set()
 
 
 def _dismiss(memory: Workspace, found: Sequence[Conflict]) -> None:

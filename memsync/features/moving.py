@@ -151,8 +151,8 @@ class _Renaming:
             self._rename_heading(old, place.heading, one_line(new.lstrip("#")))
         else:
             self._move(old, new)
-        self._before = Linked(self._notes, self._other_files)
-        self._after = Linked(map(self._renamed, self._notes), self._files_after)
+        self._before = Linked(self._notes, lambda: self._files)
+        self._after = Linked(map(self._renamed, self._notes), lambda: [self.moved.get(one, one) for one in self._files])
 
     # ------------------------------------------------------------------------------------------- what moves
 
@@ -205,15 +205,9 @@ class _Renaming:
             title = self._heading[1]
         return note._replace(path=path, title=title)
 
-    def _other_files(self) -> Iterable[str]:
-        return self._all_files
-
     @cached_property
-    def _all_files(self) -> Sequence[str]:
+    def _files(self) -> Sequence[str]:
         return list(self._memory.files.other_files())
-
-    def _files_after(self) -> Iterator[str]:
-        return (self.moved.get(path, path) for path in self._all_files)
 
     # ---------------------------------------------------------------------------------------- what changes
 
@@ -225,15 +219,11 @@ class _Renaming:
 
     def changes(self) -> list[Change]:
         """Return the changes of notes: first those that stay, then the moves."""
-        changes = []
-        for path in sorted({*self._changed, *self.moved}, key=lambda path: (path in self.moved, path)):
-            target = NotePath(self.moved.get(path, path))
-            if path in self._changed:
-                text, lines = self._changed[NotePath(path)]
-                changes.append(Change(NotePath(path), target, text.content, text.with_lines(lines)))
-            else:
-                changes.append(Change(NotePath(path), target))
-        return changes
+        contents = {path: (text.content, text.with_lines(lines)) for path, (text, lines) in self._changed.items()}
+        return [
+            Change(NotePath(path), NotePath(self.moved.get(path, path)), *contents.get(NotePath(path), ()))
+            for path in sorted({*self._changed, *self.moved}, key=lambda path: (path in self.moved, path))
+        ]
 
     @cached_property
     def _changed(self) -> Mapping[NotePath, tuple[NoteText, list[str]]]:
@@ -249,11 +239,8 @@ class _Renaming:
             if path == self._of:
                 self._retitle(lines)
             broken += filter(None, [text.fault(lines, NotePath(self.moved.get(path, path)), renamed, rules)])
-            broken += [
-                f"{path}:{link.line}, the link to {link.target}"
-                for link in text.note.links
-                if self._is_lost(path, link)
-            ]
+            lost = (link for link in text.note.links if self._is_lost(path, link))
+            broken += [f"{path}:{link.line}, the link to {link.target}" for link in lost]
             broken += [
                 f"{path}:{number}, what it supersedes"
                 for number, (old, new) in enumerate(zip(text.lines, lines, strict=True), 1)
@@ -341,10 +328,8 @@ class _Renaming:
 
 def _marks_alike(old: str, new: str) -> bool:
     """Tell whether two lines have the same attributes, with as many citations in each."""
-    before, after = cut_attributes(old)[1], cut_attributes(new)[1]
-    return {key: value.count(",") for key, value in before.items()} == {
-        key: value.count(",") for key, value in after.items()
-    }
+    before, after = ({key: value.count(",") for key, value in cut_attributes(line)[1].items()} for line in (old, new))
+    return before == after
 
 
 def _plain(heading: str) -> str:

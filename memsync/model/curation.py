@@ -41,7 +41,7 @@ class Proposed(Struct, frozen=True, forbid_unknown_fields=True):
 class Proposal(Struct, frozen=True, forbid_unknown_fields=True):
     """Changes that a person may accept. `by` is `rules`, the name of a command, or an agent; `made` is ISO 8601.
 
-    `refused` says what a command proposed in vain, and why.
+    `refused` lists the changes that failed the checks, and why.
     """
 
     computed: ClassVar = ("number",)

@@ -119,21 +119,26 @@ class Duplicates(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-class Side(Struct, frozen=True):
-    """One statement of a conflict: its place, its date (ISO 8601), whom it is from (model.Origin), and its text."""
+class Line(Struct, frozen=True):
+    """A line of a note."""
 
     computed: ClassVar = ("citation",)
 
     path: NotePath
     line: int
-    date: str
-    origin: str
-    text: str
 
     @property
     def citation(self) -> str:
         """`path:line`, as in search results."""
         return f"{self.path}:{self.line}"
+
+
+class Side(Line, frozen=True):
+    """One statement of a conflict: its place, its date (ISO 8601), whom it is from (model.Origin), and its text."""
+
+    date: str
+    origin: str
+    text: str
 
 
 class Conflict(Struct, frozen=True):
@@ -154,21 +159,12 @@ class Conflicts(Struct, frozen=True):
     pending_text: int = 0
 
 
-class Finding(Struct, frozen=True):
-    """What is wrong on a line of a note; `rule` is one of features.checking.RULES. `is_fixed`: it is mended now."""
+class Finding(Line, frozen=True):
+    """What is wrong on a line of a note; `rule` is one of features.checking.RULES. `is_fixed`: it was repaired."""
 
-    computed: ClassVar = ("citation",)
-
-    path: NotePath
-    line: int
     rule: str
     message: str
     is_fixed: bool = False
-
-    @property
-    def citation(self) -> str:
-        """`path:line`, as in search results."""
-        return f"{self.path}:{self.line}"
 
 
 class Checked(Struct, frozen=True):
@@ -184,22 +180,13 @@ class Checked(Struct, frozen=True):
     pending_text: int = 0
 
 
-class LinkPlace(Struct, frozen=True):
+class LinkPlace(Line, frozen=True):
     """A link on a line of the note `path`, as it is written; `note` is the file that it means, empty if it is dead."""
 
-    computed: ClassVar = ("citation",)
-
-    path: NotePath
-    line: int
     target: str
     anchor: str
     label: str
     note: str = ""
-
-    @property
-    def citation(self) -> str:
-        """`path:line`, as in search results."""
-        return f"{self.path}:{self.line}"
 
 
 class SimilarNote(Struct, frozen=True):

@@ -28,7 +28,7 @@ def ask_program(command: Sequence[str], packet: Any) -> Any:
                 capture_output=True, timeout=SECONDS, cwd=folder, check=False,
             )  # fmt: skip
         except FileNotFoundError as error:
-            raise MemsyncError(f"{name} is not there", hint="Check [curator] in your config.toml.") from error
+            raise MemsyncError(f"{name} was not found", hint="Check [curator] in your config.toml.") from error
         except (OSError, subprocess.TimeoutExpired) as error:
             raise MemsyncError(f"{name} failed: {error}", hint="Run it by hand.") from error
     if done.returncode:
@@ -39,5 +39,5 @@ def ask_program(command: Sequence[str], packet: Any) -> Any:
         return json.loads(text[text.index("{") : text.rindex("}") + 1])
     except ValueError as error:
         raise MemsyncError(
-            f"{name} did not answer with JSON", hint="See docs/curator.md for what it must say."
+            f"{name} did not answer with JSON", hint="docs/curator.md shows the answer it must print."
         ) from error

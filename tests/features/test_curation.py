@@ -187,7 +187,7 @@ def test_program_that_fails_changes_nothing(
     write("daily/2026-11-10.md", f"{LOG}- 09:00 we chose SQLite for the store\n")
     with pytest.raises(MemsyncError, match=reason):
         with_program(make_memory, settings, command=program(code)).curate()
-    with pytest.raises(MemsyncError, match="nothing-here is not there"):
+    with pytest.raises(MemsyncError, match="nothing-here was not found"):
         with_program(make_memory, settings, command=["/nothing-here"]).curate()
     assert not (root / "proposals").exists()
 

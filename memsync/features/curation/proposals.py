@@ -86,14 +86,17 @@ def curate(
             return Proposal(_moment(now), "rules", ())
     said = list(said_in_memory(memory))
     command = memory.settings["curator.command"]
-    before = [change for one in store.all_of(memory) if isinstance(one, Proposal) for change in one.changes]
+    before = list(_proposed(memory))
     if command:
         changes = _of_program(command, said, memory)
     else:
         changes = [*by_rules(said, before, now.date()), *islice(_retired(memory, said, before, now), MAX_ARCHIVED)]
     proposal = _checked(memory, said, changes, before, command[0] if command else "rules")
     write_own_file(str(mark), b"")
-    return _written(memory, proposal) if proposal.changes else proposal
+    with memory.writer.lock():
+        seen = {key_of(change) for change in _proposed(memory)}  # by another process meanwhile, too
+        proposal = replace(proposal, changes=tuple(one for one in proposal.changes if key_of(one) not in seen))
+        return _written(memory, proposal) if proposal.changes else proposal
 
 
 @operation(
@@ -203,6 +206,12 @@ def _shown(one: Said) -> dict[str, str]:
     return {"citation": one.citation, "note": one.path, "date": one.day, "origin": one.origin, "text": one.text}
 
 
+def _proposed(memory: Workspace) -> Iterator[Proposed]:
+    """Yield the changes of all proposals."""
+    for proposal in store.all_of(memory):
+        yield from proposal.changes if isinstance(proposal, Proposal) else ()
+
+
 def _written(memory: Workspace, proposal: Proposal) -> Proposal:
     """Write a proposal under the next free number, and commit it if the settings say so."""
     with memory.writer.lock():
@@ -310,8 +319,9 @@ def undo_accept(memory: Workspace) -> Proposals:
         number, _, positions = steps[0].user.partition(":")
         with suppress(UsageError, NoteError):  # the proposal was deleted meanwhile
             found, content = store.read(memory, int(number))
-            accepted = [int(position) for position in positions.split(",") if int(position) < len(found.changes)]
-            opened = {position: replace(found.changes[position], state="open") for position in accepted}
+            accepted, failed = set(map(int, positions.split(","))), {failure.path for failure in outcome.failed}
+            restored = [n for n, change in enumerate(found.changes) if n in accepted and change.note not in failed]
+            opened = {position: replace(found.changes[position], state="open") for position in restored}
             _rewrite(memory, found, content, _with_changes(found, opened))
     with memory.as_of_now():
         return replace(proposals.function(memory), failed=tuple(outcome.failed))

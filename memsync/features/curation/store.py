@@ -50,16 +50,13 @@ def read(memory: Workspace, number: int) -> tuple[Proposal, bytes]:
     """Return a proposal and its file's bytes. Raises UsageError if there is none, NoteError if it is unreadable."""
     path = path_of(number)
     try:
-        with open_folder(memory.files.root, [FOLDER]) as folder:
-            file = os.open(path.rpartition("/")[2], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-            with os.fdopen(file, "rb") as stream:
-                content = stream.read(MAX_BYTES + 1)
+        content = memory.files.read(path)[0]
         if len(content) > MAX_BYTES:
             raise ValueError("it is too large")
         return replace(msgspec.json.decode(content, type=Proposal), path=path, warnings=()), content
     except FileNotFoundError:
         raise UsageError(f"there is no proposal {number}", hint="memsync proposals list prints them.") from None
-    except (OSError, ValueError, msgspec.MsgspecError, RecursionError) as error:
+    except (NoteError, ValueError, msgspec.MsgspecError, RecursionError) as error:
         reason = f"{path} is no proposal: {quoted(str(error), 200)}"
         raise NoteError(reason, hint="Correct it in an editor, or delete it.") from error
 
