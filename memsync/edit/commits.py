@@ -71,7 +71,7 @@ def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[
         try:
             os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
         except FileExistsError as error:
-            raise GitUnusable(f"another git is at work: {lock} is there") from error
+            raise GitUnusable(f"another git is at work: {lock} is there. If none is, delete that file") from error
         unlocking.callback(Path(lock).unlink, missing_ok=True)
         with suppress(FileNotFoundError):  # a new repository has no index
             Path(copy).write_bytes(read_file(index, MAX_INDEX_BYTES))
@@ -152,7 +152,7 @@ def _check_places(repository: Repository) -> None:
                 _check_place(entry.path, stat.S_ISDIR, "folder")
     for lock in (f"{own}/HEAD.lock", *([f"{shared}/{branch}.lock"] if branch else [])):
         if os.path.lexists(lock):
-            raise GitUnusable(f"another git is at work: {lock} is there")
+            raise GitUnusable(f"another git is at work: {lock} is there. If none is, delete that file")
 
 
 def _check_way(base: str, name: str) -> None:

@@ -105,7 +105,7 @@ class Runs:
         outcome.complaint = self.commit(outcome.paths, message)
         return outcome
 
-    def undo(self, user: str = "") -> Outcome:
+    def undo(self, user: str = "", *, commits: bool = True) -> Outcome:
         """Put back what the runs for a user (default: all of them) took out, newest first.
 
         Of other kinds than FORGET, it puts back only the last run.
@@ -121,7 +121,8 @@ class Runs:
                 steps = [step for step in steps if step.run == steps[0].run]
             outcome = self._undo_all(steps)
             outcome.paths = list(dict.fromkeys(outcome.paths))
-            outcome.complaint = self.commit(outcome.paths, f"memsync {self._kind} --undo")
+            if commits:
+                outcome.complaint = self.commit(outcome.paths, f"memsync {self._kind} --undo")
             return outcome
 
     def commit(self, paths: Sequence[NotePath], message: str) -> str:

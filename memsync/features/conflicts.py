@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta
 
+from memsync.edit.kept import Work
 from memsync.errors import FilesystemError, MemsyncError, NoteError, UsageError
 from memsync.model.answer import holds
 from memsync.model.json import to_json
@@ -99,6 +100,7 @@ def conflicts(
         )
     if new := [name for name in dismiss if name not in known]:
         _dismiss(memory, [found[name] for name in new])
+        memory.runs(Work.ACCEPT).commit([NotePath(f"{FOLDER}/{DISMISSED}")], "memsync conflicts --dismiss")
     shown = [conflict for conflict in found.values() if conflict.id not in {*known, *dismiss}]
     shown.sort(key=lambda one: (one.older.path, one.older.line, one.newer.path, one.newer.line))
     return Conflicts(tuple(shown), len(notes), len(found) - len(shown), tuple(failed), pending)

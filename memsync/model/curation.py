@@ -38,10 +38,10 @@ class Proposed(Struct, frozen=True, forbid_unknown_fields=True):
     state: Literal["open", "accepted", "rejected"] = "open"
 
 
-class Proposal(Struct, frozen=True, forbid_unknown_fields=True):
+class Proposal(Struct, frozen=True):
     """Changes that a person may accept. `by` is `rules`, the name of a command, or an agent; `made` is ISO 8601.
 
-    `refused` lists the changes that failed the checks, and why.
+    `refused` lists the changes that failed the checks, and why; `failed` those that could not be applied just now.
     """
 
     computed: ClassVar = ("number",)
@@ -52,6 +52,7 @@ class Proposal(Struct, frozen=True, forbid_unknown_fields=True):
     refused: tuple[str, ...] = ()
     path: str = ""
     warnings: tuple[str, ...] = ()
+    failed: tuple[Failure, ...] = ()
 
     @property
     def number(self) -> int:
@@ -65,3 +66,4 @@ class Proposals(Struct, frozen=True):
 
     proposals: tuple[Proposal, ...]
     failed: tuple[Failure, ...] = ()
+    warnings: tuple[str, ...] = ()

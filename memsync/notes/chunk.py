@@ -261,9 +261,9 @@ class _Chunker:
         items, is_head = pack, pack[-1].end <= self._note.head_lines
         if is_head and not pack[-1].end_column:
             items = [_Unit(line, line, 1) for line in range(pack[0].start, pack[-1].end + 1)]
-        texts = [self._text(item.start, item.end) for item in items]
-        is_apart = is_head or any(map(tasks_in, texts)) or any(map(_has_mark, items, texts))
-        if 1 < len(items) <= MAX_ITEMS and is_apart:
+        may_be_apart = 1 < len(items) <= MAX_ITEMS  # never a piece of a line, which would read the whole line
+        texts = [self._text(item.start, item.end) for item in items] if may_be_apart else []
+        if texts and (is_head or any(map(tasks_in, texts)) or any(map(_has_mark, items, texts))):
             self._add(items, [self._entry([item]) for item in items], Form.GROUP, texts)
         else:
             self._add(pack, [self._entry(pack)])
@@ -338,7 +338,7 @@ class _Chunker:
         attributes = dict(section.attributes)
         for unit in units:
             attributes.update(unit.attributes or {})
-            text = self._text(unit.start, unit.end)
+            text = self._words([unit])
             attributes.update(tasks_in(text))
             under = section.heading_path[-1] if section.heading_path else ""
             attributes.update(attributes_in(text, under, may_have_status=self._may_have_status(unit)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date, datetime
 from itertools import islice
@@ -28,6 +28,7 @@ from memsync.model.status import Failure
 from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.notes.attributes import cut_attributes
+from memsync.notes.links import Linked
 from memsync.notes.origin import BY
 from memsync.notes.retiring import due, unused
 from memsync.notes.rules import ARCHIVE_FOLDER
@@ -51,6 +52,7 @@ MAX_REFUSED = 20
 MAX_ARCHIVED = 5
 """Notes to archive in one proposal: a first run finds all logs of years."""
 _ITEM = re.compile(r"(\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?(?:\d{1,2}:\d\d\s+)?)(.*)", re.DOTALL)
+_CITED = re.compile(r"[\w./-]+\.md(?=:\d)")
 _OPEN_TASK = re.compile(r"^(\s*(?:[-*+]|\d+[.)])\s+\[) \]")
 _INSTRUCTIONS = (
     "Propose changes to a person's long-term memory. Answer with one JSON object that follows `schema`. Cite in "
@@ -83,14 +85,16 @@ def curate(
     mark = memory.settings.keep_dir / "curated"
     with suppress(OSError):
         if auto and now.timestamp() - mark.stat().st_mtime < AUTO_HOURS * 3600:
-            return Proposal(_moment(now), "rules", ())
+            return Proposal(_moment(now), "rules", (), warnings=("it has run within 20 hours: nothing was done",))
     said = list(said_in_memory(memory))
     command = memory.settings["curator.command"]
     before = list(_proposed(memory))
     if command:
         changes = _of_program(command, said, memory)
     else:
-        changes = [*by_rules(said, before, now.date()), *islice(_retired(memory, said, before, now), MAX_ARCHIVED)]
+        changes = list(by_rules(said, before, now.date()))
+        used = {change.note for change in before} | {_path_of(source) for one in changes for source in one.sources}
+        changes += islice(_retired(memory, said, used, now), MAX_ARCHIVED)
     proposal = _checked(memory, said, changes, before, command[0] if command else "rules")
     write_own_file(str(mark), b"")
     with memory.writer.lock():
@@ -134,21 +138,29 @@ def propose(
     return _written(memory, proposal)
 
 
-def _retired(memory: Workspace, said: Sequence[Said], before: Iterable[Proposed], now: datetime) -> Iterator[Proposed]:
-    """Yield the notes that prune would move, and those that stale names, if use was counted for so long."""
-    proposed = {change.note for change in before if change.act is Act.ARCHIVE}
+def _retired(memory: Workspace, said: Sequence[Said], used: Set[str], now: datetime) -> Iterator[Proposed]:
+    """Yield the notes that prune would move, and those that stale names, if use was counted for so long.
+
+    None that is `used`, or that a note cites or links to: these would lead nowhere.
+    """
     with memory.as_of_now() as (reader, _):
-        notes = reader.notes()
-    used = memory.usage.used("")
+        notes, linked = reader.notes(), Linked(reader.notes())
+        named = {linked.target(link, source) for source, link in reader.links()}
+    named |= used | {path for one in said for path in _CITED.findall(one.text)}
+    counts = memory.usage.used("")
     first = {one.path: one for one in reversed(said)}
     reasons = {note.path: note.reason for note in due(notes, now.astimezone(), memory.settings["prune.task_days"])[0]}
-    counted = used.counted_since[:10]
+    counted = counts.counted_since[:10]
     if counted and (now.date() - date.fromisoformat(counted)).days > STALE_DAYS:
-        stale = unused(notes, used.notes, now.date(), STALE_DAYS)
+        stale = unused(notes, counts.notes, now.date(), STALE_DAYS)
         reasons = {note.path: f"neither edited nor retrieved since {note.last_active[:10]}" for note in stale} | reasons
     for path, reason in reasons.items():
-        if path in first and path not in proposed and not path.startswith(ARCHIVE_FOLDER):
+        if path in first and path not in named and not path.startswith(ARCHIVE_FOLDER):
             yield Proposed(Act.ARCHIVE, path, (first[path].citation,), reason=reason)
+
+
+def _path_of(source: str) -> str:
+    return source.partition("~")[0].rpartition(":")[0]
 
 
 def _checked(
@@ -256,18 +268,18 @@ def accept(memory: Workspace, number: Number, *, line: Lines = ()) -> Proposal:
     with memory.writer.lock():
         found, content = store.read(memory, number)
         chosen = _chosen(found, line)
-        texts, accepted, warnings = _Texts(memory), dict[int, Proposed](), list[str]()
+        texts, accepted, failed = _Texts(memory), dict[int, Proposed](), list[Failure]()
         for position in chosen:
             change = found.changes[position]
             try:
                 if reason := refusal(change, said, memory):
-                    raise WriteRefused(reason)
+                    raise WriteRefused(f"it {reason}")
                 texts.apply(change, said)
                 accepted[position] = replace(change, state="accepted")
             except (MemsyncError, FileNotFoundError) as error:
-                warnings.append(f"line {position + 1} is not applied: {error}")
+                failed.append(Failure(change.note, f"line {position + 1} is not applied: {error}"))
         if not accepted:
-            return replace(found, warnings=tuple(warnings))
+            return replace(found, failed=tuple(failed))
         label = f"{number}:{','.join(map(str, accepted))}"
         done = memory.runs(Work.ACCEPT).carry_out(texts.changes(), "", label)
         untouched = {failure.path for failure in done.failed}
@@ -277,8 +289,7 @@ def accept(memory: Workspace, number: Number, *, line: Lines = ()) -> Proposal:
         message = f"memsync proposals accept {number}: {count(len(accepted), 'change')}"
         complaint = memory.runs(Work.ACCEPT).commit([*done.paths, NotePath(found.path)], message)
     with memory.as_of_now():
-        failed = [f"{failure.path}: {failure.reason}" for failure in done.failed]
-    return replace(changed, warnings=(*warnings, *failed, *filter(None, [complaint])))
+        return replace(changed, failed=(*failed, *done.failed), warnings=tuple(filter(None, [complaint])))
 
 
 @operation(Command("proposals reject", help="Reject proposal N, or only some of its changes."), writes=True)
@@ -303,7 +314,11 @@ def edit_proposal(
     found = store.read(memory, number)[0]
     if line <= len(found.changes) and found.changes[line - 1].act is not Act.ADD:
         raise UsageError(f"line {line} adds no text", hint="Accept or reject it.")
-    return _rewritten(memory, number, (line,), {"text": one_line(text)})
+    said = {one.citation: one for one in said_in_memory(memory)}
+    fields = {"text": one_line(text)}
+    if line <= len(found.changes) and (reason := refusal(replace(found.changes[line - 1], **fields), said, memory)):
+        raise WriteRefused(f"line {line} {reason}", hint="Give it another text, or reject it.")
+    return _rewritten(memory, number, (line,), fields)
 
 
 @operation(Command("proposals undo", help="Undo the last accept."), writes=True)
@@ -315,7 +330,8 @@ def undo_accept(memory: Workspace) -> Proposals:
     _refuse_agents()
     with memory.writer.lock():
         steps = memory.writer.kept.steps(Work.ACCEPT)
-        outcome = memory.runs(Work.ACCEPT).undo()
+        runs = memory.runs(Work.ACCEPT)
+        outcome = runs.undo(commits=False)
         number, _, positions = steps[0].user.partition(":")
         with suppress(UsageError, NoteError):  # the proposal was deleted meanwhile
             found, content = store.read(memory, int(number))
@@ -323,8 +339,11 @@ def undo_accept(memory: Workspace) -> Proposals:
             restored = [n for n, change in enumerate(found.changes) if n in accepted and change.note not in failed]
             opened = {position: replace(found.changes[position], state="open") for position in restored}
             _rewrite(memory, found, content, _with_changes(found, opened))
+            outcome.paths.append(NotePath(found.path))
+        complaint = runs.commit(outcome.paths, "memsync proposals undo")
     with memory.as_of_now():
-        return replace(proposals.function(memory), failed=tuple(outcome.failed))
+        warnings = tuple(filter(None, [complaint]))
+        return replace(proposals.function(memory), failed=tuple(outcome.failed), warnings=warnings)
 
 
 def _refuse_agents() -> None:

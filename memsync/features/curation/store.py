@@ -42,7 +42,7 @@ def path_of(number: int) -> NotePath:
 
 def content_of(proposal: Proposal) -> bytes:
     """Return a proposal as its file has it."""
-    kept = replace(proposal, path="", warnings=())
+    kept = replace(proposal, path="", warnings=(), failed=())
     return msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n"
 
 
@@ -53,7 +53,7 @@ def read(memory: Workspace, number: int) -> tuple[Proposal, bytes]:
         content = memory.files.read(path)[0]
         if len(content) > MAX_BYTES:
             raise ValueError("it is too large")
-        return replace(msgspec.json.decode(content, type=Proposal), path=path, warnings=()), content
+        return replace(msgspec.json.decode(content, type=Proposal), path=path, warnings=(), failed=()), content
     except FileNotFoundError:
         raise UsageError(f"there is no proposal {number}", hint="memsync proposals list prints them.") from None
     except (NoteError, ValueError, msgspec.MsgspecError, RecursionError) as error:
