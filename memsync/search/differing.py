@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -29,17 +29,17 @@ def differing(hits: list[Hit], spans: Sequence[Span], anchor: Anchor) -> list[Hi
         if text is not None and len(text) <= MAX_CHARS and may_differ:
             for one in said_in(text.split("\n"), span.best.entry.start_line):
                 said.setdefault(one.frame, {}).setdefault(one.filling, set()).add((span.shown.path, one.line))
-    contested = {frame: fillings for frame, fillings in said.items() if 1 < len(fillings) <= MAX_FILLINGS}
+    contested = [list(fillings.values()) for fillings in said.values() if 1 < len(fillings) <= MAX_FILLINGS]
     return [_compared(hit, contested) for hit in hits] if contested else hits
 
 
-def _compared(hit: Hit, contested: Mapping[Frame, Mapping[Frame, set[Line]]]) -> Hit:
+def _compared(hit: Hit, contested: Sequence[Sequence[set[Line]]]) -> Hit:
+    """Return a hit with what its lines differ from: in each of `contested`, places of one set say the same."""
+    own = {(hit.path, line) for line in range(hit.start_line, hit.end_line + 1)}
     others: set[Line] = set()
-    for one in said_in(hit.text.split("\n"), hit.start_line) if len(hit.text) <= MAX_CHARS and hit.holds else ():
-        fillings = contested.get(one.frame, {})
-        if one.filling in fillings:
-            others.update(*(places for filling, places in fillings.items() if filling != one.filling))
-    is_apart = is_remembered(hit.kind, hit.tier)  # the parts of any other note do not contradict each other
-    own = range(hit.start_line, hit.end_line + 1)
-    others = {(path, line) for path, line in others if path != hit.path or (is_apart and line not in own)}
+    for places in contested if hit.holds else ():
+        if any(own & same for same in places):
+            others.update(*(same for same in places if not own & same))
+    if not is_remembered(hit.kind, hit.tier):  # the parts of any other note do not contradict each other
+        others = {(path, line) for path, line in others if path != hit.path}
     return structs.replace(hit, differs=tuple(f"{path}:{line}" for path, line in sorted(others))) if others else hit
