@@ -119,7 +119,7 @@ class _Checking:
         kinds = {note.path: note.kind for note in self.notes}
         for path, warning in self._warnings:
             if path in kinds:
-                yield _of_warning(NotePath(path), warning)
+                yield self._of_warning(NotePath(path), warning)
         for source, link in self._links:
             if kinds.get(source, Kind.THREAD) is not Kind.THREAD and not is_external(link):  # threads quote anything
                 yield from self._of_link(source, link)
@@ -142,6 +142,14 @@ class _Checking:
         for paths in by_title.values():
             for path in paths[1:]:
                 yield Finding(path, 1, "titles", f"has the same title as {paths[0]}")
+
+    def _of_warning(self, path: NotePath, warning: str) -> Finding:
+        found = _LINE.match(warning)
+        line, rule = int(found[1]) if found else 1, "front-matter" if "front matter" in warning else "text"
+        if "conflict markers" in warning:
+            marked = (n for n, text in enumerate(self._lines(path), 1) if text.startswith(("<<<<<<<", ">>>>>>>")))
+            line, rule = next(marked, 1), "conflicts"
+        return Finding(path, line, rule, warning)
 
     def _of_link(self, source: NotePath, link: Link) -> Iterator[Finding]:
         found = self._linked.meant(link, source)
@@ -243,12 +251,6 @@ class _Checking:
         except (FileNotFoundError, NoteError) as error:
             self.failed[path] = str(error)
             return b""
-
-
-def _of_warning(path: NotePath, warning: str) -> Finding:
-    line = _LINE.match(warning)
-    rule = "conflicts" if "conflict markers" in warning else "front-matter" if "front matter" in warning else "text"
-    return Finding(path, int(line[1]) if line else 1, rule, warning)
 
 
 def _of_time(path: NotePath, line: int, marks: Mapping[str, Sequence[str]]) -> Iterator[Finding]:

@@ -50,7 +50,7 @@ def test_each_rule(memory: Memory, write: Write, line: str, rule: str) -> None:
     write(".gitignore", "drafts/\n")
     write("drafts/secret.md", "# Draft\n")
     write("note.md", f"# Note\n\n{line}\n")
-    expected = [("note.md:1" if rule == "conflicts" else "note.md:3", rule)] if rule else []
+    expected = [("note.md:3", rule)] if rule else []
     assert found(memory) == expected
 
 
