@@ -1,0 +1,43 @@
+"""The daemon runs the curator at night if the settings say so; a failure is a fault of the daemon, not its end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from memsync.daemon import nightly
+from memsync.daemon.health import Health
+from memsync.memory import Memory
+from memsync.settings.load import Settings, with_changes
+from tests.conftest import Write
+
+
+def test_runs_only_if_asked_and_proposes(
+    make_memory: Callable[..., Memory], settings: Settings, write: Write, root: Path
+) -> None:
+    """The thread starts with the setting alone; one step writes one proposal, and a second one none."""
+    write("daily/2026-11-10.md", "# 2026-11-10\n\n- 09:00 we chose SQLite for the store\n")
+    asleep = nightly.Nightly(make_memory(), Health())
+    asleep.start()
+    assert asleep.join(0.0)
+    memory = make_memory(own_settings=with_changes(settings, {"curator.nightly": "true"}, "test"))
+    awake = nightly.Nightly(memory, Health())
+    awake.start()
+    assert not awake.join(0.0)
+    awake.stop()
+    assert awake.join(5.0)
+    awake.step()
+    awake.step()
+    assert [path.name for path in (root / "proposals").iterdir()] == ["0001.json"]
+
+
+def test_program_that_fails_is_a_fault(make_memory: Callable[..., Memory], settings: Settings, write: Write) -> None:
+    """Its reason is in the daemon's status until a run succeeds."""
+    write("daily/2026-11-10.md", "# 2026-11-10\n\n- 09:00 we chose SQLite for the store\n")
+    command = json.dumps([sys.executable, "-c", "raise SystemExit('out of credit')"])
+    memory = make_memory(own_settings=with_changes(settings, {"curator.command": command}, "test"))
+    health = Health()
+    nightly.Nightly(memory, health).step()
+    assert "out of credit" in health.reason("curator")
