@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
-from memsync.edit.addition import Addition, end_of_section, find_section, insert_after
+from memsync.edit.addition import Addition, end_of_section, find_section, insert_after, replace_line
 from memsync.edit.append import Done
 from memsync.edit.journal import missing
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import NoteError, WriteRefused
 from memsync.model.note import Note
 from memsync.model.vocabulary import Kind, NotePath
+from memsync.notes.attributes import cut_attributes
+from memsync.notes.decode import split_lines
 from memsync.notes.files import NoteFiles
 from memsync.notes.parse import NoteReader
+from memsync.notes.validity import marks_of
 
 _MARK = re.compile(r'[ \t]*\{by=(?:[^\s{}"]+|"[^"{}]*")\}$')
 
@@ -65,6 +69,7 @@ class NoteEditor:
     ) -> Done:
         """Add an item at the end of a section unless the section has it; create the section if it does not exist.
 
+        An item that is there gets the marks of what it supersedes and when it holds, unless it has other attributes.
         `head` begins a new note. `replaces` holds the journal ids of the overwritten entries that this call restores.
         """
         note = self.read(path)
@@ -83,8 +88,13 @@ class NoteEditor:
         last = end_of_section(note, section)
         lines = addition.text.split("\n")
         for number in range(section.start_line, last + 1):
-            if _unmarked(note.lines[number - 1 : number - 1 + len(lines)]) == _unmarked(lines):
+            there = note.lines[number - 1 : number - 1 + len(lines)]
+            if _unmarked(there) == _unmarked(lines):
                 return Done(path, number, ("Already there; not added again.",))
+            column, attributes = cut_attributes(lines[0])
+            if marks_of(attributes) and _unmarked(there) == [lines[0][:column]]:
+                marked = self._writer.rewrite(path, partial(_marked, path, there[0], lines[0]))
+                return Done(path, marked.line, ("Already there; only marked.",))
         if not any(line.strip() for line in note.lines[last:]):
             return self._writer.append(path, addition, replaces=replaces)
 
@@ -94,6 +104,14 @@ class NoteEditor:
             return insert_after(path, text, end_of_section(current, place) if place else len(current.lines), addition)
 
         return self._writer.rewrite(path, edit, adds=True, replaces=replaces)
+
+
+def _marked(path: NotePath, line: str, new: str, text: str) -> str:
+    """Return a note's text with a line replaced. Raises WriteRefused if it is not there any more."""
+    number = next((n for n, there in enumerate(split_lines(text), 1) if there == line), 0)
+    if not number:
+        raise WriteRefused(f"{path} has just changed", hint="Try again.")
+    return replace_line(text, number, new)
 
 
 def _unmarked(lines: Sequence[str]) -> list[str]:

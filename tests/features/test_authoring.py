@@ -120,6 +120,20 @@ def test_nothing_is_remembered_twice(own: MemoryApi, root: Path) -> None:
     assert read(root, "MEMORY.md") == before
 
 
+def test_item_that_is_there_only_gets_its_mark(own: MemoryApi, root: Path) -> None:
+    """What it supersedes no longer holds, and nothing stands there twice."""
+    own.remember("The office is in Bonn.")
+    own.remember("The office is in Berlin.")
+    again = own.remember("The office is in Berlin.", supersedes="MEMORY.md:5")
+    assert (again.line, again.warnings[0]) == (6, "Already there; only marked.")
+    lines = read(root, "MEMORY.md").splitlines()
+    assert lines[4:] == ["- The office is in Bonn.", lines[5]]
+    assert lines[5].startswith("- The office is in Berlin. {supersedes=MEMORY.md:5~")
+    assert (
+        own.remember("The office is in Berlin.", supersedes="MEMORY.md:5").warnings[0].startswith("Already there; not")
+    )
+
+
 def test_remember_leaves_everything_else_as_it_is(own: MemoryApi, root: Path) -> None:
     """Line ends, odd spaces, headings in fences, a section's own sub-sections."""
     memory = b"# M\r\n\r\n## Decisions\r\n*  one  \r\n```\r\n## Decisions\r\n```\r\n\r\n\r\n### Old\r\n\r\n- x\r\n"
