@@ -80,7 +80,6 @@ class _Known:
 
     def __init__(self, said: Iterable[Said]) -> None:
         self._by_word: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
-        self._months: set[tuple[str, str]] = set()
         for one in said:
             self._add(one.text)
 
