@@ -25,7 +25,7 @@ Renamed = Callable[[Link], tuple[str, str]]
 """Returns the new target and anchor of a link."""
 
 _LABEL_LINES = 8
-"""A label may run over so many lines; the parser gives the first of them, the target stands on the last."""
+"""Most lines that the label of a link may have. The parser tells the first line; the target is on the last one."""
 _URL = r"(?:<(?P<bracketed>[^<>\n]*)>|(?P<bare>[^\s<()]*(?:\([^\s()]*\)[^\s()]*)*))"
 _LINK = re.compile(
     r"(?P<ticks>(?<!`)`+(?!`)).*?(?<!`)(?P=ticks)(?!`)"

@@ -94,9 +94,10 @@ class _Checking:
     def __init__(self, memory: Workspace, reader: IndexReader, rules: Sequence[str]) -> None:
         self._memory = memory
         self._rules = rules
-        self.notes = [note for note in reader.notes() if not note.archived]
+        notes = reader.notes()
+        self.notes = [note for note in notes if not note.archived]
         self.failed = {failure.path: failure.reason for failure in memory.syncer.known_failures()}
-        self._linked = Linked(reader.notes(), memory.files.other_files)
+        self._linked = Linked(notes, memory.files.other_files)
         self._links = reader.links()
         self._void = Validity.of(reader).void
         self._warnings = reader.warnings()
@@ -196,7 +197,7 @@ class _Checking:
             if not target:
                 yield Finding(path, number, "citations", f"supersedes {quoted(place.name)}, which does not exist")
             elif place.digest not in {"", *(one.digest for one in statements(self._lines(NotePath(target))))}:
-                message = f"supersedes {target}:{place.first}, which says something else now"
+                message = f"supersedes {target}:{place.first}, whose text has changed"
                 yield Finding(path, number, "citations", message)
 
     # -------------------------------------------------------------------------------------------- repairs

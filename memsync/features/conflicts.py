@@ -114,10 +114,10 @@ def _judged(command: Sequence[str], found: Mapping[str, Conflict], private: Set[
     own = {name: one for name, one in found.items() if not private & {one.older.path, one.newer.path}}
     pairs = [{"id": name, "older": to_json(one.older), "newer": to_json(one.newer)} for name, one in own.items()]
     answer = ask_program(command, {"pairs": pairs}) if pairs else {}
-    named = answer.get("conflicts") if isinstance(answer, dict) else None
-    if pairs and not isinstance(named, list):
+    confirmed = answer.get("conflicts") if isinstance(answer, dict) else None
+    if pairs and not isinstance(confirmed, list):
         raise MemsyncError(f"{command[0]} did not name the conflicts", hint="See docs/curator.md.")
-    return {name: one for name, one in found.items() if name not in own or name in (named or ())}
+    return {name: one for name, one in found.items() if name not in own or name in (confirmed or ())}
 
 
 def _places(

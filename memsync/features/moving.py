@@ -115,7 +115,7 @@ def _interrupted(memory: Workspace) -> tuple[str, ...]:
 
 @operation(writes=True, is_slow=True)
 def undo_move(memory: Workspace) -> Moving:
-    """Undo the last move: put back names, places and links, except in notes that somebody has changed since.
+    """Undo the last move, with the links that it rewrote. A note that was changed after it keeps its text.
 
     Raises UsageError when there is nothing to undo.
     """

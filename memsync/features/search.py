@@ -121,18 +121,9 @@ def search(
         "linked-from": linked_from, "is": ("archived",) * archived,
     }  # fmt: skip
     pairs = tuple((name, value) for name, values in options.items() for value in values)
+    chosen = Mode(mode) if mode else None
     return memory.answer(
-        SearchRequest(
-            query,
-            limit=limit,
-            mode=Mode(mode) if mode else None,
-            tokens=tokens,
-            min_score=min_score,
-            rerank=rerank,
-            fresh=Fresh(fresh),
-            generation=generation,
-            filters=pairs,
-        )
+        SearchRequest(query, limit, chosen, tokens, min_score, rerank, Fresh(fresh), generation, filters=pairs)
     )
 
 

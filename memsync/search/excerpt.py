@@ -160,7 +160,7 @@ def _section_lines(note: Note, heading: str) -> tuple[int, int]:
 
 
 def _block_lines(place: Location, lines: Sequence[str]) -> tuple[int, int]:
-    """Return the lines of the paragraph or item that ends with `^id`, or that is above it if that stands alone."""
+    """Return the lines of the block `^id`: what ends with it, or what is above it if it is on a line of its own."""
     end = block_line(lines, place.heading[1:])
     if not end:
         raise NoteError(f"{place.path} has no block {place.heading}", hint="Its last line ends with that name.")

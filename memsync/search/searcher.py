@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain, islice, takewhile
@@ -11,20 +11,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
-from memsync.errors import EmbedderError
+from memsync.errors import EmbedderError, UsageError
 from memsync.index.fields import name_word
 from memsync.model.answer import Explanation, Freshness, Hit, Rank, SearchResult, holds
+from memsync.model.filters import Filters
+from memsync.model.note import Link
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, Query
-from memsync.model.vocabulary import Form, Kind, Mode, Tier, citation
+from memsync.model.text import quoted
+from memsync.model.vocabulary import Form, Kind, Mode, NotePath, Tier, citation
 from memsync.notes.chunk import CountTokens
 from memsync.notes.files import NoteFiles
+from memsync.notes.links import Linked
 from memsync.notes.parse import NoteReader
 from memsync.ports import Index, IndexReader
 from memsync.search.anchor import Anchor, Anchored
 from memsync.search.budget import costs, why_empty, within
 from memsync.search.confidence import are_letters_only, certainty, likely_hits
 from memsync.search.differing import COMPARED, differing
-from memsync.search.linked import linked_notes
 from memsync.search.rank import (
     KEYWORD_SCALE,
     Pool,
@@ -61,6 +64,8 @@ IMPORTANCE = 0.02
 """Maximum effect of a note's `importance` on the score."""
 PINNED = 0.01
 """Bonus in the score for `pinned: true`."""
+ROOT = NotePath("")
+"""The place from which a person names a note."""
 TWINS_WITHIN = 5
 """Passages equal to a hit are looked for among this many times as many spans as there are hits: they score alike."""
 
@@ -190,7 +195,7 @@ class Searcher:
         """
         filters, notes = query.filters, list[set[str]]()
         if filters.links or filters.linked_from:
-            notes.append(linked_notes(filters, index))
+            notes.append(_linked_notes(filters, index))
         if filters.holds is False:
             notes.append({*self.validity(index).paths(), *index.lapsing()})
         if not notes:
@@ -323,6 +328,31 @@ class Searcher:
         return [
             _hit(span, place, make_snippet(place.text, stems), ranks, chance(span.score)) for span, place in anchored
         ]
+
+
+def _linked_notes(filters: Filters, index: IndexReader) -> set[str]:
+    """Return the notes that link to one of `links`, and to which one of `linked_from` links, as far as they are set.
+
+    Raises UsageError for a name that no note has.
+    """
+    linked = Linked(index.notes())
+    pairs = [(source, linked.target(link, source)) for source, link in index.links()]
+    kept: set[str] = set(linked.notes)
+    if filters.links:
+        wanted = _named_notes(linked, filters.links)
+        kept &= {source for source, target in pairs if target in wanted and target != source}
+    if filters.linked_from:
+        wanted = _named_notes(linked, filters.linked_from)
+        kept &= {target for source, target in pairs if source in wanted and target != source}
+    return kept
+
+
+def _named_notes(linked: Linked, names: Iterable[str]) -> set[str]:
+    """Return the notes that a person means by these names, as a link in the root would."""
+    found = {name: linked.target(Link(name.removeprefix("./"), "", "", 0, wiki=True), ROOT) for name in names}
+    if unknown := [name for name, path in found.items() if not path]:
+        raise UsageError(f"no note is called {quoted(unknown[0])}", hint="Write its path as search results print it.")
+    return set(found.values())
 
 
 def _holding(ranked: list[Scored], query: Query, validity: Validity, anchor: Anchor) -> list[Scored]:

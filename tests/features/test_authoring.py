@@ -121,7 +121,7 @@ def test_nothing_is_remembered_twice(own: MemoryApi, root: Path) -> None:
 
 
 def test_item_that_is_there_only_gets_its_mark(own: MemoryApi, root: Path) -> None:
-    """What it supersedes no longer holds, and nothing stands there twice."""
+    """The item is not added a second time, and what it supersedes no longer holds."""
     own.remember("The office is in Bonn.")
     own.remember("The office is in Berlin.")
     again = own.remember("The office is in Berlin.", supersedes="MEMORY.md:5")

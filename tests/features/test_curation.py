@@ -56,7 +56,7 @@ def test_what_is_decided_preferred_or_noted_is_proposed(memory: Memory, write: W
 
 
 def test_each_kind_of_change_is_found_and_applied(memory: Memory, write: Write, root: Path) -> None:
-    """Another value, a task that is done, an item that stands twice, what recurs, a month that has ended."""
+    """A changed value, a finished task, a repeated item, a recurring entry, and a month that has ended."""
     write("MEMORY.md", "# Memory\n\n## Facts\n\n- pricing: 10 €\n- The heron nests by the long pond.\n"
           "- The heron nests by the long pond.\n\n## Tasks\n\n- [ ] write the migration guide\n")  # fmt: skip
     for day in ("09", "10", "11"):
@@ -90,7 +90,7 @@ def test_each_kind_of_change_is_found_and_applied(memory: Memory, write: Write, 
 
 
 def test_nothing_is_proposed_twice_or_known_already(memory: Memory, write: Write) -> None:
-    """Not if it was rejected, edited, moved to another line, or stands in a note in almost the same words."""
+    """A statement that was rejected, edited or moved to another line, or that a note has already, is not proposed."""
     write(
         "daily/2026-11-10.md", f"{LOG}- 09:00 we chose SQLite for the store\n- 10:00 we chose Berlin for the office\n"
     )
@@ -153,7 +153,7 @@ def with_program(make_memory: Callable[..., Memory], settings: Settings, **curat
 def test_program_proposes_under_the_same_checks(
     make_memory: Callable[..., Memory], settings: Settings, write: Write, program: Callable[[str], list[str]]
 ) -> None:
-    """It gets no local-only text; what does not hold is refused and named, whatever the program says around it."""
+    """The program gets no local-only text. Each wrong change is refused and named; text around its JSON is ignored."""
     write("daily/2026-11-10.md", f"{LOG}- 09:00 the heron nests by the pond\n")
     write("private.md", "---\nlocal-only: true\n---\n- the otter sleeps\n")
     code = """

@@ -1,4 +1,4 @@
-"""Check a proposed change, whoever made it: what it cites must hold, and it brings in no instruction and no secret."""
+"""Checks each proposed change: its citations must hold, and its text may be neither an instruction nor a secret."""
 
 from __future__ import annotations
 

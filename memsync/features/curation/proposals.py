@@ -139,12 +139,14 @@ def propose(
 
 
 def _retired(memory: Workspace, said: Sequence[Said], used: Set[str], now: datetime) -> Iterator[Proposed]:
-    """Yield the notes that prune would move, and those that stale names, if use was counted for so long.
+    """Yield changes that archive what `memsync prune` would move, and what `memsync stale` lists.
 
-    None that is `used`, or that a note cites or links to: these would lead nowhere.
+    The second only if searches were counted for STALE_DAYS. Notes in `used`, and notes that others cite or link to,
+    stay where they are, so that no citation or link breaks.
     """
     with memory.as_of_now() as (reader, _):
-        notes, linked = reader.notes(), Linked(reader.notes())
+        notes = reader.notes()
+        linked = Linked(notes)
         named = {linked.target(link, source) for source, link in reader.links()}
     named |= used | {path for one in said for path in _CITED.findall(one.text)}
     counts = memory.usage.used("")
@@ -323,7 +325,7 @@ def edit_proposal(
 
 @operation(Command("proposals undo", help="Undo the last accept."), writes=True)
 def undo_accept(memory: Workspace) -> Proposals:
-    """Put back what the last accept changed, except in notes that somebody has changed since.
+    """Undo the last accept. A note that was changed after it stays as it is.
 
     Raises UsageError when there is nothing to undo.
     """

@@ -22,7 +22,7 @@ SAME = 0.8
 TIMES = 3
 """A statement recurs if it was made on so many days."""
 MONTH_DAYS = 31
-"""A month's logs are summarised once its last day is so long ago."""
+"""A month is summarised this many days after it has ended."""
 OF_MONTH = 8
 """Lines of a month's summary in one proposal."""
 MIN_STEMS = 2
