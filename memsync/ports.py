@@ -16,6 +16,8 @@ from memsync.model.upkeep import Place
 from memsync.model.vocabulary import JsonValue, NotePath, WatcherState
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -327,6 +329,12 @@ class Index(Protocol):
 
     def beside(self) -> Index:
         """Return a new, empty index next to this one."""
+
+    def in_file(self, path: Path) -> Index:
+        """Return the index of a state of the past in a file of its own; create it if there is none."""
+
+    def copy_to(self, path: Path) -> None:
+        """Write what is indexed to a new file for `in_file`; nothing if it cannot be copied."""
 
     def take_over(self, other: Index) -> None:
         """Replace this index by `other`, which `beside` made, in one step; closes `other`."""

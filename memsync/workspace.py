@@ -12,15 +12,25 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from memsync.errors import ConfigError, MemsyncError, NoThread, UsageError, WriteRefused
-from memsync.model.answer import SearchResult
+from memsync.errors import ConfigError, MemsyncError, NoSuchNote, NoThread, UsageError, WriteRefused
+from memsync.model.answer import Excerpt, SearchResult
 from memsync.model.query import EmbeddingSpace, Query, SearchRequest
 from memsync.model.status import Status
 from memsync.model.text import quoted
 from memsync.model.vocabulary import Kind, NotePath, Origin, named_origin
 from memsync.model.written import Written
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules, unusable_local_only
-from memsync.ports import Clock, Embedder, Index, IndexReader, Reranker, TokenCounter, VectorCache
+from memsync.ports import (
+    Clock,
+    Embedder,
+    Index,
+    IndexReader,
+    Progress,
+    Reranker,
+    TokenCounter,
+    VectorCache,
+    no_progress,
+)
 from memsync.settings.load import Settings
 
 if TYPE_CHECKING:
@@ -35,8 +45,10 @@ if TYPE_CHECKING:
     from memsync.edit.runs import Runs
     from memsync.notes.files import NoteFiles
     from memsync.notes.parse import NoteReader
+    from memsync.past import Past
     from memsync.search.freshness import FreshSearch
     from memsync.search.retrievals import UsageCounter
+    from memsync.sync.syncer import Syncer
 
 POOL_THREADS = 8
 """Two for each of four concurrent searches; the pool starts a thread when it first needs it."""
@@ -56,8 +68,11 @@ class Searched(Protocol):
     def parse(self, request: SearchRequest) -> Query:
         """Return the query that a request asks for."""
 
-    def answer(self, request: SearchRequest) -> SearchResult:
+    def answer(self, request: SearchRequest, progress: Progress = no_progress) -> SearchResult:
         """Answer a search."""
+
+    def excerpt(self, location: str) -> Excerpt:
+        """Return the lines that a location names."""
 
 
 class Workspace:
@@ -83,18 +98,17 @@ class Workspace:
     ) -> None:
         # Imported here, because a client of the daemon knows this class but has none of these parts.
         from memsync.notes.files import NoteFiles
-        from memsync.search.freshness import FreshSearch
         from memsync.search.reranking import Reranking
         from memsync.search.retrievals import UsageCounter
-        from memsync.search.searcher import Ranking, Searcher
         from memsync.sync.embedding_models import EmbeddingModels
-        from memsync.sync.syncer import Syncer
-        from memsync.sync.workers import NoteWorkers
 
         self.is_closed = False
         self.settings = settings
         self.index = index
         self._cache = cache
+        self._counter = counter
+        self._clock = clock
+        self._processes = processes
         exclude = settings["files.exclude"]
         self.files = files or NoteFiles(settings.root, exclude, settings.require_current, settings.only)
         self.reader = _note_reader(settings, counter)
@@ -102,18 +116,42 @@ class Workspace:
         self.usage = UsageCounter(
             settings.keep_dir, index, is_on=settings["usage.count"], keeps_queries=settings["usage.queries"]
         )
-        workers, retrievals = NoteWorkers(self.reader, index.prepare, processes), self.usage.retrievals
-        self.syncer = Syncer(
-            self.files, index, self.reader, self.models, settings.index_dir, clock, workers, retrievals, cache
-        )
         self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
-        searcher = Searcher(self.files, index, self.reader, counter.count, Ranking.of(settings.__getitem__))
         self.reranking = Reranking(make_reranker, clock)
-        self.fresh_search = FreshSearch(
-            index, self.syncer, searcher, self.models, self.reranking,
-            deadline=settings["search.deadline_ms"] / 1000, clock=clock, pool=self._pool, usage=self.usage,
-        )  # fmt: skip
+        self.syncer, self.fresh_search = self.over(self.files, index, settings.index_dir, self.usage)
         self.daemon_status: Callable[[Status], Status] | None = None
+
+    def over(
+        self, files: NoteFiles, index: Index, lock_folder: Path, usage: UsageCounter
+    ) -> tuple[Syncer, FreshSearch]:
+        """Return what keeps an index equal to files, and what searches it, with the models and settings of this memory.
+
+        `usage` counts the searches.
+        """
+        from memsync.search.freshness import FreshSearch
+        from memsync.search.searcher import Ranking, Searcher
+        from memsync.sync.syncer import Syncer
+        from memsync.sync.workers import NoteWorkers
+
+        settings, clock = self.settings, self._clock
+        workers = NoteWorkers(self.reader, index.prepare, self._processes)
+        syncer = Syncer(
+            files, index, self.reader, self.models, lock_folder, clock, workers, usage.retrievals, self._cache
+        )
+        searcher = Searcher(files, index, self.reader, self._counter.count, Ranking.of(settings.__getitem__))
+        deadline = settings["search.deadline_ms"] / 1000
+        fresh_search = FreshSearch(
+            index, syncer, searcher, self.models, self.reranking,
+            deadline=deadline, clock=clock, pool=self._pool, usage=usage,
+        )  # fmt: skip
+        return syncer, fresh_search
+
+    @cached_property
+    def past(self) -> Past:
+        """The memory at the commits of its repository."""
+        from memsync.past import Past
+
+        return Past(self)
 
     def close(self) -> None:
         """Release the model and the index. The memory cannot be used afterwards."""
@@ -134,17 +172,34 @@ class Workspace:
 
     def parse(self, request: SearchRequest) -> Query:
         """Return the query that a request asks for, with the settings of this memory. Raises UsageError."""
+        return self.parse_for(request, self.files, self.fresh_search)
+
+    def parse_for(self, request: SearchRequest, files: NoteFiles, fresh_search: FreshSearch) -> Query:
+        """Return the query that a request asks of these files. Raises UsageError."""
         from memsync.search.query_syntax import parse_request
 
         query = parse_request(request, self.settings.__getitem__)
         if not query.filters.folders:
             return query
-        folders = self.fresh_search.folders(self.settings.root, query.filters.folders)
+        folders = fresh_search.folders(files.root, query.filters.folders)
         return replace(query, filters=replace(query.filters, folders=folders))
 
-    def answer(self, request: SearchRequest) -> SearchResult:
+    def answer(self, request: SearchRequest, progress: Progress = no_progress) -> SearchResult:
         """Answer a search and count it as one. Raises UsageError, RootError, IndexFailure, UnknownModel."""
+        if request.at:
+            return self.past.asked(request.at, lambda past: past.answer(request), progress)
         return self.fresh_search.answer(self.parse(request))
+
+    def excerpt(self, location: str) -> Excerpt:
+        """Return the lines that a location names, as they are now or, after an `@`, at a commit. Raises NoSuchNote."""
+        from memsync.search.excerpt import read_excerpt
+
+        try:
+            return read_excerpt(self.files, self.reader, location, self.fresh_search.titled)
+        except NoSuchNote:
+            if "@" not in location:
+                raise
+        return self.past.excerpt(location)
 
     # ------------------------------------------------------------------------------------------ writing
 

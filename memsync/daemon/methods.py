@@ -137,7 +137,9 @@ def pool_of(name: str, params: Mapping[str, Any]) -> str:
     """
     method = DAEMON_METHODS.get(name) or OPERATIONS[name]
     if method.is_quick:
-        return "long" if "generation" in params or params.get("rerank") else "quick"
+        request = params.get("request")
+        asked = request if isinstance(request, dict) else params
+        return "long" if any(asked.get(name) for name in ("generation", "rerank", "at")) else "quick"
     return "greeting" if name in DAEMON_METHODS and not method.is_slow else "long"
 
 

@@ -10,7 +10,7 @@ from memsync.model.answer import Excerpt, SearchResult
 from memsync.model.query import LATEST_GENERATION, MAX_HITS, MAX_TOKENS, EmbeddedQuestion, SearchRequest
 from memsync.model.vocabulary import Fresh, Mode
 from memsync.operation import Cli, Command, Tool, one_of, operation
-from memsync.search.excerpt import read_excerpt
+from memsync.ports import Progress, no_progress
 
 if TYPE_CHECKING:
     from memsync.workspace import Searched
@@ -44,6 +44,11 @@ Generation = Annotated[
     Cli(metavar="N"),
 ]
 After = Annotated[Values, Meta(description='Only since this day: 2026-11-01, 2026-11, yesterday, 3d, "2 weeks ago".')]
+At = Annotated[
+    str,
+    Meta(description="Search the notes as they were at this commit, tag or date: main~20, v1, 2026-11-01."),
+    Cli(metavar="REV"),
+]
 Where = Annotated[
     Values, Meta(description="Only where an attribute or front matter key has this value."), Cli(metavar="KEY=VALUE")
 ]
@@ -62,6 +67,7 @@ Where = Annotated[
             'memsync search deploy kind:daily after:"2 weeks ago" tag:work',
             "memsync search --where emotion=fear --json",
             "memsync search --all-roots which store did we choose",
+            "memsync search --at 2026-06-01 which store did we choose",
         ),
     ),
     tool=Tool(
@@ -107,13 +113,16 @@ def search(
     links: Annotated[Values, Meta(description="Only notes that link to this one."), Cli(names="location")] = (),
     linked_from: Annotated[Values, Meta(description="Only notes to which this one links."), Cli(names="location")] = (),
     archived: Annotated[bool, Meta(description="Search archived notes too.")] = False,
+    at: At = "",
+    progress: Progress = no_progress,
 ) -> SearchResult:
     """Find what the notes say about WORDS, by meaning and by word.
 
     Several values of one filter are alternatives. With `fresh` strict, changed files are indexed first, as far as
     `search.deadline_ms` allows; `freshness` and `warnings` say what the answer lacks. Hits come best first; scores are
-    probabilities. `generation`, from a SyncReport, names a state of the index that the answer must include. Raises
-    UsageError, RootError, IndexFailure, and with `rerank` UnknownModel.
+    probabilities. `generation`, from a SyncReport, names a state of the index that the answer must include. With `at`,
+    hits quote the files of a commit, and cite them as `path@commit:line`. Raises UsageError, RootError, IndexFailure,
+    and with `rerank` UnknownModel.
     """
     options = {
         "kind": kind, "tier": tier, "tag": tag, "in": folder, "path": path, "role": role, "by": by, "session": session,
@@ -122,9 +131,8 @@ def search(
     }  # fmt: skip
     pairs = tuple((name, value) for name, values in options.items() for value in values)
     chosen = Mode(mode) if mode else None
-    return memory.answer(
-        SearchRequest(query, limit, chosen, tokens, min_score, rerank, Fresh(fresh), generation, filters=pairs)
-    )
+    request = SearchRequest(query, limit, chosen, tokens, min_score, rerank, Fresh(fresh), generation, pairs, at=at)
+    return memory.answer(request, progress)
 
 
 @operation(is_quick=True, needs_no_files=True)
@@ -159,6 +167,7 @@ def embed_question(
             "memsync get daily/2026-11-21.md:12-16     lines 12 to 16, as search prints them",
             "memsync get projects/store.md#decision    a section, by its heading",
             "memsync get '[[store#^why]]'              a block, as a link names it",
+            "memsync get SOUL.md@main~20:5             a line, as it was",
         ),
     ),
     tool=Tool(
@@ -178,15 +187,15 @@ def get(
         str,
         Meta(
             description="PATH, PATH:LINE, PATH:LINE:COUNT, PATH:FIRST-LAST, PATH#heading, PATH#^block or [[a link]]. "
-            "PATH may be a title or an alias."
+            "PATH may be a title or an alias. PATH@REV is the note at a commit, tag or date."
         ),
         Cli(names="location"),
     ],
 ) -> Excerpt:
-    """Print the lines that LOCATION names, from the file as it is now.
+    """Print the lines that LOCATION names, from the file as it is now, or as it was at a commit.
 
     Reads nothing outside the memory root. Raises NoSuchNote, NoteError, UsageError.
     """
-    excerpt = read_excerpt(memory.files, memory.reader, location, memory.fresh_search.titled)
+    excerpt = memory.excerpt(location)
     memory.usage.read([excerpt.path])
     return excerpt

@@ -31,6 +31,8 @@ from memsync.notes.files import MAX_NOTE_BYTES
 from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.operation import Operation
+from memsync.ports import Progress, no_progress
+from memsync.search.excerpt import read_excerpt
 from memsync.search.freshness import FreshSearch
 from memsync.search.query_syntax import parse_request
 from memsync.search.reranking import Reranking
@@ -227,12 +229,19 @@ class StoredMemory(MemoryApi):
                 raise UsageError(f"there is no folder {folder!r} in this memory", hint="Write it as paths begin.")
         return query
 
-    def answer(self, request: SearchRequest) -> SearchResult:
+    def excerpt(self, location: str) -> Excerpt:
+        """Return the lines that a location names, from the text in the database. Raises NoSuchNote, IndexFailure."""
+        return read_excerpt(self.files, self.reader, location, self.fresh_search.titled)
+
+    def answer(self, request: SearchRequest, progress: Progress = no_progress) -> SearchResult:  # noqa: ARG002 (because Searched fixes it)
         """Answer a search from the database as it is.
 
         Raises UsageError as FreshSearch does, and IndexFailure even if the database merely has no text: an empty answer
         would say that nothing matches.
         """
+        if request.at:
+            hint = "Search where its files and their repository are."
+            raise UsageError("a memory without files has no commits to search", hint=hint)
         result = self.fresh_search.answer(self.parse(request))
         if not result.hits:
             self.require_text()

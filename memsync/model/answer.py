@@ -8,6 +8,7 @@ from typing import ClassVar
 from msgspec import Struct, field
 
 from memsync.model.filters import Filters
+from memsync.model.past import cited_at
 from memsync.model.query import TimeHint
 from memsync.model.vocabulary import Kind, Mode, NotePath, Origin, Tier, WatcherState, citation, in_root
 
@@ -41,7 +42,8 @@ class Hit(Struct, frozen=True):
     database and was not compared with the file. `local_only` tells that its note must not leave this machine. `origin`
     is whom it is from: of Origin, an agent by its name (`agent:codex`). `validity` says why the text does not hold now
     (`superseded by decisions/x.md:12`, `valid until 2026-05-01`); empty if nothing says so. `differs` has the citations
-    of statements among the first passages found that contradict one of its own.
+    of statements among the first passages found that contradict one of its own. `at` begins the name of the commit
+    whose file it quotes; empty for the file as it is now.
     """
 
     computed: ClassVar = ("citation",)
@@ -53,6 +55,7 @@ class Hit(Struct, frozen=True):
         "local_only": False,
         "validity": "",
         "differs": (),
+        "at": "",
     }
 
     path: NotePath
@@ -78,6 +81,7 @@ class Hit(Struct, frozen=True):
     origin: str = Origin.OWNER
     validity: str = ""
     differs: tuple[str, ...] = ()
+    at: str = ""
 
     @property
     def holds(self) -> bool:
@@ -86,8 +90,8 @@ class Hit(Struct, frozen=True):
 
     @property
     def citation(self) -> str:
-        """`path:line` or `path:first-last`; `NAME:path:line` for the hit of a registered memory."""
-        return in_root(self.root, citation(self.path, self.start_line, self.end_line))
+        """`path:line` or `path:first-last`; `NAME:path:line` in a registered memory, `path@commit:line` in a commit."""
+        return in_root(self.root, cited_at(citation(self.path, self.start_line, self.end_line), self.at))
 
 
 class Freshness(Struct, frozen=True):
@@ -142,10 +146,11 @@ class SearchResult(Struct, frozen=True):
     `model` is the embedding space that the scores are from, empty if the search was by words alone or if several
     memories use different ones. `roots` has an entry for each memory of an answer of several, and is empty otherwise.
     `verified` is false if a memory answered from a database without its files. `not_shared` counts the local-only notes
-    that were not searched, because others can read the index.
+    that were not searched, because others can read the index. `at` is the commit that was searched, and `at_time` when
+    it was made; empty if the files were searched as they are now.
     """
 
-    optional: ClassVar = {"roots": (), "verified": True, "not_shared": 0}
+    optional: ClassVar = {"roots": (), "verified": True, "not_shared": 0, "at": "", "at_time": ""}
 
     hits: tuple[Hit, ...]
     mode: Mode
@@ -156,16 +161,19 @@ class SearchResult(Struct, frozen=True):
     roots: tuple[RootAnswer, ...] = ()
     verified: bool = True
     not_shared: int = 0
+    at: str = ""
+    at_time: str = ""
 
 
 class Excerpt(Struct, frozen=True):
     """Lines of one note, as `get` returns them: `text` quotes `start_line`..`end_line` of `line_count` lines.
 
     `root` is the name of the registered memory that it is from, empty in the answer of one memory. `verified` is false
-    if the text is from a database and was not compared with the file.
+    if the text is from a database and was not compared with the file. `at` begins the name of the commit that it is
+    from; empty for the file as it is now.
     """
 
-    optional: ClassVar = {"root": "", "verified": True, "warnings": ()}
+    optional: ClassVar = {"root": "", "verified": True, "warnings": (), "at": ""}
 
     path: NotePath
     start_line: int
@@ -175,3 +183,4 @@ class Excerpt(Struct, frozen=True):
     root: str = ""
     verified: bool = True
     warnings: tuple[str, ...] = ()
+    at: str = ""

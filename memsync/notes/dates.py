@@ -69,7 +69,7 @@ def parse_moment(text: str) -> str | None:
 
 _ISO = re.compile(r"\d{4}(?:-\d{2}(?:-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?)?)?")
 _ISO_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_LAST_WEEKDAY = re.compile(r"last\s+(?P<day>(?:mon|tues|wednes|thurs|fri|satur|sun)day)", re.IGNORECASE)
+_WEEKDAY = re.compile(r"(?P<last>last\s+)?(?P<day>(?:mon|tues|wednes|thurs|fri|satur|sun)day)", re.IGNORECASE)
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _AGO = re.compile(r"(?:(?P<count>\d{1,4})|an?|one)\s*(?P<unit>minute|hour|day|week|month|year)s?\s+ago", re.IGNORECASE)
 _SHORT = re.compile(r"(?P<count>\d{1,4})(?P<unit>[dwmy])", re.IGNORECASE)
@@ -94,11 +94,26 @@ def parse_when(text: str, now: datetime) -> str:
     )
 
 
+def end_of(moment: str, *, before: bool = False) -> datetime:
+    """Return the last second of the year, month, day, minute or second that `parse_when` returned.
+
+    With `before`, return the last second before it. Times are local.
+    """
+    first = datetime.fromisoformat(moment + "0000-01-01"[len(moment) : 10] if len(moment) < 10 else moment)
+    if before:
+        return first - timedelta(seconds=1)
+    if len(moment) < 10:
+        later = first.replace(day=28) + timedelta(days=4) if len(moment) == 7 else first.replace(month=12, day=31)
+        first = later - timedelta(days=later.day) if len(moment) == 7 else later
+    lengths = {16: timedelta(minutes=1), 19: timedelta(seconds=1)}
+    return first + lengths.get(len(moment), timedelta(days=1)) - timedelta(seconds=1)
+
+
 def parse_day(text: str, now: datetime) -> date:
     """Return the day that a text names. Raises UsageError with examples, also for a week, month, year or time."""
     day = _day(" ".join(text.split()), text, now)
     if day is None:
-        hint = 'Write 2026-11-21, today, yesterday, 3d, "3 days ago" or "last monday".'
+        hint = 'Write 2026-11-21, today, yesterday, monday, 3d, "3 days ago" or "last monday".'
         raise UsageError(f"{text!r} is not a day", hint=hint)
     return day
 
@@ -112,9 +127,9 @@ def _day(value: str, text: str, now: datetime) -> date | None:
         return (now - timedelta(days=lowered == "yesterday")).date()
     if (age := _age(value)) is not None and age[1] in ("d", "day"):
         return (now - timedelta(days=age[0])).date()
-    if match := _LAST_WEEKDAY.fullmatch(value):
+    if match := _WEEKDAY.fullmatch(value):
         days_back = (now.weekday() - _WEEKDAYS.index(match["day"].lower())) % 7
-        return (now - timedelta(days=days_back or 7)).date()
+        return (now - timedelta(days=days_back or 7 * bool(match["last"]))).date()
     return None
 
 

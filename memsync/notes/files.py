@@ -22,8 +22,9 @@ from memsync.model.note import FileStamp
 from memsync.model.status import Failure
 from memsync.model.text import quoted, whole_characters
 from memsync.model.vocabulary import NotePath
+from memsync.notes.git_files import HeadState, head_state
 from memsync.notes.ignore import IgnoreFile, IgnoreRules, check_cost, ignores, is_hidden, is_note_name, only_pattern
-from memsync.settings.paths import folder_identity
+from memsync.settings.paths import folder_identity, keep_identity
 
 _LOCAL = ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")
 _REMOTE = re.compile(r"nfs|cifs|smb|9p|afs|ceph|gluster|lustre|virtiofs|vboxsf|vmhgfs|prl_fs|davfs|ncpfs|fuse(?!blk)")
@@ -170,11 +171,19 @@ class NoteFiles:
         self._require_no_link()
         return identity
 
+    def keep_identity(self, identity: str) -> None:
+        """Remember the root's identity outside of the index. Raises OSError, FilesystemError."""
+        keep_identity(str(self.root), identity)
+
     def _require_no_link(self) -> None:
         """Raise RootError if a link now leads from the root's path, or from a folder above, to another folder."""
         if (now := os.path.realpath(self.root)) != self._resolved:
             hint = "If you made the link, restart memsync with that folder."
             raise RootError(f"{self.root} is not the folder that was opened: a link leads to {now}", hint=hint)
+
+    def head_state(self) -> HeadState:
+        """Return the state of git's HEAD, which dates the notes."""
+        return head_state(self.root)
 
     def scan(self, places: Places | None = None) -> FileScan:
         """Stat every note file, or those at `places`. Raises RootError if the root cannot be listed.

@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from memsync.model.text import quoted
 from memsync.notes.git_files import GitUnusable, Repository, read_file
@@ -108,16 +108,19 @@ class Git:
                 raise
         return subprocess.CompletedProcess(arguments, process.returncode, printed, complaint)
 
-    def stream(self, *arguments: str, max_bytes: int) -> Iterator[bytes]:
+    def stream(self, *arguments: str, max_bytes: int, given: bytes = b"") -> Iterator[bytes]:
         """Yield a command's output in blocks. Raises GitUnusable if it fails, is too slow or prints too much."""
-        with self._started(
-            "--literal-pathspecs",
-            *arguments,
-            cwd=self.folder,
-            env=self._environment("", as_user=False),
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        ) as process:
+        with (
+            self._source(given) as source,
+            self._started(
+                "--literal-pathspecs",
+                *arguments,
+                cwd=self.folder,
+                env=self._environment("", as_user=False),
+                stdin=source,
+                stderr=subprocess.DEVNULL,
+            ) as process,
+        ):
             timer = threading.Timer(self._seconds_left(), process.kill)
             timer.start()
             try:
@@ -133,6 +136,14 @@ class Git:
             finally:
                 timer.cancel()
                 process.kill()
+
+    @contextmanager
+    def _source(self, given: bytes) -> Iterator[IO[bytes]]:
+        """Yield a file with what a command reads; a pipe could fill while git waits until its output is read."""
+        with tempfile.TemporaryFile(dir=self.folder) as source:
+            source.write(given)
+            source.seek(0)
+            yield source
 
     @contextmanager
     def _started(self, *arguments: str, **options: Any) -> Iterator[Any]:
@@ -290,7 +301,9 @@ def _check_owner(git: Git) -> None:
     user_ids = {os.geteuid()}
     if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdecimal():
         user_ids.add(int(os.environ["SUDO_UID"]))
-    paths = (repository.work_tree, f"{repository.work_tree}/.git", repository.git_dir)
+    paths = [repository.work_tree, repository.git_dir]
+    if not repository.is_bare:
+        paths.append(f"{repository.work_tree}/.git")
     if all(os.lstat(path).st_uid in user_ids for path in paths):
         return
     safe_folders: list[str] = []
@@ -315,7 +328,7 @@ def _read_config(git: Git) -> None:
         extension = name.removeprefix("extensions.")
         if extension != name and not (extension in _EXTENSIONS and _EXTENSIONS[extension].fullmatch(value)):
             raise GitUnusable(f"it uses git's extension {quoted(f'{extension}={value}')}, which memsync does not know")
-    if repository.git_dir == repository.common_dir:
+    if repository.git_dir == repository.common_dir and not repository.is_bare:
         _check_work_tree(repository, settings)
     git.includes = any(name.startswith(("include.", "includeif.")) for name in settings)
     git.config = {name: value for name, value in settings.items() if name not in _IDENTITY}

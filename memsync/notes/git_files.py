@@ -45,7 +45,7 @@ class Repository:
     """A repository. `git_dir` has HEAD and the index, `common_dir` the files that its working trees share.
 
     Both are the `.git` folder of `work_tree`. With `is_linked`, `.git` is a file or a link instead, as in a submodule
-    or a second working tree.
+    or a second working tree. A bare repository is its own `work_tree`.
     """
 
     work_tree: str
@@ -53,30 +53,41 @@ class Repository:
     common_dir: str
     is_linked: bool = False
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it has no working tree."""
+        return self.git_dir == self.work_tree
+
 
 @dataclass(frozen=True, slots=True)
 class HeadState:
     """Identifies the history of a folder by `name`: equal names give the same dates.
 
     `name` is empty without a repository or before the first commit. `reason` says why the state cannot be read.
+    `folder` is that of the memory root in the working tree, with a slash at its end; empty if it is all of it.
     """
 
     name: str = ""
     reason: str = ""
     repository: Repository | None = None
+    folder: str = ""
 
 
 def head_state(root: Path) -> HeadState:
     """Return the present state of a memory root's history. Reads a few small files and runs no program."""
     try:
         repository = find_repository(root)
-        if repository is None:
-            return HeadState()
-        folder = os.path.relpath(os.path.realpath(root), repository.work_tree)
-        name = history_name(repository)
-        return HeadState(f"{name}+{folder}" if name and folder != "." else name, "", repository)
+        return state_of(repository, root) if repository is not None else HeadState()
     except (GitUnusable, OSError) as error:
         return HeadState("", reason_of(error))
+
+
+def state_of(repository: Repository, root: Path, commit: str = "") -> HeadState:
+    """Return the state of a memory root's history at a commit (default: HEAD's). Raises GitUnusable, OSError."""
+    place = os.path.relpath(os.path.realpath(root), repository.work_tree)
+    folder = "" if place == "." else f"{place}/"
+    name = history_name(repository, commit)
+    return HeadState(f"{name}+{place}" if name and folder else name, "", repository, folder)
 
 
 def checked_out(root: Path) -> str:
@@ -115,6 +126,18 @@ def find_repository(root: str | os.PathLike[str]) -> Repository | None:
         folder = above
 
 
+def repository_of(root: str | os.PathLike[str]) -> Repository | None:
+    """Return the repository with the history of a memory root: the root itself may be a bare one. Raises GitUnusable.
+
+    To read a bare repository does no harm, because git sees nothing that it configures.
+    """
+    found = find_repository(root)
+    folder = os.path.realpath(root)
+    if found is None and all(os.path.lexists(f"{folder}/{name}") for name in ("HEAD", "objects", "refs")):
+        return Repository(folder, folder, folder)
+    return found
+
+
 def _linked(folder: str, place: str, *, is_link: bool) -> Repository:
     """Return the repository that a `.git` file (`gitdir: PATH`) or symbolic link points to."""
     if is_link:
@@ -143,13 +166,13 @@ def _path_in(folder: str, name: str) -> str:
         return ""
 
 
-def history_name(repository: Repository) -> str:
+def history_name(repository: Repository, commit: str = "") -> str:
     """Return a name of the history that git has; it changes whenever git may give another date. Raises GitUnusable.
 
-    The name is HEAD's commit, or empty before the first commit. A shallow clone lacks the history before certain
-    commits, and may get more of it later: then a digest of the list of these commits follows.
+    The name is the commit (default: HEAD's), or empty before the first commit. A shallow clone lacks the history before
+    certain commits, and may get more of it later: then a digest of the list of these commits follows.
     """
-    commit = _resolved(repository)
+    commit = commit or _resolved(repository)
     try:
         shallow = read_file(os.path.join(repository.common_dir, "shallow"), MAX_SHALLOW_BYTES)
     except FileNotFoundError:

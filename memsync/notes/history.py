@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import LATEST_NS
@@ -38,7 +37,7 @@ class History:
     is_too_slow: bool = False
 
 
-def read_history(root: Path, head: HeadState, seconds: float, known: History) -> History:
+def read_history(head: HeadState, seconds: float, known: History) -> History:
     """Read when commits last changed the notes of HEAD's tree, in one pass over the history.
 
     The latest commit that gave a note its present content counts. In a shallow clone, the oldest commit seems to have
@@ -47,8 +46,7 @@ def read_history(root: Path, head: HeadState, seconds: float, known: History) ->
     """
     if head.repository is None or not head.name:
         return History(head.name, head.reason)
-    prefix = os.path.relpath(os.path.realpath(root), head.repository.work_tree)
-    folder = b"" if prefix == "." else os.fsencode(prefix) + b"/"
+    folder = os.fsencode(head.folder)
     try:
         with open_git(head.repository, seconds) as git:
             tree = _tree(git, commit_in(head.name), folder)
@@ -67,14 +65,21 @@ def read_history(root: Path, head: HeadState, seconds: float, known: History) ->
 def _tree(git: Git, commit: str, folder: bytes) -> dict[bytes, bytes]:
     """Return the hexadecimal blob name of each note under a folder of a commit's tree, by path."""
     blobs: dict[bytes, bytes] = {}
-    printed = git.stream("ls-tree", "-r", "-z", "--full-tree", commit, *_only(folder), max_bytes=MAX_TREE_BYTES)
-    for entry in _parts(printed):
-        description, _, path = entry.partition(b"\t")
-        mode, _, blob = description.split(b" ")
+    for path, blob, _ in tree_files(git, commit, folder):
         with suppress(UnicodeDecodeError):
-            if mode in _REGULAR and is_note_name(path.decode().rpartition("/")[2]):
+            if is_note_name(path.decode().rpartition("/")[2]):
                 blobs[path] = blob
     return blobs
+
+
+def tree_files(git: Git, commit: str, folder: bytes) -> Iterator[tuple[bytes, bytes, int]]:
+    """Yield path, hexadecimal blob name and size of each regular file under a folder of a commit's tree."""
+    only = _only(folder)
+    for entry in parts(git.stream("ls-tree", "-r", "-l", "-z", "--full-tree", commit, *only, max_bytes=MAX_TREE_BYTES)):
+        description, _, path = entry.partition(b"\t")
+        mode, _, blob, size = description.split()
+        if mode in _REGULAR:
+            yield path, blob, int(size)
 
 
 def _times_since(
@@ -108,7 +113,7 @@ def _times(git: Git, commits: Sequence[str], only: Sequence[str], tree: Mapping[
     """Return for each note of a tree the time of the latest commit that gave it the content it has there."""
     times: dict[bytes, int] = {}
     time, blob = 0, b""
-    for part in _parts(git.stream("log", *_LOG, *commits, *only, max_bytes=MAX_LOG_BYTES)):
+    for part in parts(git.stream("log", *_LOG, *commits, *only, max_bytes=MAX_LOG_BYTES)):
         text = part.lstrip(b"\n")
         if blob:
             if tree.get(part) == blob and 0 < time <= _LATEST:
@@ -125,7 +130,7 @@ def _only(folder: bytes) -> tuple[str, ...]:
     return ("--", os.fsdecode(folder)) if folder else ("--",)
 
 
-def _parts(blocks: Iterator[bytes]) -> Iterator[bytes]:
+def parts(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the NUL-terminated parts of a stream."""
     rest = b""
     for block in blocks:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 from memsync.notes.git_files import HeadState
 from memsync.ports import Index, IndexReader
@@ -40,7 +39,7 @@ def read_dates(reader: IndexReader) -> KnownDates:
     return KnownDates(*json.loads(reader.meta(_KEY) or "[]"))
 
 
-def bring_up_to_date(index: Index, root: Path, head: HeadState, seconds: float) -> None:
+def bring_up_to_date(index: Index, head: HeadState, seconds: float) -> None:
     """Read the history of a HEAD and store the notes' dates. Parses and embeds nothing."""
     # Imported here, because it imports subprocess, which most searches do not need.
     from memsync.notes.history import History, read_history
@@ -48,7 +47,7 @@ def bring_up_to_date(index: Index, root: Path, head: HeadState, seconds: float) 
     with index.reading() as reader:
         dates = read_dates(reader)
         before = History(dates.state, dates.reason, reader.history())
-    history = read_history(root, head, seconds, before)
+    history = read_history(head, seconds, before)
     known = KnownDates(history.state, history.reason, seconds if history.is_too_slow else 0.0)
     with index.writing() as writer:
         writer.put_history(history.notes)

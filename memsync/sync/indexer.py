@@ -15,7 +15,6 @@ from memsync.model.status import Change, ChangeType, Failure, IndexedFile
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import FileScan, NoteFiles, Places
-from memsync.notes.git_files import head_state
 from memsync.notes.parse import NoteReader
 from memsync.notes.stillness import stillness_needed
 from memsync.ports import Clock, Index, IndexWriter, PreparedNote, Progress
@@ -170,10 +169,10 @@ class Indexer:
 
     def has_current_dates(self) -> bool:
         """Tell whether the notes have the dates of git's current HEAD."""
-        return self.scanner.known().dates.are_of(head_state(self._files.root))
+        return self.scanner.known().dates.are_of(self._files.head_state())
 
     def _date(self, work: _Refresh, *, retry: bool) -> None:
-        head, known = head_state(self._files.root), self.scanner.known().dates
+        head, known = self._files.head_state(), self.scanner.known().dates
         seconds = max(SEARCH_SECONDS, work.seconds_left()) if work.for_search else SYNC_SECONDS
         if known.are_of(head) and not (known.reason and (retry or known.are_worth_another_try(seconds))):
             return
@@ -182,7 +181,7 @@ class Indexer:
             return
         with self._turn(work) as is_ours:
             if is_ours and self.scanner.known().dates == known:
-                bring_up_to_date(self._index, self._files.root, head, min(seconds, SYNC_SECONDS))
+                bring_up_to_date(self._index, head, min(seconds, SYNC_SECONDS))
                 work.report.dated = True
             work.report.has_old_dates = not is_ours
 

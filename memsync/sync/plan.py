@@ -18,7 +18,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, Identity, NoteFiles, Places
 from memsync.notes.stillness import State, Stillness, stillness_needed
 from memsync.ports import Clock, Index, IndexReader, IndexWriter
-from memsync.settings.paths import keep_identity, kept_identity
+from memsync.settings.paths import kept_identity
 from memsync.sync.git_dates import KnownDates, read_dates
 
 RACY_NS = 2_000_000_000
@@ -268,7 +268,7 @@ class Scanner:
             if identity != known.root:
                 # An index that cannot be written now can still be searched; a later comparison stores the identity.
                 with suppress(IndexReadOnly, FilesystemError, OSError):
-                    keep_identity(str(self._files.root), identity)
+                    self._files.keep_identity(identity)
                     with self._index.writing() as writer:
                         writer.set_meta("root", identity)
             return SyncPlan(scan, known, due, len(changes) - len(due), due_seconds, repeated)

@@ -512,7 +512,7 @@ def test_dates_are_read_again_only_if_that_failed(
     """Each reading runs git; a search gives it what is left of its time, and not less than a little."""
     given: list[float] = []
 
-    def note_time(index: object, root: Path, head: object, seconds: float) -> None:
+    def note_time(index: object, head: object, seconds: float) -> None:
         given.append(seconds)
 
     write("a.md", "heron\n")

@@ -236,6 +236,15 @@ class PostgresIndex:
             with self._connections.writing() as connection:
                 connection.execute(b"ANALYZE note, chunk, passage, posting, embedding, fact, tag")
 
+    def in_file(self, path: Path) -> Index:
+        """Return a SQLite index: a state of the past is on this machine alone."""
+        from memsync.index.sqlite.index import SqliteIndex
+
+        return SqliteIndex(path)
+
+    def copy_to(self, path: Path) -> None:
+        """Write nothing: the file will be an empty index."""
+
     def beside(self) -> PostgresIndex:
         """Return an empty memory next to this one.
 

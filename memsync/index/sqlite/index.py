@@ -7,7 +7,7 @@ import os
 import threading
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from memsync.index.sqlite.writer import SqliteWriter
 if TYPE_CHECKING:
     from memsync.ports import Index
 
+COPIED_PAGES = 1_000
 VEC0_CHUNK_ROWS = 1024
 """Rows that vec0 allocates at once; a table with fewer rows is never worth compacting."""
 
@@ -217,6 +218,20 @@ class SqliteIndex:
         except BaseException:
             _remove_if_possible(path)
             raise
+
+    def in_file(self, path: Path) -> SqliteIndex:
+        """Return the index in another file; create it if there is none."""
+        return SqliteIndex(path)
+
+    def copy_to(self, path: Path) -> None:
+        """Copy the index to a new file."""
+        database_files.create_private(path)
+        with self.reading(), _translated(path), closing(apsw.Connection(str(path))) as copy:
+            source = self._local.connection
+            assert source is not None
+            with copy.backup("main", source, "main") as backup:
+                while not backup.done:
+                    backup.step(COPIED_PAGES)
 
     def take_over(self, other: Index) -> None:
         """Replace this index's file by that of `other`. Other processes notice the new inode and reopen the file.

@@ -1,0 +1,241 @@
+"""The commits of a memory root's repository: find the one that a person means, list its notes, read their bytes."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from memsync.errors import FilesystemError, UsageError
+from memsync.model.past import Commit
+from memsync.model.text import quoted, whole_characters
+from memsync.notes.dates import end_of, parse_when
+from memsync.notes.files import LATEST_NS, MAX_NOTE_BYTES
+from memsync.notes.git import Git, open_git
+from memsync.notes.git_files import (
+    MAX_SHALLOW_BYTES,
+    GitUnusable,
+    HeadState,
+    Repository,
+    read_file,
+    reason_of,
+    repository_of,
+    state_of,
+)
+from memsync.notes.history import tree_files
+from memsync.notes.ignore import is_hidden, is_note_name
+
+SECONDS = 60.0
+"""How long git may take for one question about the history."""
+MAX_TREE_BYTES = 2_000_000_000
+"""How many bytes of notes one commit may have."""
+MAX_REFERENCES = 10_000
+NAMED = 3
+"""How many names the error about an unknown revision lists."""
+IGNORE_FILE = ".gitignore"
+COMMIT = "%H%x00%ct%x00%an%x00%s"
+"""The format in which git prints a commit for `read_commit`."""
+
+
+class Blob(NamedTuple):
+    """The content of a file: git's hexadecimal name for it, and its size in bytes."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    """The commits of one memory root. `folder` is the root's place in the repository, see HeadState."""
+
+    root: Path
+    repository: Repository
+    folder: str
+
+    @staticmethod
+    def of(root: Path) -> Revisions:
+        """Return the commits of a memory root. Raises UsageError if it has no repository that memsync can read."""
+        with _telling():
+            repository = repository_of(root)
+            if repository is None:
+                raise UsageError(f"{root} is in no git repository", hint="Begin one: git init")
+            return Revisions(root, repository, state_of(repository, root, "-").folder)
+
+    @contextmanager
+    def git(self, seconds: float = SECONDS) -> Iterator[Git]:
+        """Yield git on the repository, for so many seconds in all. Raises UsageError if it cannot be used."""
+        with _telling(), open_git(self.repository, seconds) as git:
+            yield git
+
+    def head_state(self, commit: str) -> HeadState:
+        """Return the state of a commit's history, for the dates of its notes."""
+        with _telling():
+            return state_of(self.repository, self.root, commit)
+
+    def is_shallow(self) -> bool:
+        """Tell whether the repository lacks the commits before some."""
+        with suppress(OSError, GitUnusable):
+            return bool(read_file(f"{self.repository.common_dir}/shallow", MAX_SHALLOW_BYTES))
+        return False
+
+    def signature(self, commit: str) -> tuple[object, ...]:
+        """Return what changes if a name may mean another commit, or if `commit` may have been removed.
+
+        It reads no file: the stamps of HEAD, of each reference, and of the folders in which git keeps the commit.
+        """
+        common = self.repository.common_dir
+        names = [f"{self.repository.git_dir}/HEAD", *(f"{common}/{name}" for name in ("packed-refs", "shallow"))]
+        names += [f"{common}/objects/pack", f"{common}/objects/{commit[:2]}"]
+        for folder, _, files in os.walk(f"{common}/refs"):
+            names += [folder, *(os.path.join(folder, name) for name in files)]
+        return tuple(_stamp(name) for name in names[:MAX_REFERENCES]) if len(names) <= MAX_REFERENCES else (object(),)
+
+    # ------------------------------------------------------------------------------------------ commits
+
+    def resolve(self, git: Git, revision: str, *, before: bool = False) -> Commit:
+        """Return the commit that a name or a date means: of a date, the last one until its end, or `before` it.
+
+        Raises UsageError, which names what is nearest.
+        """
+        name = "".join(character for character in revision.strip() if character >= " ")
+        commit = self._named(git, name) or self._dated(git, revision, before=before)
+        if commit is None:
+            raise self._unknown(git, revision)
+        return commit
+
+    def _named(self, git: Git, name: str) -> Commit | None:
+        found = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}") if name else None
+        return self.commit(git, found.stdout.strip()) if found and found.returncode == 0 else None
+
+    def _dated(self, git: Git, text: str, *, before: bool) -> Commit | None:
+        try:
+            moment = parse_when(text, datetime.now())
+        except UsageError:
+            return None
+        limit = int(end_of(moment, before=before).timestamp())
+        # Only the first parents: a branch counts from the day on which it was merged.
+        last = git.run("rev-list", "--first-parent", "-1", f"--min-age={limit}", "HEAD", "--").stdout.strip()
+        if last:
+            return self.commit(git, last)
+        first = git.run("rev-list", "--first-parent", "--max-parents=0", "HEAD", "--").stdout.split()
+        if not first:
+            raise UsageError("the repository has no commit", hint="Commit your notes first.")
+        begin = self.commit(git, first[-1])
+        is_said = "begins here, because it is a shallow clone, with" if self.is_shallow() else "begins with"
+        raise UsageError(
+            f"there is no commit until {quoted(text)}: the history {is_said} {begin.short} of {begin.time[:16]}",
+            hint="Name a later date, or fetch the rest: git fetch --unshallow" * self.is_shallow()
+            or f"Name a later date, or {begin.short}.",
+        )
+
+    def _unknown(self, git: Git, revision: str) -> UsageError:
+        listed = git.run("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes").stdout
+        names = listed.split()[:MAX_REFERENCES]
+        close = difflib.get_close_matches(revision, names, n=NAMED, cutoff=0.4) or names[:NAMED]
+        hint = f"The nearest names: {', '.join(close)}." if close else "The repository has no branch and no tag."
+        if self.is_shallow():
+            hint += " The repository is a shallow clone, which lacks older commits: git fetch --unshallow"
+        return UsageError(f"{quoted(revision)} is neither a commit nor a date", hint=hint)
+
+    def commit(self, git: Git, name: str) -> Commit:
+        """Return a commit by its full name. Raises UsageError if there is none."""
+        found = git.run("log", "-1", f"--format={COMMIT}", name, "--")
+        if found.returncode != 0:
+            raise UsageError(f"the repository has no commit {name}", hint="Name another one.")
+        return read_commit(found.stdout.rstrip("\n"))
+
+    # -------------------------------------------------------------------------------------------- files
+
+    def files(self, git: Git, commit: str) -> dict[str, Blob]:
+        """Return the notes of a commit, and its ignore files, by their paths under the memory root.
+
+        Leaves out what a scan of a checkout would not look at. Raises UsageError if they are too large together.
+        """
+        found = {}
+        for raw, blob, size in tree_files(git, commit, os.fsencode(self.folder)):
+            with suppress(UnicodeDecodeError):
+                path = raw.decode().removeprefix(self.folder)
+                if size <= MAX_NOTE_BYTES and _may_be_written(path):
+                    found[path] = Blob(blob.decode(), size)
+        if sum(blob.size for blob in found.values()) > MAX_TREE_BYTES:
+            raise UsageError(f"the notes of {commit} have over {MAX_TREE_BYTES // 10**9} GB", hint="Search them now.")
+        return found
+
+    def contents(self, git: Git, blobs: Iterable[Blob]) -> Iterator[tuple[str, bytes]]:
+        """Yield name and content of each of these blobs, once each. Raises GitUnusable if one is missing."""
+        wanted = {blob.name: blob.size for blob in blobs}
+        given = "".join(f"{name}\n" for name in wanted).encode()
+        size = sum(wanted.values()) + 100 * len(wanted)
+        blocks = git.stream("cat-file", "--batch", "--buffer", max_bytes=size, given=given) if wanted else iter(())
+        printed = _Printed(blocks)
+        for name in wanted:
+            kind, _, length = printed.line().removeprefix(name.encode()).strip().partition(b" ")
+            if kind != b"blob":
+                raise GitUnusable(f"it lacks the file {name}")
+            yield name, printed.take(int(length) + 1)[:-1]
+
+
+class _Printed:
+    """What git prints, to read line by line or by length."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self._waiting = bytearray()
+
+    def line(self) -> bytes:
+        while (end := self._waiting.find(b"\n")) < 0:
+            self._more()
+        return self.take(end + 1)
+
+    def take(self, length: int) -> bytes:
+        while len(self._waiting) < length:
+            self._more()
+        taken = bytes(self._waiting[:length])
+        del self._waiting[:length]
+        return taken
+
+    def _more(self) -> None:
+        block = next(self._blocks, b"")
+        if not block:
+            raise GitUnusable("git ended early")
+        self._waiting += block
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    """Turn what makes git unusable into UsageError, and a failure of our own files into FilesystemError."""
+    try:
+        yield
+    except GitUnusable as error:
+        raise UsageError(f"the history cannot be read: {reason_of(error)}", hint="See: memsync doctor") from error
+    except OSError as error:
+        raise FilesystemError(f"the history cannot be read: {reason_of(error)}", hint="Check the disk.") from error
+
+
+def read_commit(line: str) -> Commit:
+    """Return the commit that git has printed in the format COMMIT."""
+    name, seconds, author, subject = (*line.split("\0", 3), "", "", "")[:4]
+    is_moment = seconds.isdecimal() and int(seconds) <= LATEST_NS // 10**9
+    time = datetime.fromtimestamp(int(seconds) if is_moment else 0).astimezone().isoformat(timespec="seconds")
+    return Commit(name, time, whole_characters(author), whole_characters(subject))
+
+
+def _may_be_written(path: str) -> bool:
+    """Tell whether a checkout may have a file that memsync would read at a path of a tree, which may be hostile."""
+    folder, _, name = path.rpartition("/")
+    is_wanted = is_note_name(name) if name else False
+    is_inside = all(part not in ("", ".", "..") for part in folder.split("/")) if folder else True
+    return is_inside and not (folder and is_hidden(folder)) and (is_wanted or name == IGNORE_FILE)
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return ()
+    return info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns

@@ -1,0 +1,342 @@
+"""The memory as it was at a commit: its notes in a folder beside the index, with an index of their own.
+
+A state is made like any memory root: its files are written, then synced into an index that begins as a copy of the
+nearest one. So it costs only what differs, and it answers as a clone of that commit would. It can be deleted at any
+time. What is read from it is compared with git's names for the contents.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
+
+from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, NoSuchNote, UsageError
+from memsync.model.answer import SUPERSEDED_BY, Excerpt, Hit, SearchResult
+from memsync.model.note import FileStamp
+from memsync.model.past import Commit, cited_at, split_location
+from memsync.model.query import Query, SearchRequest
+from memsync.model.vocabulary import Fresh, NotePath
+from memsync.notes.files import NoteFiles
+from memsync.notes.git import Git
+from memsync.notes.git_files import HeadState
+from memsync.notes.revisions import IGNORE_FILE, Blob, Revisions
+from memsync.ports import Index, Progress, no_progress
+from memsync.search.excerpt import read_excerpt
+from memsync.search.retrievals import UsageCounter
+from memsync.sync.gate import Stopped
+from memsync.system.file_lock import file_lock
+from memsync.system.user_folders import own_folder
+
+if TYPE_CHECKING:
+    from memsync.sync.syncer import Syncer
+    from memsync.workspace import Workspace
+
+T = TypeVar("T")
+
+KEPT = 8
+"""How many states are kept; the one that was unused for longest goes first."""
+OPEN = 3
+"""How many of them a process keeps open."""
+ATTEMPTS = 3
+GIT_SECONDS = 600.0
+"""How long git may take to list and print the notes of a commit."""
+WAIT_SECONDS = 600.0
+"""How long a search waits while another process makes a state."""
+EMBED_SECONDS = 10.0
+"""How long a search embeds what a state lacks; the next one goes on."""
+_IMPOSSIBLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
+_FILES, _INDEX, _READY, _MAKING = "files", "index.db", "ready.json", "making"
+
+
+class StateLost(Exception):
+    """A state was deleted or damaged while it was read."""
+
+
+class PastFiles(NoteFiles):
+    """The notes of one commit in a folder; `blobs` has git's names for their contents, by path."""
+
+    def __init__(self, folder: Path, memory: Workspace, state: HeadState, blobs: Mapping[str, str]) -> None:
+        settings = memory.settings
+        super().__init__(folder, settings["files.exclude"], settings.require_current, settings.only)
+        self._state = state
+        self._blobs = blobs
+
+    def keep_identity(self, identity: str) -> None:
+        """Remember nothing: the folder belongs to memsync."""
+
+    def head_state(self) -> HeadState:
+        """Return the state of the commit's history, which dates the notes."""
+        return self._state
+
+    def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
+        """Return the bytes of a note, see NoteFiles. Raises StateLost if they are not those of the commit."""
+        name = self._blobs.get(path)
+        try:
+            content, stamp = super().read(path)
+        except FileNotFoundError:
+            if name is None:
+                raise
+            raise StateLost from None
+        if name not in (stamp.blob[:20].hex(), stamp.blob[20:].hex()):
+            raise StateLost
+        return content, stamp
+
+
+class PastMemory:
+    """A memory root at a commit: what searching and reading use of a Workspace."""
+
+    def __init__(self, memory: Workspace, commit: Commit, folder: Path, state: HeadState) -> None:
+        self.commit = commit
+        self.folder = folder
+        self._memory = memory
+        try:
+            blobs = json.loads((folder / _READY).read_bytes())
+        except FileNotFoundError:
+            raise StateLost from None
+        self.files: NoteFiles = PastFiles(folder / _FILES, memory, state, blobs)
+        self.reader = memory.reader
+        self.index: Index = memory.index.in_file(folder / _INDEX)
+        self.usage = UsageCounter(folder, self.index, is_on=False, keeps_queries=False)
+        syncer, self.fresh_search = memory.over(self.files, self.index, folder, self.usage)
+        syncer.advice = "search again"
+        self._lacks_vectors = True
+
+    def is_intact(self) -> bool:
+        """Tell whether nobody has begun to delete the state."""
+        return (self.folder / _READY).exists()
+
+    def index_text(self, progress: Progress) -> Syncer:
+        """Index the text that the state lacks; return what can embed it."""
+        syncer, _ = self._memory.over(self.files, self.index, self.folder, self.usage)  # its gate can be stopped once
+        syncer.refresh(accept_root=True, retry_dates=True, progress=progress)
+        return syncer
+
+    def complete(self, progress: Progress) -> None:
+        """Index the text that the state lacks, and embed for EMBED_SECONDS what has no vector."""
+        if not self._lacks_vectors:
+            return
+        syncer = self.index_text(progress)
+        timer = threading.Timer(EMBED_SECONDS, syncer.gate.stop)
+        timer.start()
+        try:
+            with suppress(Stopped, IndexBusy):
+                report = syncer.sync(wait_seconds=0, on_wait=lambda _: None, accept_root=True, progress=progress)
+                self._lacks_vectors = bool(report.vectors_pending)
+        finally:
+            timer.cancel()
+
+    def parse(self, request: SearchRequest) -> Query:
+        """Return the query that a request asks for. Raises UsageError."""
+        return self._memory.parse_for(replace(request, fresh=Fresh.NONE, generation=0), self.files, self.fresh_search)
+
+    def answer(self, request: SearchRequest) -> SearchResult:
+        """Answer a search; each citation names the commit."""
+        result = self.fresh_search.answer(self.parse(request))
+        return replace(result, hits=tuple(map(self._cited, result.hits)), at=self.commit.name, at_time=self.commit.time)
+
+    def _cited(self, hit: Hit) -> Hit:
+        name = self.commit.name
+        also, differs = (tuple(cited_at(place, name) for place in places) for places in (hit.also, hit.differs))
+        before, by, place = hit.validity.partition(SUPERSEDED_BY)
+        validity = f"{before}{by}{cited_at(place, name)}" if by else before
+        return replace(hit, at=self.commit.short, also=also, differs=differs, validity=validity)
+
+
+class Past:
+    """The memory of a Workspace at the commits of its repository. Safe to use from several threads and processes."""
+
+    def __init__(self, memory: Workspace) -> None:
+        self._memory = memory
+        self._folder = memory.settings.index_dir / "past"
+        self._lock = threading.Lock()
+        self._open: dict[str, PastMemory] = {}
+        self._resolved: dict[tuple[str, int], tuple[Commit, tuple[object, ...]]] = {}
+
+    def revisions(self) -> Revisions:
+        """Return the commits of the memory root. Raises UsageError if it is in no repository."""
+        return Revisions.of(self._memory.settings.root)
+
+    def resolve(self, revision: str) -> Commit:
+        """Return the commit that a name or a date means. Raises UsageError.
+
+        git runs only if a reference has changed, or a minute has begun: a date may count from now.
+        """
+        revisions, key = self.revisions(), (revision, int(time.time() // 60))
+        known = self._resolved.get(key)
+        if known is not None and revisions.signature(known[0].name) == known[1]:
+            return known[0]
+        with revisions.git() as git:
+            commit = revisions.resolve(git, revision)
+        if len(self._resolved) >= 100:
+            self._resolved.clear()
+        self._resolved[key] = commit, revisions.signature(commit.name)
+        return commit
+
+    def is_ready(self, revision: str) -> bool:
+        """Tell whether a search of this state need not make it first. Raises UsageError."""
+        return (self._folder / self.resolve(revision).name / _READY).exists()
+
+    def at(self, revision: str, progress: Progress = no_progress) -> PastMemory:
+        """Return the memory at a commit. Raises UsageError, StateLost, IndexFailure, FilesystemError."""
+        commit = self.resolve(revision)
+        with self._lock:
+            past = self._open.pop(commit.name, None)
+            if past is None or not past.is_intact():
+                past = self._opened(commit, progress)
+            self._open[commit.name] = past
+            for name in list(self._open)[:-OPEN]:
+                del self._open[name]  # it is closed when the last search that uses it has ended
+        with suppress(OSError):
+            os.utime(past.folder / _READY)
+        past.complete(progress)
+        return past
+
+    def asked(self, revision: str, question: Callable[[PastMemory], T], progress: Progress = no_progress) -> T:
+        """Return what a question to the memory at a commit returns; ask again if its state is deleted meanwhile."""
+        for _ in range(ATTEMPTS):
+            try:
+                past = self.at(revision, progress)
+                answer = question(past)
+                if past.is_intact():
+                    return answer
+            except (StateLost, IndexDamaged):
+                self._delete(self._folder / self.resolve(revision).name)
+        raise IndexBusy(f"the state of {revision} was deleted again and again", hint="Try again.")
+
+    def excerpt(self, location: str) -> Excerpt:
+        """Return the lines that `PATH@REVISION:LINE` names, as they are in that commit. Raises NoSuchNote, UsageError.
+
+        Writes only this note, and what may hide it, to a folder.
+        """
+        path, revision, place = split_location(location)
+        commit, revisions = self.resolve(revision), self.revisions()
+        own_folder(self._folder)
+        with revisions.git() as git, TemporaryDirectory(dir=self._folder, prefix=_MAKING) as folder:
+            files = revisions.files(git, commit.name)
+            stem = path.rpartition("/")[2].removesuffix(".md")
+            near = {name: blob for name, blob in files.items() if name.endswith(IGNORE_FILE) or stem in name}
+            _write(Path(folder), revisions, git, near)
+            blobs = {name: blob.name for name, blob in near.items()}
+            notes = PastFiles(Path(folder), self._memory, revisions.head_state(commit.name), blobs)
+            try:
+                excerpt = read_excerpt(notes, self._memory.reader, path + place, lambda _: ())
+            except NoSuchNote as error:
+                raise NoSuchNote(f"{path} does not exist in {commit.short}", hint=error.hint) from error
+            except StateLost as error:
+                raise FilesystemError(f"{folder} was changed while it was read", hint="Try again.") from error
+        return replace(excerpt, at=commit.short)
+
+    def drop(self) -> None:
+        """Delete every state: a text in them was forgotten."""
+        if self._folder.exists():
+            with self._locked():
+                for folder in self._folder.iterdir():
+                    self._delete(folder)
+
+    # ---------------------------------------------------------------------------------------- making a state
+
+    def _locked(self) -> AbstractContextManager[None]:
+        return file_lock(self._folder / "lock", WAIT_SECONDS, _busy, poll_seconds=0.05)
+
+    def _opened(self, commit: Commit, progress: Progress) -> PastMemory:
+        folder, revisions = self._folder / commit.name, self.revisions()
+        state = revisions.head_state(commit.name)
+        if not (folder / _READY).exists():
+            with self._locked():
+                if not (folder / _READY).exists():
+                    self._make(revisions, commit, state, progress)
+        return PastMemory(self._memory, commit, folder, state)
+
+    def _make(self, revisions: Revisions, commit: Commit, state: HeadState, progress: Progress) -> None:
+        folder = self._folder / _MAKING
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            own_folder(folder / _FILES)
+            with revisions.git(GIT_SECONDS) as git:
+                self._delete_some(git)
+                files = revisions.files(git, commit.name)
+                self._nearest_index(revisions, git, files).copy_to(folder / _INDEX)
+                _write(folder / _FILES, revisions, git, files)
+            names = {path: blob.name for path, blob in files.items()}
+            (folder / _READY).write_text(json.dumps(names))
+        except OSError as error:
+            raise FilesystemError(f"{folder} cannot be written: {error.strerror}", hint="Check the disk.") from error
+        past = PastMemory(self._memory, commit, folder, state)
+        with closing(past.index):
+            past.index_text(progress)
+        shutil.rmtree(self._folder / commit.name, ignore_errors=True)
+        folder.rename(self._folder / commit.name)
+
+    def _nearest_index(self, revisions: Revisions, git: Git, files: Mapping[str, Blob]) -> Index:
+        """Return the index that differs from these files in the fewest notes: the live one, or that of a state."""
+        wanted = {path: blob.name for path, blob in files.items()}
+        with suppress(UsageError):
+            head = {path: blob.name for path, blob in revisions.files(git, "HEAD").items()}
+        with self._memory.index.reading() as reader:
+            known = reader.stamps().keys()
+        distance = len(wanted.items() ^ head.items()) + len(wanted.keys() - known)
+        nearest = self._memory.index
+        for folder in self._ready():
+            with suppress(OSError, ValueError):
+                blobs = json.loads((folder / _READY).read_bytes())
+                if (away := len(wanted.items() ^ blobs.items())) < distance:
+                    nearest, distance = self._memory.index.in_file(folder / _INDEX), away
+        return nearest
+
+    def _ready(self) -> list[Path]:
+        """Return the folders of the states, the one that was used last at the end."""
+        found = []
+        for folder in self._folder.iterdir():
+            with suppress(OSError):
+                found.append(((folder / _READY).stat().st_mtime_ns, folder))
+        return [folder for _, folder in sorted(found)]
+
+    def _delete_some(self, git: Git) -> None:
+        """Delete the states of commits that the repository has no more, then the oldest ones, and leftovers."""
+        ready = self._ready()
+        for folder in self._folder.iterdir():
+            if folder.is_dir() and folder not in ready and folder.name != _MAKING:
+                self._delete(folder)
+        names = "".join(f"{folder.name}\n" for folder in ready)
+        found = git.run("cat-file", "--batch-check", given=names).stdout
+        for number, folder in enumerate(ready):
+            if f"{folder.name} commit " not in found or number <= len(ready) - KEPT:
+                self._delete(folder)
+
+    def _delete(self, folder: Path) -> None:
+        """Delete a state, its mark first, by which readers notice it."""
+        (folder / _READY).unlink(missing_ok=True)
+        self._open.pop(folder.name, None)
+        if folder.is_dir():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(folder: Path, revisions: Revisions, git: Git, files: Mapping[str, Blob]) -> None:
+    """Write files to a folder, except those that no checkout could have beside the others."""
+    paths: dict[str, list[str]] = {}
+    for path, blob in files.items():
+        paths.setdefault(blob.name, []).append(path)
+    for name, content in revisions.contents(git, files.values()):
+        for path in paths[name]:
+            place = folder / path
+            try:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(content)
+            except OSError as error:
+                if error.errno not in _IMPOSSIBLE:
+                    raise
+
+
+def _busy(holder: str) -> IndexBusy:
+    return IndexBusy(f"{holder} is making a state of the past", hint="Wait for it to end, then try again.")
