@@ -52,6 +52,10 @@ class MemoryApi(ABC):
 
     search = Lazy(lambda: features.search.search)
     get = Lazy(lambda: features.search.get)
+    history = Lazy(lambda: features.history.history)
+    blame = Lazy(lambda: features.history.blame)
+    diff = Lazy(lambda: features.difference.diff)
+    digest = Lazy(lambda: features.difference.digest)
     answer_request = Lazy(lambda: features.search.answer_request)
     embed_question = Lazy(lambda: features.search.embed_question)
     sync = Lazy(lambda: features.indexing.sync)

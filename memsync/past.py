@@ -13,8 +13,8 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
@@ -161,23 +161,23 @@ class Past:
         self._folder = memory.settings.index_dir / "past"
         self._lock = threading.Lock()
         self._open: dict[str, PastMemory] = {}
-        self._resolved: dict[tuple[str, int], tuple[Commit, tuple[object, ...]]] = {}
+        self._resolved: dict[tuple[str, bool, int], tuple[Commit, tuple[object, ...]]] = {}
 
     def revisions(self) -> Revisions:
         """Return the commits of the memory root. Raises UsageError if it is in no repository."""
         return Revisions.of(self._memory.settings.root)
 
-    def resolve(self, revision: str) -> Commit:
-        """Return the commit that a name or a date means. Raises UsageError.
+    def resolve(self, revision: str, *, before: bool = False) -> Commit:
+        """Return the commit that a name or a date means, or the last one `before` that date. Raises UsageError.
 
         git runs only if a reference has changed, or a minute has begun: a date may count from now.
         """
-        revisions, key = self.revisions(), (revision, int(time.time() // 60))
+        revisions, key = self.revisions(), (revision, before, int(time.time() // 60))
         known = self._resolved.get(key)
         if known is not None and revisions.signature(known[0].name) == known[1]:
             return known[0]
         with revisions.git() as git:
-            commit = revisions.resolve(git, revision)
+            commit = revisions.resolve(git, revision, before=before)
         if len(self._resolved) >= 100:
             self._resolved.clear()
         self._resolved[key] = commit, revisions.signature(commit.name)
@@ -221,21 +221,31 @@ class Past:
         """
         path, revision, place = split_location(location)
         commit, revisions = self.resolve(revision), self.revisions()
-        own_folder(self._folder)
-        with revisions.git() as git, TemporaryDirectory(dir=self._folder, prefix=_MAKING) as folder:
+        with revisions.git() as git:
             files = revisions.files(git, commit.name)
             stem = path.rpartition("/")[2].removesuffix(".md")
-            near = {name: blob for name, blob in files.items() if name.endswith(IGNORE_FILE) or stem in name}
-            _write(Path(folder), revisions, git, near)
-            blobs = {name: blob.name for name, blob in near.items()}
-            notes = PastFiles(Path(folder), self._memory, revisions.head_state(commit.name), blobs)
+            near = {name: blob for name, blob in files.items() if stem in name or name.endswith(IGNORE_FILE)}
+            with self.notes(revisions, git, commit, near) as notes:
+                try:
+                    excerpt = read_excerpt(notes, self._memory.reader, path + place, lambda _: ())
+                except NoSuchNote as error:
+                    raise NoSuchNote(f"{path} does not exist in {commit.short}", hint=error.hint) from error
+        return replace(excerpt, at=commit.short)
+
+    @contextmanager
+    def notes(self, revisions: Revisions, git: Git, commit: Commit, files: Mapping[str, Blob]) -> Iterator[PastFiles]:
+        """Yield some files of a commit in a folder, which is deleted at the end. Raises FilesystemError.
+
+        The ignore files must be among them, because they hide notes.
+        """
+        own_folder(self._folder)
+        with TemporaryDirectory(dir=self._folder, prefix=_MAKING) as folder:
+            _write(Path(folder), revisions, git, files)
+            blobs = {name: blob.name for name, blob in files.items()}
             try:
-                excerpt = read_excerpt(notes, self._memory.reader, path + place, lambda _: ())
-            except NoSuchNote as error:
-                raise NoSuchNote(f"{path} does not exist in {commit.short}", hint=error.hint) from error
+                yield PastFiles(Path(folder), self._memory, revisions.head_state(commit.name), blobs)
             except StateLost as error:
                 raise FilesystemError(f"{folder} was changed while it was read", hint="Try again.") from error
-        return replace(excerpt, at=commit.short)
 
     def drop(self) -> None:
         """Delete every state: a text in them was forgotten."""
@@ -327,7 +337,7 @@ def _write(folder: Path, revisions: Revisions, git: Git, files: Mapping[str, Blo
     paths: dict[str, list[str]] = {}
     for path, blob in files.items():
         paths.setdefault(blob.name, []).append(path)
-    for name, content in revisions.contents(git, files.values()):
+    for name, content in revisions.contents(git, dict.fromkeys(files.values())):
         for path in paths[name]:
             place = folder / path
             try:

@@ -16,7 +16,7 @@ from memsync.cli.command_open import keep_hits, template_of
 from memsync.cli.common import here, json_option, load, long_output, opened, setting_of
 from memsync.cli.covered import covered, roots_options
 from memsync.cli.here import Here
-from memsync.cli.output import NO_EXIT_CODE, has_colour, is_terminal, say_json
+from memsync.cli.output import KEPT, NO_EXIT_CODE, NotServed, has_colour, is_terminal, say_json
 from memsync.cli.render import Layout, show_hits, show_lines
 from memsync.errors import NoteError
 from memsync.features.search import search as operation
@@ -25,6 +25,7 @@ from memsync.model.conversation import Neighbours
 from memsync.model.filters import FILTERS
 from memsync.model.json import to_json
 from memsync.model.vocabulary import in_root
+from memsync.workspace import Workspace
 
 if TYPE_CHECKING:
     from memsync.memories.several import Memories
@@ -76,6 +77,8 @@ def _search(
     if "in:" in text and memories is None:
         arguments["query"] = here(context).words(text)
     with memories or opened(context) as memory:
+        if given["at"] and isinstance(memory, Workspace) and KEPT.get() and not memory.past.is_ready(given["at"]):
+            raise NotServed  # the client shows the progress
         result = run_on(memory, operation, arguments)
         around = [_around(memory, hit, neighbour_count) for hit in result.hits] if neighbour_count else []
     if is_terminal():

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import asdict
 
-from memsync.cli import render_upkeep
+from memsync.cli import render_past, render_upkeep
 from memsync.cli.command_open import linked
 from memsync.cli.here import Here
 from memsync.cli.output import (
@@ -34,6 +34,7 @@ from memsync.model.conversation import (
     Usage,
 )
 from memsync.model.json import to_json
+from memsync.model.past import SHORT
 from memsync.model.query import TimeHint
 from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
 from memsync.model.text import count, duration, printable, visible
@@ -134,6 +135,8 @@ def show_hits(result: SearchResult, layout: Layout, around: Sequence[Neighbours 
 
 def _show_remarks(result: SearchResult, fresh: str) -> None:
     remarks(result)
+    if result.at:
+        remark(f"as of {result.at[:SHORT]}, committed {local_time(result.at_time)}")
     if not result.hits:
         remark(_found_nothing(result, fresh))
 
@@ -172,6 +175,8 @@ def _found_nothing(result: SearchResult, fresh: str) -> str:
         return "nothing found in the files that were searched"
     if not result.verified:
         return "nothing found; not all answers are from files"
+    if result.at:
+        return f"nothing found; the notes were searched as they were in {result.at[:SHORT]}"
     if fresh == "none":
         moment = result.freshness.scanned_at
         return f"nothing found; files were {f'last compared at {moment}' if moment else 'not looked at'}"
@@ -407,6 +412,7 @@ def _daemon(daemon: DaemonStatus | None) -> list[tuple[str, str]]:
 
 RENDERERS: dict[Any, Callable[[Any, Command], None]] = {
     **render_upkeep.RENDERERS,
+    **render_past.RENDERERS,
     Excerpt: _excerpt,
     Written: _written,
     Notes: _notes,

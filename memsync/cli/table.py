@@ -5,8 +5,10 @@ COMMANDS = {
     "Set up": {"agents": ["cli.command_agents"], "completion": ["cli.command_setup"], "config":
         ["cli.command_setup"], "doctor": ["cli.command_setup"], "init": ["cli.command_setup"], "mcp":
         ["cli.command_mcp"], "roots": ["cli.command_roots"], "trust": ["cli.command_setup"]},
-    "Search": {"context": ["features.context.compose"], "get": ["features.search"], "links": ["features.linking"],
-        "open": ["cli.command_open"], "search": ["cli.command_search"]},
+    "Search": {"blame": ["features.history"], "context": ["features.context.compose"], "diff":
+        ["features.difference"], "digest": ["features.difference"], "get": ["features.search"], "history":
+        ["features.history"], "links": ["features.linking"], "open": ["cli.command_open"], "search":
+        ["cli.command_search"]},
     "Notes": {"collections": ["features.listing"], "log": ["features.log"], "mv": ["features.moving"], "note":
         ["features.listing", "features.log"], "pattern": ["features.patterns"], "pref":
         ["cli.command_composed", "features.preferences"], "recover": ["cli.command_composed"], "remember":
@@ -26,9 +28,9 @@ COMMANDS = {
         ["cli.command_daemon"]},
 }
 """Section -> the first words of its commands -> the modules that have them."""
-SERVED = {"collections": "", "context": "query", "costs": "", "get": "location", "handoff": "", "links": "", "log": "",
-        "note": "", "pattern": "", "pref": "", "proposals": "", "remember": "", "routes": "", "runs": "",
-        "search": "query", "sessions": "", "stale": "", "stats": "", "status": "", "thread": ""}
+SERVED = {"blame": "", "collections": "", "context": "query", "costs": "", "get": "location", "handoff": "", "links":
+        "", "log": "", "note": "", "pattern": "", "pref": "", "proposals": "", "remember": "", "routes": "",
+        "runs": "", "search": "query", "sessions": "", "stale": "", "stats": "", "status": "", "thread": ""}
 """The first words of short commands, which a daemon runs -> the parameter with which several memories can be asked."""
 WRITING = ["log", "note", "pattern", "pref", "proposals", "remember", "thread"]
 """Those of SERVED that write."""

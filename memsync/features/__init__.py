@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from memsync.features import (
         checking,
         conflicts,
+        difference,
         duplicates,
         forgetting,
+        history,
         indexing,
         linking,
         listing,
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
     from memsync.features.curation import proposals as proposals
 
 __all__ = [
-    "checking", "conflicts", "duplicates", "forgetting", "indexing", "linking", "listing", "log", "moving", "patterns",
-    "preferences", "pruning", "recovery", "search", "threads", "usage",
+    "checking", "conflicts", "difference", "duplicates", "forgetting", "history", "indexing", "linking", "listing",
+    "log", "moving", "patterns", "preferences", "pruning", "recovery", "search", "threads", "usage",
 ]  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from memsync.model.conversation import Neighbours
 from memsync.model.query import EmbeddedQuestion, Query, SearchRequest
 from memsync.model.vocabulary import Mode, NotePath, in_root
 from memsync.operation import Lazy, Operation
+from memsync.ports import Progress, no_progress
 from memsync.search.query_syntax import parse_request, without_roots
 from memsync.settings.load import default_of
 from memsync.settings.registering import fault_of
@@ -126,7 +127,7 @@ class Memories:
 
     # ------------------------------------------------------------------------------------------- operations
 
-    def answer(self, request: SearchRequest) -> SearchResult:
+    def answer(self, request: SearchRequest, progress: Progress = no_progress) -> SearchResult:  # noqa: ARG002 (because Searched fixes it)
         """Answer a search with the hits of all memories, or of those that its `root:` filters name.
 
         A wrong filter is one error. Only folders are checked by each memory: one may have a folder that another lacks.

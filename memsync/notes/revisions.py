@@ -167,17 +167,16 @@ class Revisions:
         return found
 
     def contents(self, git: Git, blobs: Iterable[Blob]) -> Iterator[tuple[str, bytes]]:
-        """Yield name and content of each of these blobs, once each. Raises GitUnusable if one is missing."""
-        wanted = {blob.name: blob.size for blob in blobs}
-        given = "".join(f"{name}\n" for name in wanted).encode()
-        size = sum(wanted.values()) + 100 * len(wanted)
-        blocks = git.stream("cat-file", "--batch", "--buffer", max_bytes=size, given=given) if wanted else iter(())
-        printed = _Printed(blocks)
-        for name in wanted:
-            kind, _, length = printed.line().removeprefix(name.encode()).strip().partition(b" ")
-            if kind != b"blob":
-                raise GitUnusable(f"it lacks the file {name}")
-            yield name, printed.take(int(length) + 1)[:-1]
+        """Yield name and content of each of these blobs, in order. Raises GitUnusable if one is missing or larger."""
+        wanted = list(blobs)
+        given = "".join(f"{blob.name}\n" for blob in wanted).encode()
+        size = sum(blob.size + 100 for blob in wanted)
+        printed = _Printed(git.stream("cat-file", "--batch", "--buffer", max_bytes=size, given=given))
+        for blob in wanted:
+            kind, _, length = printed.line().removeprefix(blob.name.encode()).strip().partition(b" ")
+            if kind != b"blob" or int(length) > blob.size:
+                raise GitUnusable(f"it lacks the file {blob.name}")
+            yield blob.name, printed.take(int(length) + 1)[:-1]
 
 
 class _Printed:

@@ -132,6 +132,13 @@ def _excerpt(place: Location, content: bytes, reader: NoteReader) -> Excerpt:
         lines = decode(content).lines
     except BinaryFileError as error:
         raise NoteError(f"{place.path} is {error}") from error
+    first, last = lines_of(place, lines, content, reader)
+    text, warnings = "\n".join(lines[first - 1 : last]), conflict_in(place.path, lines)
+    return Excerpt(place.path, first, last, len(lines), text, warnings=warnings)
+
+
+def lines_of(place: Location, lines: Sequence[str], content: bytes, reader: NoteReader) -> tuple[int, int]:
+    """Return the first and the last line of a place in a note, of which these are the lines. Raises NoteError."""
     first, last = place.first or 1, place.last or len(lines)
     if place.heading.startswith("^"):
         first, last = _block_lines(place, lines)
@@ -140,9 +147,7 @@ def _excerpt(place: Location, content: bytes, reader: NoteReader) -> Excerpt:
     if first > max(len(lines), 1):
         size = count(len(lines), "line")
         raise NoteError(f"{place.path} has {size}, not {first}", hint="If the file has changed, search again.")
-    last = min(last, len(lines))
-    text, warnings = "\n".join(lines[first - 1 : last]), conflict_in(place.path, lines)
-    return Excerpt(place.path, first, last, len(lines), text, warnings=warnings)
+    return first, min(last, len(lines))
 
 
 def _section_lines(note: Note, heading: str) -> tuple[int, int]:

@@ -1,0 +1,214 @@
+"""What the memory learnt and dropped from one state to another: statements, by note and heading."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from memsync.errors import NoteError
+from memsync.model.answer import SearchResult
+from memsync.model.past import Changed, Commit, Diff, Digest, Stated, cited_at
+from memsync.model.query import SearchRequest
+from memsync.model.text import count, printable
+from memsync.model.vocabulary import NotePath, citation
+from memsync.notes.decode import BinaryFileError
+from memsync.notes.files import NoteFiles
+from memsync.notes.revisions import IGNORE_FILE, Revisions
+from memsync.notes.validity import statements
+from memsync.operation import Cli, Command, operation
+from memsync.ports import Progress, no_progress
+
+if TYPE_CHECKING:
+    from memsync.notes.git import Git
+    from memsync.workspace import Workspace
+
+SECTION = "Search"
+
+ASKED = 200
+"""A query leaves the changes that are among so many hits in one of the states."""
+BEFORE = "Its state before this day, or at this commit or tag: monday, 2026-11-01, main~20."
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A statement of a note, with its heading path; `words` are equal for statements that say the same."""
+
+    path: NotePath
+    heading_path: tuple[str, ...]
+    stated: Stated
+    words: str
+
+
+@operation(
+    Command(
+        "diff",
+        help="Print what the memory learnt and dropped from one state to another, by note and heading.",
+        notes="A date means the end of that day. Statements that only moved are left out. With QUERY, print only what "
+        "a search for it finds in one of the states.",
+        examples=(
+            "memsync diff 2026-11-01",
+            "memsync diff v1 v2",
+            "memsync diff main~20 main which store did we choose",
+        ),
+    ),
+    is_slow=True,
+)
+def diff(
+    memory: Workspace,
+    before: Annotated[str, Meta(description="The earlier state: a commit, a tag or a date.")],
+    after: Annotated[str, Meta(description="The later state; default: the files as they are now.")] = "",
+    query: Annotated[str, Meta(description="Only what a search for this finds."), Cli(is_text=True)] = "",
+    *,
+    progress: Progress = no_progress,
+) -> Diff:
+    """Return what the memory learnt and dropped from one state to another. Raises UsageError."""
+    first = memory.past.resolve(before)
+    last = memory.past.resolve(after) if after else Commit()
+    return _difference(memory, first, last, query, progress)
+
+
+@operation(
+    Command(
+        "digest",
+        help="Print what the memory learnt and dropped since a day, as Markdown.",
+        examples=("memsync digest --since monday", "memsync digest --since 2026-11-01 --until 2026-11-08"),
+        prints="text",
+    ),
+    is_slow=True,
+)
+def digest(
+    memory: Workspace,
+    *,
+    since: Annotated[str, Meta(description=BEFORE)] = "monday",
+    until: Annotated[str, Meta(description="The later state; default: the files as they are now.")] = "",
+) -> Digest:
+    """Return what the memory learnt and dropped since the beginning of a day, as Markdown. Raises UsageError."""
+    first = memory.past.resolve(since, before=True)
+    last = memory.past.resolve(until) if until else Commit()
+    found = _difference(memory, first, last)
+    learnt, dropped = (sum(len(getattr(change, name)) for change in found.changes) for name in ("learnt", "dropped"))
+    return Digest(_markdown(found, learnt, dropped), first, last, learnt, dropped, found.warnings)
+
+
+def _difference(
+    memory: Workspace, first: Commit, last: Commit, query: str = "", progress: Progress = no_progress
+) -> Diff:
+    revisions, failed = memory.past.revisions(), list[str]()
+    with revisions.git() as git:
+        old = {path: blob.name for path, blob in revisions.files(git, first.name).items()}
+        if last.name:
+            new = {path: blob.name for path, blob in revisions.files(git, last.name).items()}
+        else:
+            new = dict(_blobs_now(memory, failed, old))
+        earlier = list(_said_at(memory, revisions, git, first, old.items() - new.items()))
+        if last.name:
+            later = list(_said_at(memory, revisions, git, last, new.items() - old.items()))
+        else:
+            later = list(_said_in(memory, memory.files, sorted(path for path, _ in new.items() - old.items())))
+    learnt, dropped = _without(later, earlier), _without(earlier, later)
+    if query:
+        learnt = _asked(learnt, memory.answer(SearchRequest(query, ASKED, at=last.name), progress))
+        dropped = _asked(dropped, memory.answer(SearchRequest(query, ASKED, at=first.name), progress))
+    return Diff(first, last, tuple(_grouped(learnt, dropped)), tuple(failed))
+
+
+def _blobs_now(memory: Workspace, failed: list[str], known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield each note as it is now with git's name for its content."""
+    for path in memory.files.scan().files:
+        try:
+            names = memory.files.read(path)[1].blob
+        except (FileNotFoundError, NoteError) as error:
+            failed.append(f"{path} cannot be compared: {error}")
+            continue
+        sha1, sha256 = names[:20].hex(), names[20:].hex()
+        yield path, sha256 if known.get(path) == sha256 else sha1
+
+
+def _said_at(
+    memory: Workspace, revisions: Revisions, git: Git, commit: Commit, changed: Iterable[tuple[str, str]]
+) -> Iterator[_Said]:
+    """Yield what the changed notes of a commit say."""
+    paths = {path for path, _ in changed}
+    files = revisions.files(git, commit.name)
+    wanted = {path: blob for path, blob in files.items() if path in paths or path.endswith(IGNORE_FILE)}
+    with memory.past.notes(revisions, git, commit, wanted) as notes:
+        yield from _said_in(memory, notes, sorted(path for path in notes.scan().files if path in paths))
+
+
+def _said_in(memory: Workspace, files: NoteFiles, paths: Iterable[str]) -> Iterator[_Said]:
+    for path in map(NotePath, paths):
+        try:
+            note, _ = memory.reader.read(path, files.read(path)[0])
+        except (FileNotFoundError, NoteError, BinaryFileError):
+            continue
+        head = [(number, line) for number, line in enumerate(note.lines[: note.head_lines], 1) if line.strip("-+ ")]
+        for number, line in head:
+            yield _Said(path, (), Stated(number, number, line.strip()), line.strip())
+        for section in note.sections:
+            first = max(section.start_line, note.head_lines + 1)
+            for one in statements(note.lines[first - 1 : section.end_line], first):
+                yield _Said(path, section.heading_path, Stated(one.first, one.last, one.text), one.digest)
+
+
+def _without(said: Sequence[_Said], other: Sequence[_Said]) -> list[_Said]:
+    """Return what one state says more often than the other, wherever it stands."""
+    known = Counter(one.words for one in other)
+    rest = []
+    for one in said:
+        if known[one.words]:
+            known[one.words] -= 1
+        else:
+            rest.append(one)
+    return rest
+
+
+def _asked(said: Sequence[_Said], result: SearchResult) -> list[_Said]:
+    """Return the statements that are in a hit."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for hit in result.hits:
+        found.setdefault(hit.path, []).append((hit.start_line, hit.end_line))
+    return [
+        one
+        for one in said
+        if any(
+            first <= one.stated.end_line and one.stated.start_line <= last for first, last in found.get(one.path, ())
+        )
+    ]
+
+
+def _grouped(learnt: Sequence[_Said], dropped: Sequence[_Said]) -> Iterator[Changed]:
+    """Yield the changes by note and heading, in the order of the later state."""
+    groups: dict[tuple[NotePath, tuple[str, ...]], Changed] = {}
+    for name, said in (("learnt", learnt), ("dropped", dropped)):
+        for one in said:
+            group = groups.get((one.path, one.heading_path), Changed(one.path, one.heading_path))
+            groups[one.path, one.heading_path] = replace(group, **{name: (*getattr(group, name), one.stated)})
+    yield from sorted(groups.values(), key=lambda change: change.path)
+
+
+def _markdown(found: Diff, learnt: int, dropped: int) -> str:
+    until = found.after.time[:10] or datetime.now().date().isoformat()
+    notes = count(len({change.path for change in found.changes}), "note")
+    lines = [f"# What changed from {found.before.time[:10]} to {until}", ""]
+    lines += [f"{count(learnt, 'statement')} learnt, {dropped:,} dropped, in {notes}."]
+    path = ""
+    for change in found.changes:
+        if change.path != path:
+            path = change.path
+            lines += ["", f"## {printable(path)}"]
+        if change.heading_path:
+            lines += ["", f"### {printable(' › '.join(change.heading_path))}"]
+        lines.append("")
+        for stated, commit, form in (
+            *((stated, found.after, "- {}  ({})") for stated in change.learnt),
+            *((stated, found.before, "- ~~{}~~  ({})") for stated in change.dropped),
+        ):
+            place = cited_at(citation(path, stated.start_line, stated.end_line), commit.name)
+            lines.append(form.format(printable(stated.text).removeprefix("- ").strip(), printable(place)))
+    return "\n".join(lines) + "\n"
