@@ -32,6 +32,7 @@ from benchmarks import (
     live,
     million,
     paragraphs,
+    past,
     quality,
     recall,
     roots,
@@ -71,6 +72,7 @@ WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "secrets": secrets.found_and_false,
     "conflicts": conflicts.planted_pairs,
     "links": links.moves,
+    "past": past.states,
 }
 RERANKED: dict[str, Callable[[Path, Path], list[Row]]] = {
     name: partial(getattr(quality, name), rerank=True) for name in ("rfcs", "facts", "faq", "locomo")
