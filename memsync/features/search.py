@@ -77,10 +77,11 @@ Where = Annotated[
         "come up before: people, decisions, preferences, earlier conversations. Every hit quotes its file and "
         "names path and line. The query may contain filters: kind:daily, tag:work, in:projects/, role:user, "
         'session:s1, after:2026-11-01, before:yesterday, "an exact phrase", is:archived, is:current.',
-        ("query", "limit", "tokens"),
+        ("query", "limit", "tokens", "at"),
         {
             "query": "What to look for, in a few words or as a question.",
             "limit": "Maximum number of hits. Default: 10.",
+            "at": "Search the notes as they were on this day, or at this commit. Default: as they are now.",
         },
     ),
     is_quick=True,

@@ -138,7 +138,7 @@ def test_an_unknown_parameter_is_answered_with_all_that_are_offered(own: Opener)
     """With `roots`, if the schema has it."""
     call = ("memory_search", {"query": "heron", "root": "work"})
     (offered,) = asked(ServedMemories(own), call)
-    assert text_of(offered).endswith("Its parameters are: query, limit, tokens, roots.")
+    assert text_of(offered).endswith("Its parameters are: query, limit, tokens, at, roots.")
     (alone,) = asked(ServedMemories(own, is_alone=True), call)
     assert text_of(alone).endswith("Its parameters are: query, limit, tokens.")
 
