@@ -140,7 +140,7 @@ def test_an_unknown_parameter_is_answered_with_all_that_are_offered(own: Opener)
     (offered,) = asked(ServedMemories(own), call)
     assert text_of(offered).endswith("Its parameters are: query, limit, tokens, at, roots.")
     (alone,) = asked(ServedMemories(own, is_alone=True), call)
-    assert text_of(alone).endswith("Its parameters are: query, limit, tokens.")
+    assert text_of(alone).endswith("Its parameters are: query, limit, tokens, at.")
 
 
 def test_tools_that_ask_have_the_parameter(own: Opener) -> None:
