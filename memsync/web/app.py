@@ -7,12 +7,13 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from memsync.errors import ConfigError, MemsyncError, how_to_install
+from memsync.model.json import to_json
 from memsync.web import api
 from memsync.web.access import Access
 from memsync.web.guard import Guard
@@ -22,6 +23,7 @@ from memsync.web.serving import Scope
 from memsync.web.site import Site, unexpected
 
 STATIC = Path(__file__).with_name("static")
+MAX_BODY_BYTES = 1_000_000
 STATIC_CACHING = "private, max-age=31536000, immutable"
 
 
@@ -39,7 +41,8 @@ def make_app(site: Site) -> Guard:
             Mount("/static", _Static(directory=STATIC)),
             *pages.routes(),
         ],
-        exception_handlers={MemsyncError: _failed, HTTPException: _failed, Exception: _failed},
+        exception_handlers={MemsyncError: _failed, HTTPException: _failed, ClientDisconnect: _left, Exception: _failed},
+        max_body_size=MAX_BODY_BYTES,
     )
     app.state.site, app.state.events = site, Events(site)
     return Guard(app, site, Access(site.settings.keep_dir))
@@ -53,8 +56,8 @@ def wants_json(request: Request) -> bool:
 
 
 async def _health(request: Request) -> Response:
-    document = await health(request.app.state.site)
-    return json_response(document, STATUSES[document["status"]])
+    found = await health(request.app.state.site)
+    return json_response(to_json(found), STATUSES[found.status])
 
 
 async def _events(request: Request) -> Response:
@@ -74,6 +77,10 @@ async def _failed(request: Request, error: Exception) -> Response:
     if wants_json(request) or not accepts_pages:
         return problem_response(error)
     return pages.error_page(request, error, status_of(error))
+
+
+async def _left(request: Request, error: Exception) -> Response:  # noqa: ARG001 (because Starlette calls it)
+    return Response(status_code=400)  # nobody reads it
 
 
 class _NotForBrowsers(Route):

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from memsync.errors import sentences
@@ -21,7 +21,6 @@ from memsync.web.problems import Refusal, problem_response
 from memsync.web.serving import HOST, App, Receive, Scope, Send
 from memsync.web.site import Site
 
-MAX_BODY_BYTES = 1_000_000
 HOW_TO_GET_IN = "Run memsync web in a terminal: it opens this page with a link that works once."
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
@@ -52,49 +51,37 @@ class Guard:
         self._hosts = {urlsplit(origin).netloc for origin in self._origins}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on with its whole body."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        request = Request(scope, receive)
-        app: App
-        try:
-            self._check_source(request)
-            if request.url.path == ENTER and request.method == "GET":
-                app = self._enter(request.query_params.get("key", ""))
-            else:
-                self._check_identity(request)
-                body = await _body_of(request)
-                app, receive = self._app, _replayed(body, receive)
-        except Refusal as refusal:
-            app = _refused(request, refusal)
-        except ClientDisconnect:
-            return
+        """Answer a request, or pass it on."""
+        app = self._app
+        if scope["type"] == "http":
+            request = Request(scope)
+            try:
+                self._check_source(request)
+                if request.url.path == ENTER and request.method == "GET":
+                    app = self._enter(request.query_params.get("key", ""))
+                else:
+                    self._check_identity(request)
+            except Refusal as refusal:
+                app = _refused(request, refusal)
         await app(scope, receive, _with_headers(send))
 
     def _check_source(self, request: Request) -> None:
         """Refuse another Host, another Origin, and a request that another site made."""
-        hosts, origins = (request.headers.getlist(name) for name in ("host", "origin"))
-        site = request.headers.get("sec-fetch-site", "none")
-        if [host for host in hosts if host.lower() in self._hosts] != hosts or len(hosts) != 1:
-            raise Refusal(
-                403,
-                "this server has another name",
-                hint="Open the address that memsync web prints. For a forwarded port, set --public-url.",
-            )
-        if any(origin not in self._origins for origin in origins) or len(origins) > 1:
-            raise Refusal(403, "another site made this request", hint="For a forwarded port, set --public-url.")
-        if site not in ("none", "same-origin"):
-            raise Refusal(403, "another site made this request", hint="Type the address into the address bar.")
+        if _header(request, "host").lower() not in self._hosts:
+            hint = "Open the address that memsync web prints. For a forwarded port, set --public-url."
+            raise Refusal(403, "this server has another name", hint=hint)
+        is_own_page = _header(request, "origin") in {"", *self._origins}
+        if not is_own_page or _header(request, "sec-fetch-site") not in ("", "none", "same-origin"):
+            hint = "Type the address into the address bar. For a forwarded port, set --public-url."
+            raise Refusal(403, "another site made this request", hint=hint)
 
     def _check_identity(self, request: Request) -> None:
         """Refuse a request without the token or a valid cookie, and one that writes by cookie without an Origin."""
-        authorizations = request.headers.getlist("authorization")
-        if authorizations:
-            is_known = len(authorizations) == 1 and self._access.has_token(authorizations[0].encode("latin-1"))
+        if authorization := _header(request, "authorization"):
+            is_known = self._access.has_token(authorization.encode("latin-1"))
         else:
             is_known = self._access.is_valid(request.cookies.get(self._cookie, ""))
-            if is_known and request.method not in ("GET", "HEAD") and "origin" not in request.headers:
+            if is_known and request.method not in ("GET", "HEAD") and not _header(request, "origin"):
                 raise Refusal(403, "a request with a cookie needs an Origin", hint="Send the token instead.")
         if not is_known:
             headers = {"WWW-Authenticate": "Bearer"}
@@ -106,38 +93,14 @@ class Guard:
             reason = "this link was used before, or is older than five minutes"
             raise Refusal(403, reason, hint="Run memsync web again.")
         response = RedirectResponse("/", 303)
-        response.set_cookie(
-            self._cookie,
-            self._access.make_cookie(),
-            max_age=COOKIE_SECONDS,
-            secure=self._is_secure,
-            httponly=True,
-            samesite="strict",
-        )
+        cookie, secure = self._access.make_cookie(), self._is_secure
+        response.set_cookie(self._cookie, cookie, COOKIE_SECONDS, secure=secure, httponly=True, samesite="strict")
         return response
 
 
-async def _body_of(request: Request) -> bytes:
-    """Return the body of a request. Raises Refusal if it is too large."""
-    too_large = Refusal(413, f"the body is larger than {MAX_BODY_BYTES:,} bytes", hint="Send less at once.")
-    if int(request.headers.get("content-length", 0)) > MAX_BODY_BYTES:
-        raise too_large
-    body = b""
-    async for block in request.stream():
-        body += block
-        if len(body) > MAX_BODY_BYTES:
-            raise too_large
-    return body
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return what gives an application a body that was read already, and then what comes after it."""
-    messages: list[Scope] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replayed() -> Scope:
-        return messages.pop() if messages else await receive()
-
-    return replayed
+def _header(request: Request, name: str) -> str:
+    """Return the value of a header; if it is sent twice both values, which no check accepts."""
+    return ",".join(request.headers.getlist(name))
 
 
 def _refused(request: Request, refusal: Refusal) -> Response:

@@ -6,12 +6,15 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memsync import __version__
 from memsync.errors import MemsyncError
 from memsync.features.indexing import INDEX_FAILURE
 from memsync.features.indexing import status as status_operation
+from memsync.model.json import to_json
 from memsync.model.status import Status
 from memsync.model.text import json_line, printable
 from memsync.model.vocabulary import WatcherState
@@ -30,65 +33,58 @@ MAX_LISTENERS = 16
 POLL_SECONDS = 1.0
 ALIVE_SECONDS = 15.0
 """After how long without a change a listener gets a comment, so that a lost connection is noticed."""
-_NO_STATUS: dict[str, Any] = {
-    "scanned_at": "", "index_age_seconds": None, "watcher": "", "reason": "", "pending_text": 0, "pending_vectors": 0,
-}  # fmt: skip
-HEALTH = {
-    "type": "object",
-    "properties": {
-        "status": {"enum": list(STATUSES)},
-        "version": {"type": "string"},
-        "scanned_at": {"type": "string"},
-        "index_age_seconds": {"type": ["number", "null"]},
-        "watcher": {"type": "string"},
-        "reason": {"type": "string"},
-        "pending_text": {"type": "integer"},
-        "pending_vectors": {"type": "integer"},
-        "faults": {"type": "array", "items": {"type": "string"}},
-    },
-    "required": ["status", "version", *_NO_STATUS, "faults"],
-}
-"""The JSON Schema of the document."""
 
 
-async def health(site: Site) -> dict[str, Any]:
+class Health(Struct, frozen=True):
+    """How a memory is. `scanned_at`: when its files were last compared; `reason`: why `watcher` is not `live`."""
+
+    status: str
+    version: str = __version__
+    scanned_at: str = ""
+    index_age_seconds: float | None = None
+    watcher: str = ""
+    reason: str = ""
+    pending_text: int = 0
+    pending_vectors: int = 0
+    faults: tuple[str, ...] = ()
+
+
+async def health(site: Site) -> Health:
     """Return how the memory of a site is now."""
     try:
         return health_of(await site.run(status_operation), datetime.now(UTC))
     except MemsyncError as error:
-        return _document("failing", _NO_STATUS, [error.sentences()])
+        return Health("failing", faults=(printable(error.sentences()),))
 
 
-def health_of(status: Status, now: datetime) -> dict[str, Any]:
+def health_of(status: Status, now: datetime) -> Health:
     """Return how a memory with this status is, at the moment `now`."""
     daemon = status.daemon
-    failures = [f"{failure.path}: {failure.reason}" for failure in status.failures]
-    errors = daemon.errors if daemon is not None else ()
-    if any(error.startswith(f"{name}: ") for error in errors for name in SERIOUS) or any(
-        failure.path == INDEX_FAILURE for failure in status.failures
+    scanned = datetime.fromisoformat(status.last_sync) if status.last_sync else None
+    faults = [*(daemon.errors if daemon else ()), *(f"{failure.path}: {failure.reason}" for failure in status.failures)]
+    return Health(
+        _state(status),
+        scanned_at=status.last_sync,
+        index_age_seconds=round((now - scanned).total_seconds(), 3) if scanned else None,
+        watcher=daemon.watcher if daemon else "",
+        reason=printable(daemon.reason) if daemon else "no daemon is running",
+        pending_text=daemon.pending_text if daemon else 0,
+        pending_vectors=status.pending_vectors,
+        faults=tuple(map(printable, faults)),
+    )
+
+
+def _state(status: Status) -> str:
+    daemon = status.daemon
+    errors = daemon.errors if daemon else ()
+    if any(failure.path == INDEX_FAILURE for failure in status.failures) or any(
+        error.partition(":")[0] in SERIOUS for error in errors
     ):
-        state = "failing"
-    elif errors or (daemon is not None and daemon.watcher is WatcherState.DEGRADED):
-        state = "degraded"
-    else:
-        is_current = daemon is not None and not (daemon.pending_text or status.pending_vectors or failures)
-        state = "ok" if is_current else "stale"
-    facts = {
-        "scanned_at": status.last_sync,
-        "index_age_seconds": round((now - datetime.fromisoformat(status.last_sync)).total_seconds(), 3)
-        if status.last_sync
-        else None,
-        "watcher": daemon.watcher if daemon is not None else "",
-        "reason": daemon.reason if daemon is not None else "no daemon is running",
-        "pending_text": daemon.pending_text if daemon is not None else 0,
-        "pending_vectors": status.pending_vectors,
-    }
-    return _document(state, facts, [*errors, *failures])
-
-
-def _document(state: str, facts: dict[str, Any], faults: list[str]) -> dict[str, Any]:
-    facts = {**facts, "reason": printable(facts["reason"])}
-    return {"status": state, "version": __version__, **facts, "faults": list(map(printable, faults))}
+        return "failing"
+    if errors or (daemon and daemon.watcher is WatcherState.DEGRADED):
+        return "degraded"
+    lacks = not daemon or daemon.pending_text or status.pending_vectors or status.failures
+    return "stale" if lacks else "ok"
 
 
 class Events:
@@ -97,7 +93,7 @@ class Events:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._listeners = 0
-        self._latest: dict[str, Any] = {}
+        self._latest: Health | None = None
         self._changed = asyncio.Event()
         self._asking: asyncio.Task[None] | None = None
 
@@ -113,12 +109,12 @@ class Events:
         try:
             if self._asking is None or self._asking.done():
                 self._asking = asyncio.create_task(self._ask())
-            seen: dict[str, Any] = {}
+            seen = None
             while True:
                 changed = self._changed
-                if _lasting(self._latest) != _lasting(seen):
+                if self._latest is not seen:
                     seen = self._latest
-                    yield f"data: {json_line(json.dumps(seen, ensure_ascii=False))}\n\n"
+                    yield f"data: {json_line(json.dumps(to_json(seen), ensure_ascii=False))}\n\n"
                 try:
                     await asyncio.wait_for(changed.wait(), ALIVE_SECONDS)
                 except TimeoutError:
@@ -129,13 +125,11 @@ class Events:
     async def _ask(self) -> None:
         while self._listeners:
             latest = await health(self._site)
-            if _lasting(latest) != _lasting(self._latest):
-                changed, self._changed = self._changed, asyncio.Event()
+            if (
+                self._latest is None
+                or replace(latest, index_age_seconds=self._latest.index_age_seconds) != self._latest
+            ):
                 self._latest = latest
-                changed.set()
+                self._changed.set()
+                self._changed = asyncio.Event()
             await asyncio.sleep(POLL_SECONDS)
-
-
-def _lasting(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document without what changes as time passes."""
-    return {name: value for name, value in document.items() if name != "index_age_seconds"}

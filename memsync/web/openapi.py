@@ -8,7 +8,7 @@ from typing import Any
 from memsync import __version__
 from memsync.model.json import schemas_of
 from memsync.operation import Operation, Parameter
-from memsync.web.health import HEALTH
+from memsync.web.health import Health
 from memsync.web.problems import PROBLEM
 
 _TEXT, _NUMBER = {"type": "string"}, {"type": "integer"}
@@ -27,7 +27,7 @@ def openapi(operations: Iterable[Operation[Any, Any]], *, is_read_only: bool) ->
     """Return the OpenAPI document; with `is_read_only` it lacks what writes."""
     offered = [operation for operation in operations if not (is_read_only and operation.writes)]
     values = [parameter for operation in offered for parameter in operation.values.values()]
-    kinds = [*(operation.result for operation in offered), *(parameter.annotated for parameter in values)]
+    kinds = [*(operation.result for operation in offered), *(parameter.annotated for parameter in values), Health]
     schemas, components = schemas_of(kinds, "#/components/schemas/{name}")
     given = iter(schemas[len(offered) :])
     paths = {
@@ -38,7 +38,7 @@ def openapi(operations: Iterable[Operation[Any, Any]], *, is_read_only: bool) ->
         "openapi": "3.1.0",
         "info": {"title": "memsync", "version": __version__, "summary": "A memory of Markdown files"},
         "security": [{"token": []}],
-        "paths": {**paths, "/health": {"get": _health()}},
+        "paths": {**paths, "/health": {"get": _health(schemas[-1])}},
         "components": {
             "schemas": {**components, "Problem": PROBLEM_SCHEMA},
             "responses": {"Problem": _answer("An error.", {"$ref": "#/components/schemas/Problem"}, PROBLEM)},
@@ -80,7 +80,7 @@ def _answer(text: str, schema: Any, media_type: str = "application/json") -> dic
     return {"description": text, "content": {media_type: {"schema": schema}}}
 
 
-def _health() -> dict[str, Any]:
-    answer = _answer("How current the index is; 503 if it has a fault.", HEALTH)
+def _health(schema: Any) -> dict[str, Any]:
+    answer = _answer("How current the index is; 503 if it has a fault.", schema)
     summary = "Return how current the index is, and its faults."
     return {"operationId": "health", "summary": summary, "responses": {"200": answer, "503": answer}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 import secrets
 import signal
@@ -17,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from memsync.errors import FilesystemError, UsageError
 from memsync.system.file_lock import file_lock
+from memsync.system.listener import listener
 from memsync.system.user_folders import own_folder, replace_file
 
 HOST = "127.0.0.1"
@@ -39,8 +41,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 def token_of(keep: Path, name: str) -> str:
     """Return the token that clients must send, from the file `name` in the folder `keep`; create it at the first use.
 
-    Only its owner can read the file.
-    Raises FilesystemError.
+    Only its owner can read the file. Raises FilesystemError.
     """
     path = keep / name
     try:
@@ -64,7 +65,7 @@ def _busy(holder: str) -> FilesystemError:
 
 
 def listening(port: int) -> socket.socket:
-    """Return a socket that listens on loopback. Raises UsageError if the port is taken."""
+    """Return a socket that listens on loopback. Raises UsageError, which names who has the port if that is known."""
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -72,7 +73,9 @@ def listening(port: int) -> socket.socket:
         bound.listen()
     except OSError as error:
         bound.close()
-        raise UsageError(f"port {port} cannot be used: {error.strerror}", hint="Set another with --port.") from error
+        owner = listener(port) if error.errno == errno.EADDRINUSE else ""
+        reason = f"{error.strerror}, by {owner}" if owner else error.strerror
+        raise UsageError(f"port {port} cannot be used: {reason}", hint="Set another with --port.") from error
     return bound
 
 

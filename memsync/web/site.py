@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -13,7 +14,7 @@ from typing import ParamSpec, TypeVar
 import anyio
 import anyio.to_thread
 
-from memsync.errors import MemsyncError
+from memsync.errors import MemsyncError, UsageError
 from memsync.operation import Operation, Runs
 from memsync.settings.load import Settings
 from memsync.web.problems import Refusal
@@ -71,6 +72,18 @@ class Site:
             return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
         reason = f"{operation.name} takes longer than {ANSWER_SECONDS:g} s"
         raise Refusal(504, reason, hint="It goes on. Look at the result before you try again.")
+
+
+def public_url_of(text: str) -> str:
+    """Return the URL of a site as browsers write it in Origin; empty text unchanged. Raises UsageError."""
+    parts = re.fullmatch(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:]+\])(:\d{1,5})?/?", text.lower())
+    if text and parts is None:
+        raise UsageError(
+            f"{text!r} is not the URL of a site", hint="Write it without a path: https://notes.example.org"
+        )
+    scheme, host, port = parts.groups() if parts else ("", "", "")
+    is_usual = (scheme, port) in (("http", ":80"), ("https", ":443"))
+    return f"{scheme}://{host}{'' if is_usual else port or ''}" if parts else ""
 
 
 def unexpected(what: str, error: Exception) -> MemsyncError:

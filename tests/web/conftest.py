@@ -21,7 +21,7 @@ URL = f"http://127.0.0.1:{PORT}"
 
 @pytest.fixture
 def site(memory: Memory, write: Write) -> Site:
-    """A site with two indexed notes."""
+    """Make a site with two indexed notes."""
     write("birds.md", "# Birds\n\n- The heron nests in the alder.\n- The tern dives.\n")
     write("daily/2026-11-21.md", "# 2026-11-21\n\n- 10:02 saw a heron at the harbour\n")
     memory.sync()
@@ -35,13 +35,13 @@ def access(site: Site) -> Access:
 
 @pytest.fixture
 def stranger(site: Site) -> Iterator[TestClient]:
-    """A client without the token."""
+    """Open a client without the token."""
     with TestClient(make_app(site), base_url=URL, follow_redirects=False) as client:
         yield client
 
 
 @pytest.fixture
 def client(stranger: TestClient, site: Site) -> TestClient:
-    """A client with the token."""
+    """Give the client the token."""
     stranger.headers["Authorization"] = f"Bearer {token_of(site.settings.keep_dir, TOKEN)}"
     return stranger
