@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -45,3 +46,13 @@ def client(stranger: TestClient, site: Site) -> TestClient:
     """Give the client the token."""
     stranger.headers["Authorization"] = f"Bearer {token_of(site.settings.keep_dir, TOKEN)}"
     return stranger
+
+
+class Failing:
+    """A memory whose every operation raises an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def run(self, operation: Any, *args: Any, **kwargs: Any) -> Any:
+        raise self._error
