@@ -121,7 +121,8 @@ class SearchRequest(Struct, frozen=True):
 
     `filters` are names and values, besides those in `query`. With `tokens`, hits that exceed this budget are left out.
     `generation` is the state of the index that the answer must include. `question` is a vector of another memory that
-    was asked the same: a memory with the same embedding space need not embed the question again.
+    was asked the same: a memory with the same embedding space need not embed the question again. A search that is not
+    `counted` is no use of the notes: the person is still typing, or only looks around.
     """
 
     query: str = ""
@@ -134,6 +135,7 @@ class SearchRequest(Struct, frozen=True):
     generation: Annotated[int, Meta(ge=0, le=LATEST_GENERATION)] = 0
     filters: tuple[tuple[str, str], ...] = ()
     question: EmbeddedQuestion | None = None
+    counted: bool = True
 
 
 class Query(Struct, frozen=True):
