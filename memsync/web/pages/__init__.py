@@ -1,25 +1,31 @@
-"""The pages."""
+"""The pages of the web UI: forms and links that work without JavaScript, and the same as JSON."""
 
 from __future__ import annotations
 
-from html import escape
-
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from memsync.errors import MemsyncError
+from memsync.web.pages import lists, note, search, upkeep
+from memsync.web.pages.view import error_page as error_page
+
+PAGES = {
+    "/threads": lists.threads,
+    "/log": lists.log,
+    "/memory": lists.memory,
+    "/upkeep": upkeep.upkeep,
+    "/usage": lists.usage,
+    "/recalls": lists.recalls,
+    "/health": lists.health,
+    "/help": lists.help_page,
+}
 
 
 def routes() -> list[Route]:
-    """Return the routes of the pages."""
-    return [Route("/", _index)]
-
-
-def error_page(request: Request, error: MemsyncError, status: int) -> Response:  # noqa: ARG001 (because a page may say which path it is about)
-    """Return the page about an error."""
-    return HTMLResponse(f"<!doctype html><title>memsync</title><p>{escape(error.sentences())}", status)
-
-
-async def _index(request: Request) -> Response:
-    return HTMLResponse(f"<!doctype html><title>memsync</title><h1>{escape(str(request.app.state.site.root))}</h1>")
+    """Return the routes of the pages; each but the first also with `.json`."""
+    named = [Route(f"{path}{ending}", view) for path, view in PAGES.items() for ending in ("", ".json")]
+    return [
+        Route("/", search.search),
+        Route("/search.json", search.search),
+        Route("/note/{path:path}", note.note),
+        Route("/upkeep/{number:int}", upkeep.decide, methods=["POST"]),
+        *named,
+    ]
