@@ -30,7 +30,14 @@ _TASKS = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 
 def rendered(
-    lines: Sequence[str], first: int, last: int, marked: range, resolve: Resolve, *, has_ids: bool = True
+    lines: Sequence[str],
+    first: int,
+    last: int,
+    marked: range,
+    resolve: Resolve,
+    *,
+    has_ids: bool = True,
+    max_chars: int = MAX_PART_CHARS,
 ) -> Markup:
     """Return lines `first` to `last` as HTML. Each block has its first line as id (`L12`), and a class if it is marked.
 
@@ -55,7 +62,7 @@ def rendered(
         elif token.type in ("fence", "code_block"):
             token.meta["place"] = _place(token, marked, taken)
     html = visible(_Html(resolve).render(tree.tokens, parser.options, tree.env))
-    return Markup(html) if len(html) <= MAX_PART_CHARS else plain(lines, first, last, marked)  # noqa: S704 (because _Html escapes each text)
+    return Markup(html) if len(html) <= max_chars else plain(lines, first, last, marked)  # noqa: S704 (because _Html escapes each text)
 
 
 def plain(lines: Sequence[str], first: int, last: int, marked: range) -> Markup:

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from memsync.memory import MemoryApi
-from memsync.model.answer import Freshness, Hit
+from memsync.model.answer import Hit
 from memsync.model.json import to_json
 from memsync.model.status import Status
 from memsync.model.text import count, duration, printable, still_indexing, visible
@@ -54,11 +54,10 @@ async def page(request: Request, template: str, results: Mapping[str, Any], **mo
     """
     if wants_json(request):
         return json_response(to_json(next(iter(results.values())) if len(results) == 1 else results))
-    fresh = next((one.freshness for one in results.values() if hasattr(one, "freshness")), None)
     status: Any = results.get("status")
-    if fresh is None and status is None:
+    if status is None and not any(hasattr(one, "freshness") for one in results.values()):
         status = await site_of(request).run(MemoryApi.status)
-    foot = list(_foot(results, fresh, status))
+    foot = list(foot_of(results, status))
     return HTMLResponse(render(template, site=site_of(request), url=request.url, foot=foot, **results, **more))
 
 
@@ -79,25 +78,22 @@ def number(request: Request, name: str, highest: int) -> int:
     return min(int(text), highest) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
-def _foot(results: Mapping[str, Any], fresh: Freshness | None, status: Status | None) -> Iterator[str]:
+def foot_of(results: Mapping[str, Any], status: Status | None = None) -> Iterator[str]:
     """Yield sentences: when the files were compared with the index, and what the results lack."""
-    pending = max((getattr(one, "pending_text", 0) for one in results.values()), default=0)
-    vectors, scanned, watching = 0, "", ("", "")
-    if fresh is not None:
-        pending, vectors, scanned = fresh.pending_text, fresh.pending_vectors, fresh.scanned_at
-        watching = (fresh.watcher, fresh.reason)
-    elif status is not None:
-        daemon, vectors = status.daemon, status.pending_vectors
-        scanned = daemon.scanned_at if daemon else status.last_sync
-        watching = (daemon.watcher, daemon.reason) if daemon else watching
-    is_now = fresh is None and any(hasattr(one, "pending_text") for one in results.values())
+    fresh: Any = next((one.freshness for one in results.values() if hasattr(one, "freshness")), None)
+    lacks = fresh or max(results.values(), key=lambda one: getattr(one, "pending_text", -1), default=None)
+    pending = getattr(lacks, "pending_text", None)
+    source: Any = fresh or (status and status.daemon)
+    vectors = fresh.pending_vectors if fresh else status.pending_vectors if status else 0
+    scanned = source.scanned_at if source else status.last_sync if status else ""
+    is_now = pending is not None and not fresh
     yield f"The files were compared with the index {'just now' if is_now else age(scanned)}."
     if pending:
         yield still_indexing(pending)
     if vectors:
         yield f"{count(vectors, 'passage is', 'passages are')} found by word only: no vector yet."
-    if watching[1]:
-        yield f"Watching is {watching[0]}: {watching[1]}"
+    if source and source.reason:
+        yield f"Watching is {source.watcher}: {source.reason}"
     for one in results.values():
         yield from (text for text in getattr(one, "warnings", ()) if isinstance(text, str))
         yield from (f"{failed.path}: {failed.reason}" for failed in getattr(one, "failed", ()))
