@@ -61,6 +61,7 @@ class MemoryApi(ABC):
     sync = Lazy(lambda: features.indexing.sync)
     status = Lazy(lambda: features.indexing.status)
     log = Lazy(lambda: features.log.log)
+    logged = Lazy(lambda: features.log.logged)
     remember = Lazy(lambda: features.log.remember)
     new_note = Lazy(lambda: features.log.new_note)
     overwritten = Lazy(lambda: features.recovery.overwritten)

@@ -141,9 +141,24 @@ class Parameter(NamedTuple):
         return kinds[0] if NoneType in get_args(self.type) else self.type
 
     @property
+    def is_list(self) -> bool:
+        """True for a list, which a command line or a query gives item by item."""
+        return get_origin(self.value_type) is tuple
+
+    @property
+    def item_type(self) -> Any:
+        """The type of a list's items; of another parameter its own."""
+        return get_args(self.value_type)[0] if self.is_list else self.value_type
+
+    @property
     def annotated(self) -> Any:
         """The type with its bounds, without `| None`."""
         return Annotated[self.value_type, self.meta]
+
+    @property
+    def writes(self) -> bool:
+        """True if an operation that only reads writes when this is given."""
+        return bool((self.meta.extra or {}).get("writes"))
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -171,13 +186,13 @@ class Parameter(NamedTuple):
         kind = self.value_type
         if kind in (int, float):
             return f"{'a whole number' if kind is int else 'a number'} {self.bounds}".rstrip()
-        default = f"a list of {self.items}" if get_origin(kind) is tuple else "an object"
+        default = f"a list of {self.items}" if self.is_list else "an object"
         return {bool: "true or false", str: "text"}.get(kind, default)
 
     @property
     def items(self) -> str:
         """What a list has, in a word."""
-        return {str: "texts", float: "numbers"}.get(get_args(self.value_type)[0], "objects")
+        return {str: "texts", float: "numbers"}.get(self.item_type, "objects")
 
 
 class Runs(Protocol):
@@ -259,6 +274,10 @@ class Operation(Generic[P, R]):
         """The parameter that takes free text on the command line, if there is one."""
         return next((parameter for parameter in self.values.values() if parameter.cli.is_text), None)
 
+    def changes(self, given: Iterable[str]) -> bool:
+        """Return whether a call with these parameters may change something that a person wrote."""
+        return self.writes or any(self.parameters[name].writes for name in given if name in self.parameters)
+
     # ---------------------------------------------------------------------------------------- arguments
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -311,7 +330,7 @@ class Operation(Generic[P, R]):
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             is_outside = not parameter.allows(value)
         else:
-            is_outside = isinstance(value, str) and get_origin(parameter.value_type) is tuple
+            is_outside = isinstance(value, str) and parameter.is_list
         if is_outside:
             raise _wrong(parameter)
 

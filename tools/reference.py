@@ -12,13 +12,11 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
-
-import msgspec
-from msgspec import Struct
+from typing import Any, get_args, get_origin
 
 from memsync import cli, features
 from memsync.cli.build import commands_in
+from memsync.model.json import schemas_of
 from memsync.operation import OPERATIONS, Operation, Parameter
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -92,40 +90,13 @@ def _type_name(kind: Any) -> str:
 def schemas(operations: Iterable[Operation[Any, Any]]) -> dict[str, Any]:
     """Return a JSON Schema with the result of each operation, computed members included."""
     results = {operation.name: operation.result for operation in operations}
-    properties, components = msgspec.json.schema_components(results.values(), ref_template="#/$defs/{name}")
-    for kind in _classes(results.values()):
-        _describe(kind, components[kind.__name__])
+    properties, components = schemas_of(results.values(), "#/$defs/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "The results of memsync's operations",
         "properties": dict(zip(results, properties, strict=True)),
         "$defs": components,
     }
-
-
-def _describe(kind: type, schema: dict[str, Any]) -> None:
-    """Add the computed members to a class's schema; remove its description and its defaults."""
-    computed = getattr(kind, "computed", ())
-    for name in computed:
-        returned = get_type_hints(getattr(kind, name).fget)["return"]
-        schema["properties"][name] = {"type": "boolean" if returned is bool else "string"}
-    schema["required"] = [*schema.get("required", ()), *computed]
-    schema.pop("description", None)
-    for member in schema["properties"].values():
-        member.pop("default", None)
-
-
-def _classes(kinds: Iterable[Any]) -> list[type]:
-    """Return the classes that types are made of."""
-    classes: dict[type, None] = {}
-    waiting = list(kinds)
-    while waiting:
-        kind = waiting.pop()
-        waiting += get_args(kind)
-        if isinstance(kind, type) and issubclass(kind, Struct) and kind not in classes:
-            classes[kind] = None
-            waiting += [hint for name, hint in get_type_hints(kind).items() if name not in ("computed", "optional")]
-    return list(classes)
 
 
 def table(operations: Iterable[Operation[Any, Any]]) -> str:

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
-from typing import Any, get_args, get_origin
+from typing import Any, get_origin
 
 import click
 from click.shell_completion import CompletionItem
@@ -158,7 +158,7 @@ def option(parameter: Parameter) -> Callable[[Callable[..., None]], Callable[...
         *flags,
         parameter.name,
         type=_click_type(parameter),
-        metavar=cli.metavar or ("VALUE" if get_origin(kind) is tuple else None),
+        metavar=cli.metavar or ("VALUE" if parameter.is_list else None),
         multiple=get_origin(kind) is not None,
         help=parameter.help + bounds,
         default=default if is_shown else None,
@@ -171,7 +171,7 @@ def _argument(parameter: Parameter) -> Callable[[Callable[..., None]], Callable[
     cli, name = parameter.cli, _metavar(parameter)
     is_optional = not parameter.is_needed or cli.reads_input
     metavar = f"[{name}]" if is_optional else name
-    if cli.is_text or get_origin(parameter.value_type) is tuple:
+    if cli.is_text or parameter.is_list:
         shown = f"{metavar}..."
         return click.argument(parameter.name, nargs=-1, required=not is_optional, metavar=shown, type=click.UNPROCESSED)
     return click.argument(
@@ -191,7 +191,7 @@ def _click_type(parameter: Parameter) -> Any:
     kind = parameter.value_type
     if parameter.choices:
         return click.Choice([choice for choice in parameter.choices if choice])
-    if get_origin(kind) is tuple and get_args(kind)[0] is int:
+    if parameter.is_list and parameter.item_type is int:
         return click.INT
     return _Number(parameter) if kind in (int, float) else click.STRING
 
@@ -257,7 +257,7 @@ def arguments_of(
                 value = text_of(words, edit=edit)
             else:
                 value = " ".join(words) if words else None
-        elif get_origin(parameter.value_type) is not tuple and get_origin(parameter.value_type) is not None:
+        elif not parameter.is_list and get_origin(parameter.value_type) is not None:
             value = dict(map(pair, value or ()))
         if value is None or value is False or value in ((), {}):  # 0 is a value
             continue

@@ -29,7 +29,7 @@ FIRST_VECTORS_SECONDS = 5.0
 BY_WORDS = "until then searches answer by words alone"
 CANNOT_WRITE = "until then searches that find changed files fail"
 NO_ANSWERS = "until the index can be used, searches fail with this error, too"
-_WAIT = click.option(
+START_WAIT = click.option(
     "--wait",
     type=click.FloatRange(0),
     default=30.0,
@@ -40,7 +40,7 @@ _WAIT = click.option(
 
 
 @click.command()
-@_WAIT
+@START_WAIT
 @answering
 def start(context: click.Context, wait: float) -> Answer:
     """Start the daemon in the background and wait until it answers, including semantic queries.
@@ -64,7 +64,7 @@ def stop(context: click.Context) -> Answer:
 
 
 @click.command()
-@_WAIT
+@START_WAIT
 @answering
 def restart(context: click.Context, wait: float) -> Answer:
     """Stop the daemon if there is one, and start it with the present settings and version."""
@@ -118,7 +118,7 @@ def _start(settings: Settings, wait: float, *, restart: bool = False) -> Answer:
     limit = time.monotonic() + wait
     if restart:
         process.stop(settings)
-    daemon, is_new, reason = _daemon_started(settings, wait)
+    daemon, is_new, reason = daemon_started(settings, wait)
     is_new = is_new or restart
     lacks, meanwhile = _await_model(settings, limit)
     line = f"process {daemon['process']} {'serves' if is_new else 'already serves'} {settings.root}"
@@ -126,7 +126,7 @@ def _start(settings: Settings, wait: float, *, restart: bool = False) -> Answer:
     return Answer({"started": is_new, "restarted": reason, "lacks": lacks, **daemon}, [line], remarks)
 
 
-def _daemon_started(settings: Settings, wait: float) -> tuple[dict[str, Any], bool, str]:
+def daemon_started(settings: Settings, wait: float) -> tuple[dict[str, Any], bool, str]:
     """Start a daemon unless one with these settings and this version runs; wait until it answers.
 
     Return its description, whether it is new, and why the one before it was stopped.

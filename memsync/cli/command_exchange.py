@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from importlib.util import find_spec
 
 import click
 
-from memsync.cli.common import answering, here, opened_here, progress_on_stderr
+from memsync.cli.common import answering, here, opened, opened_here, progress_on_stderr
 from memsync.cli.output import NO_EXIT_CODE, Answer, remark, say_as_it_is
-from memsync.errors import FilesystemError, UsageError
+from memsync.errors import ConfigError, FilesystemError, UsageError, how_to_install
 from memsync.model.json import to_json
 from memsync.model.text import count, json_line, printable
+from memsync.notes.ignore import is_note_name
 from memsync.settings.load import load_settings
 
 SECTION = "Conversations"
@@ -70,10 +73,19 @@ def ingest(_: click.Context, names: tuple[str, ...]) -> Answer:
 @click.command()
 @click.argument("threads", nargs=-1, metavar="[THREAD]...")
 @click.option("--output", "-o", default="", metavar="FILE", help="Write to FILE (default: standard output).")
+@click.option("--html", default="", metavar="FILE", help="Write NOTES, or the hits of WORDS, to FILE as one HTML page.")
 @click.option("--raw", is_flag=True, help="Print the agent's own file of session THREAD: a thread, file name or id.")
 @click.pass_context
-def export(context: click.Context, threads: tuple[str, ...], output: str, raw: bool) -> None:
-    """Print THREADS, or all threads, as JSON Lines: one message per line. `memsync import` reads them."""
+def export(context: click.Context, threads: tuple[str, ...], output: str, html: str, raw: bool) -> None:
+    """Print THREADS, or all threads, as JSON Lines: one message per line. `memsync import` reads them.
+
+    With --html the arguments are names of notes (which end in .md), or otherwise a query. The page needs no server.
+
+    \b
+    memsync export the-store > the-store.jsonl
+    memsync export --html answer.html which store did we choose
+    memsync export --html notes.html MEMORY.md decisions/store.md
+    """
     if raw:
         if len(threads) != 1 or output:
             raise UsageError("--raw prints one session", hint="Run: memsync export SESSION --raw > FILE")
@@ -82,16 +94,35 @@ def export(context: click.Context, threads: tuple[str, ...], output: str, raw: b
         for block in unpacked(raw_file(threads[0])):
             sys.stdout.buffer.write(block)
         return
+    if html:
+        _export_html(context, threads, html)
+        return
     with opened_here(context) as memory:
         chosen = tuple(map(here(context).note, threads))
         lines = memory.export_lines(chosen, warn=lambda text: remark(printable(text)))
-        if not output:
-            for line in lines:
-                say_as_it_is(json_line(line))
+        if output:
+            _write_new(output, (f"{line}\n" for line in lines))
             return
-        try:
-            with open(output, "x", encoding="utf-8", newline="\n") as file:
-                file.writelines(f"{line}\n" for line in lines)
-        except OSError as error:
-            hint = "Name a new file, in a folder that exists."
-            raise FilesystemError(f"{output} cannot be written: {error.strerror}", hint=hint) from error
+        for line in lines:
+            say_as_it_is(json_line(line))
+
+
+def _export_html(context: click.Context, words: tuple[str, ...], file: str) -> None:
+    if not words:
+        raise UsageError("--html needs names of notes, or words to search for", hint="See: memsync help export")
+    if find_spec("jinja2") is None:
+        raise ConfigError("pages need jinja2, which is not installed", hint=how_to_install("web"))
+    from memsync.web.pages.export import exported
+
+    places = [here(context).note(word) if is_note_name(word) else word for word in words]
+    with opened(context) as memory:
+        _write_new(file, [exported(memory, places)])
+
+
+def _write_new(path: str, parts: Iterable[str]) -> None:
+    try:
+        with open(path, "x", encoding="utf-8", newline="\n") as file:
+            file.writelines(parts)
+    except OSError as error:
+        hint = "Name a new file, in a folder that exists."
+        raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint=hint) from error

@@ -84,9 +84,10 @@ def _serve(
     _end_on_signals(memories)
     try:
         if port is not None:
-            from memsync.mcp_server.http import HOST, PATH, listening, serve_http, token_of
+            from memsync.mcp_server.http import PATH, TOKEN, serve_http
+            from memsync.web.serving import HOST, listening, token_of
 
-            token = token_of(_keep_dir(settings))
+            token = token_of(_keep_dir(settings), TOKEN)
             bound = listening(port)
             remark(f"serving http://{HOST}:{bound.getsockname()[1]}{PATH}")
             serve_http(memories, bound, token, read_only=read_only)
@@ -156,9 +157,10 @@ def _install(client: str, settings: Settings | None, port: int | None, limits: M
         if flags:
             hint = f"Start it with: memsync mcp --http {flags[0]}"
             raise UsageError(f"a server over HTTP gets {flags[0]} when it is started", hint=hint)
-        from memsync.mcp_server.http import HOST, PATH, token_of
+        from memsync.mcp_server.http import PATH, TOKEN
+        from memsync.web.serving import HOST, token_of
 
-        target = Target(url=f"http://{HOST}:{port}{PATH}", token=token_of(_keep_dir(settings)))
+        target = Target(url=f"http://{HOST}:{port}{PATH}", token=token_of(_keep_dir(settings), TOKEN))
     else:
         target = Target(command=_command(settings, flags))
         from memsync.settings.load import deciding_variables

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import quote
 
 import click
 
 from memsync.cli.common import setting_of
-from memsync.errors import ConfigError, MemsyncError, UsageError
+from memsync.errors import MemsyncError, UsageError
 from memsync.model.answer import SearchResult
 from memsync.model.vocabulary import NotePath
+from memsync.settings.editors import template_of, url_of
 from memsync.system.user_folders import state_folder, write_own_file
 
 SECTION = "Search"
 
-EDITORS = {
-    "vscode": "vscode://file{path}:{line}",
-    "cursor": "cursor://file{path}:{line}",
-    "zed": "zed://file{path}:{line}",
-    "idea": "idea://open?file={path}&line={line}",
-    "sublime": "subl://open?url=file://{path}&line={line}",
-}
-"""The names that `cli.open_with` may have -> the URL that opens a line of a file in that editor."""
 _LAST_HITS = "last_search/hits.json"
 
 
@@ -78,26 +69,8 @@ def kept_hits() -> list[tuple[str, str, int]]:
     return []
 
 
-def template_of(open_with: str) -> str:
-    """Return the URL of a place, with {path} and {line}. Raises ConfigError for an unknown editor."""
-    if not open_with:
-        return f"file://{socket.gethostname()}{{path}}"
-    if open_with in EDITORS:
-        return EDITORS[open_with]
-    if "{path}" in open_with and "://" in open_with:
-        return open_with
-    hint = f"Write {', '.join(EDITORS)}, or a URL with {{path}} and {{line}}."
-    raise ConfigError(f"cli.open_with: {open_with!r} is not known", hint=hint)
-
-
 def linked(text: str, template: str, path: str, line: int) -> str:
     """Return text as a link to a line of a file, which terminals open with a click (OSC 8); unchanged without one."""
     if not template:
         return text
     return f"\x1b]8;;{url_of(template, path, line)}\x1b\\{text}\x1b]8;;\x1b\\"
-
-
-def url_of(template: str, path: str, line: int) -> str:
-    """Return the URL of a place in a file."""
-    quoted = quote(path.encode("utf-8", "surrogateescape"), safe="/")
-    return template.replace("{path}", quoted).replace("{line}", str(line))

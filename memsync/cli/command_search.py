@@ -12,7 +12,7 @@ from urllib.parse import quote
 import click
 
 from memsync.cli.build import arguments_of, help_of, run_on, with_parameters
-from memsync.cli.command_open import keep_hits, template_of
+from memsync.cli.command_open import keep_hits
 from memsync.cli.common import here, json_option, load, long_output, opened, setting_of
 from memsync.cli.covered import covered, roots_options
 from memsync.cli.here import Here
@@ -25,6 +25,7 @@ from memsync.model.conversation import Neighbours
 from memsync.model.filters import FILTERS
 from memsync.model.json import to_json
 from memsync.model.vocabulary import in_root
+from memsync.settings.editors import template_of
 from memsync.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -406,6 +406,7 @@ def _daemon(daemon: DaemonStatus | None) -> list[tuple[str, str]]:
         ("daemon", f"process {daemon.process}, memsync {daemon.version}, since {local_time(daemon.started_at)}"),
         ("watching", f"{watching}; {compared}"),
         ("memory", f"{daemon.memory_bytes / 1e6:,.0f} MB, model {model}"),
+        ("web", daemon.web),
         *(("fault", error) for error in daemon.errors),
     ]
 

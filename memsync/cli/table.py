@@ -3,8 +3,9 @@
 # fmt: off
 COMMANDS = {
     "Set up": {"agents": ["cli.command_agents"], "completion": ["cli.command_setup"], "config":
-        ["cli.command_setup"], "doctor": ["cli.command_setup"], "init": ["cli.command_setup"], "mcp":
-        ["cli.command_mcp"], "roots": ["cli.command_roots"], "trust": ["cli.command_setup"]},
+        ["cli.command_setup"], "doctor": ["cli.command_setup"], "http": ["cli.command_web"], "init":
+        ["cli.command_setup"], "mcp": ["cli.command_mcp"], "roots": ["cli.command_roots"], "trust":
+        ["cli.command_setup"], "web": ["cli.command_web"]},
     "Search": {"blame": ["features.history"], "context": ["features.context.compose"], "diff":
         ["features.difference"], "digest": ["features.difference"], "get": ["features.search"], "history":
         ["features.history"], "links": ["features.linking"], "open": ["cli.command_open"], "search":

@@ -20,6 +20,7 @@ from memsync.daemon.nightly import Nightly
 from memsync.daemon.transcripts import TranscriptKeeper
 from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.daemon.watch import MakeWatcher
+from memsync.daemon.web_server import WebServer
 from memsync.memories.recall import Recaller
 from memsync.memory import Memory
 from memsync.model.answer import Freshness
@@ -49,7 +50,8 @@ class Engine:
         self.recaller = Recaller(memory)
         self.transcripts = TranscriptKeeper(memory, self.health, clock)
         self.keeper = Keeper(memory, make_watcher, self.health, self.vectors.text_committed, clock)
-        self._keepers = (self.keeper, self.vectors, self.transcripts, Nightly(memory, self.health))
+        self.web = WebServer(memory.settings, self.health)
+        self._keepers = (self.keeper, self.vectors, self.transcripts, Nightly(memory, self.health), self.web)
         memory.fresh_search.live = self.keeper
         memory.daemon_status = self._with_daemon
 
@@ -107,6 +109,7 @@ class Engine:
             pending_text=self.keeper.pending_text,
             model_loaded=self.memory.models.is_loaded,
             memory_bytes=memory_bytes(),
+            web=self.web.url,
             errors=tuple(
                 filter(None, (*self.health.faults(), self.vectors.hanging(), self.memory.fresh_search.silence()))
             ),

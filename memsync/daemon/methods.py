@@ -254,6 +254,12 @@ def hook(
         raise RequestError(f"the event of {agent} cannot be answered: {error}", hint="See memsync recall.") from error
 
 
+@_method(is_slow=True)
+def web(request: Request) -> dict[str, Any]:
+    """Start or end the web server as `memsync web` has recorded; return its URL, empty if it is off."""
+    return {"url": request.engine.web.apply()}
+
+
 @_method()
 def shutdown(request: Request) -> dict[str, Any]:
     """End the daemon."""

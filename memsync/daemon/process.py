@@ -81,7 +81,7 @@ class Daemon:
         server = Server(path, Host(engine, lambda: loop.call_soon_threadsafe(self._stop), self._run_command))
         engine.start()
         log.info("memsync %s serves %s as process %d", __version__, self._settings.root, os.getpid())
-        checks = loop.create_task(self._check(server, engine.health))
+        checks = loop.create_task(self._check(server, engine))
         try:
             await server.serve(self._until, ready)
         finally:
@@ -90,16 +90,17 @@ class Daemon:
             log.info("stopped" if stopped else "stopped; a thread still hangs")
         return stopped
 
-    async def _check(self, server: Server, health: Health) -> None:
+    async def _check(self, server: Server, engine: Engine) -> None:
         """End the run once it is idle for too long, or if its place is lost or its settings have changed."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             if self._until.is_set():  # the server has removed its socket itself
                 return
-            if self._until_idle and server.idle_seconds() > 60.0 * self._settings["daemon.idle_exit_minutes"]:
+            longest_idle = 60.0 * self._settings["daemon.idle_exit_minutes"]
+            if self._until_idle and server.idle_seconds() > longest_idle and not engine.web.is_on:
                 log.info("no request came for %d minutes", self._settings["daemon.idle_exit_minutes"])
                 self._until.set()
-            elif reason := self._why_anew(server, health):
+            elif reason := self._why_anew(server, engine.health):
                 log.warning("%s; the daemon begins anew", reason)
                 self.begins_anew = True
                 self._until.set()

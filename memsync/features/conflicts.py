@@ -69,7 +69,11 @@ class _Place(NamedTuple):
 def conflicts(
     memory: Workspace,
     *,
-    dismiss: Annotated[tuple[str, ...], Meta(description="Do not show this conflict again."), Cli(metavar="ID")] = (),
+    dismiss: Annotated[
+        tuple[str, ...],
+        Meta(description="Do not show this conflict again.", extra={"writes": True}),
+        Cli(metavar="ID"),
+    ] = (),
     progress: Progress = no_progress,
 ) -> Conflicts:
     """Return pairs of statements that differ, by path; each pair once, without those that were dismissed.

@@ -1,7 +1,8 @@
-"""Write to the daily log and to long-term memory, and make new notes."""
+"""Write to the daily log and to long-term memory, make new notes, and count what the logs have."""
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,9 +15,13 @@ from memsync.edit.note_paths import NOTE_OF_TIER, new_note_path, note_path
 from memsync.edit.set_fields import head_of
 from memsync.edit.titles import TITLE_OF_MEMORY, tags_of, title_of
 from memsync.errors import UsageError
+from memsync.model.filters import Filters
+from memsync.model.query import Query
+from memsync.model.text import not_shared
+from memsync.model.upkeep import Days
 from memsync.model.vocabulary import Kind, Tier
 from memsync.model.written import Written
-from memsync.notes.dates import leading_time, parse_day
+from memsync.notes.dates import leading_time, parse_day, parse_when
 from memsync.notes.decode import decode
 from memsync.notes.validity import SUPERSEDES, VALID_FROM, VALID_UNTIL, statement_at
 from memsync.operation import Cli, Command, Tool, one_of, operation
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 SECTION = "Notes"
 
 REMEMBERED = "Remembered"
+MAX_ENTRIES = 2**53
 
 Text = Annotated[
     str, Meta(description="The text."), Cli(metavar="TEXT", is_text=True, reads_input=True, is_editable=True)
@@ -195,6 +201,18 @@ def new_note(
     body = f"\n{cleaned(text)}\n" if text.strip() else ""
     content = f"{head}# {one_line(title) or title_of(place)}\n{body}"
     return memory.write("note", f"{title or place}\n{text}", lambda: memory.writer.create(place, content))
+
+
+@operation(is_quick=True)
+def logged(memory: Workspace, since: Annotated[str, Meta(description="The first day: 2026-11-01, 1y.")] = "1y") -> Days:
+    """Return how many entries the logs have on each day since `since`. Raises UsageError."""
+    logs = Filters(kinds=(Kind.DAILY,), after=parse_when(since, datetime.now()))
+    with memory.as_of_now() as (reader, pending):
+        found = reader.latest_candidates(Query("", filters=logs), MAX_ENTRIES)
+        chunks = reader.chunks([one.chunk_id for one in found]).values()
+        hidden = not_shared(reader.not_shared())
+    days = Counter((entry.time or chunk.date)[:10] for chunk in chunks for entry in chunk.entries)
+    return Days(dict(sorted(days.items())), pending, hidden)
 
 
 def _clock(text: str) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from memsync.model.text import not_shared
-from memsync.model.upkeep import NoteUse, Stale, Stats
+from memsync.model.upkeep import Asked, NoteUse, Stale, Stats
 from memsync.notes.dates import last_active
 from memsync.notes.retiring import unused
 from memsync.operation import Cli, Command, operation
@@ -71,7 +74,7 @@ def stats(
     return Stats(
         since=since,
         counted_since=used.counted_since,
-        searches=len(used.milliseconds),
+        searches=len(used.searches),
         empty=used.empty,
         p50_ms=round(percentile(used.milliseconds, 0.5), 1),
         p95_ms=round(percentile(used.milliseconds, 0.95), 1),
@@ -82,10 +85,18 @@ def stats(
         never_retrieved=tuple(sorted(never, key=lambda use: (use.last_active, use.path))[:limit]),
         never_count=len(never),
         growth=tuple(used.growth),
+        by_day=tuple(_asked(day, list(searches)) for day, searches in groupby(used.searches, itemgetter(0))),
         queries=tuple(used.queries),
         warnings=(*_counting_faults(memory), *warnings),
         pending_text=pending,
     )
+
+
+def _asked(day: str, searches: Sequence[tuple[str, float, int]]) -> Asked:
+    from memsync.search.retrievals import percentile
+
+    median = percentile((ms for _, ms, _ in searches), 0.5)
+    return Asked(day, len(searches), sum(not hits for _, _, hits in searches), round(median, 1))
 
 
 def _counting_faults(memory: Workspace) -> tuple[str, ...]:

@@ -1,11 +1,12 @@
-"""Convert values of the model to JSON and back."""
+"""Convert values of the model to JSON and back, and describe them as JSON Schema."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
+from msgspec import Struct
 
 T = TypeVar("T")
 
@@ -37,3 +38,40 @@ def to_json(value: Any) -> Any:
 def from_json(kind: type[T], value: Any) -> T:
     """Convert a JSON value to `kind`, ignoring unknown members. Raises ValueError."""
     return msgspec.convert(value, kind)
+
+
+def schemas_of(kinds: Iterable[Any], ref_template: str) -> tuple[list[Any], dict[str, Any]]:
+    """Return the JSON Schema of each type, as `to_json` writes its values, and those of the classes in them by name.
+
+    A reference to a class is `ref_template`, in which {name} is the name.
+    """
+    kinds = list(kinds)
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=ref_template)
+    for kind in _classes(kinds):
+        _describe(kind, components[kind.__name__])
+    return list(schemas), components
+
+
+def _describe(kind: type, schema: dict[str, Any]) -> None:
+    """Add the computed members to a class's schema; remove its description and its defaults."""
+    computed = getattr(kind, "computed", ())
+    for name in computed:
+        returned = get_type_hints(getattr(kind, name).fget)["return"]
+        schema["properties"][name] = {"type": "boolean" if returned is bool else "string"}
+    schema["required"] = [*schema.get("required", ()), *computed]
+    schema.pop("description", None)
+    for member in schema["properties"].values():
+        member.pop("default", None)
+
+
+def _classes(kinds: Iterable[Any]) -> list[type]:
+    """Return the classes that types are made of."""
+    classes: dict[type, None] = {}
+    waiting = list(kinds)
+    while waiting:
+        kind = waiting.pop()
+        waiting += get_args(kind)
+        if isinstance(kind, type) and issubclass(kind, Struct) and kind not in classes:
+            classes[kind] = None
+            waiting += [hint for name, hint in get_type_hints(kind).items() if name not in ("computed", "optional")]
+    return list(classes)

@@ -122,6 +122,7 @@ class DaemonStatus(Struct, frozen=True):
     model_loaded: bool
     memory_bytes: int
     errors: tuple[str, ...] = ()
+    web: str = ""
 
 
 class Status(Struct, frozen=True):

@@ -299,6 +299,23 @@ class Collections(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
+class Days(Struct, frozen=True):
+    """How many entries the logs have on each day that has any: ISO date -> entries, in order."""
+
+    days: Mapping[str, int]
+    pending_text: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+class Asked(Struct, frozen=True):
+    """The searches of a day (UTC): how many, how many of them found nothing, and the median of their milliseconds."""
+
+    day: str
+    searches: int
+    empty: int
+    p50_ms: float
+
+
 class Growth(Struct, frozen=True):
     """The size of the index on a day; `index_bytes` is None if the index is in a database."""
 
@@ -320,6 +337,7 @@ class Stats(Struct, frozen=True):
     """How a memory was used since `since` (ISO 8601, UTC): searches and their latency in milliseconds.
 
     `most_retrieved` counts since counting began (`counted_since`); `never_retrieved` are the first of `never_count`.
+    `by_day` has the days with searches, in order.
     """
 
     since: str
@@ -332,6 +350,7 @@ class Stats(Struct, frozen=True):
     never_retrieved: tuple[NoteUse, ...]
     never_count: int
     growth: tuple[Growth, ...]
+    by_day: tuple[Asked, ...] = ()
     queries: tuple[AskedQuery, ...] = ()
     warnings: tuple[str, ...] = ()
     pending_text: int = 0

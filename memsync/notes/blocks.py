@@ -145,29 +145,31 @@ class _BoundedBlocks(ParserBlock):
         super().tokenize(state, startLine, endLine)
 
 
-def thread_parser() -> MarkdownIt:
-    """Return this thread's CommonMark parser with tables, footnotes, wiki links and tags.
+def new_parser() -> MarkdownIt:
+    """Return a CommonMark parser with tables, footnotes, wiki links and tags, whose work is bounded."""
+    markdown = MarkdownIt("commonmark")
+    markdown.block, markdown.inline = _BoundedBlocks(), BoundedInline()
+    markdown.configure("commonmark").enable("table").use(footnote_plugin)
+    add_inline_rules(markdown)
+    return markdown
 
-    It is kept, because building one takes longer than parsing a short note.
-    """
+
+def thread_parser() -> MarkdownIt:
+    """Return this thread's parser. It is kept, because building one takes longer than parsing a short note."""
     if not hasattr(_parsers, "markdown"):
-        markdown = MarkdownIt("commonmark")
-        markdown.block, markdown.inline = _BoundedBlocks(), BoundedInline()
-        markdown.configure("commonmark").enable("table").use(footnote_plugin)
-        add_inline_rules(markdown)
-        _parsers.markdown = markdown
+        _parsers.markdown = new_parser()
     parser: MarkdownIt = _parsers.markdown
     return parser
 
 
-def parse_blocks(lines: Sequence[str], first_line: int = 1) -> BlockTree | None:
-    """Parse `lines[first_line - 1:]`, where `lines` is the whole file.
+def parse_blocks(lines: Sequence[str], first_line: int = 1, parser: MarkdownIt | None = None) -> BlockTree | None:
+    """Parse `lines[first_line - 1:]`, where `lines` is the whole file, by `thread_parser` or another of `new_parser`.
 
     Front matter is replaced by blank lines, so that markdown-it's line numbers equal the file's. Returns None if
     parsing takes too much work or markdown-it fails.
     """
     source = "\n" * (first_line - 1) + "\n".join(lines[first_line - 1 :])
-    markdown, tree = thread_parser(), BlockTree([], [], {})
+    markdown, tree = parser or thread_parser(), BlockTree([], [], {})
     state = _BoundedState(source, markdown, tree.env, tree.tokens)
     try:
         markdown.block.tokenize(state, state.line, state.lineMax)

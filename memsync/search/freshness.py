@@ -99,11 +99,12 @@ class FreshSearch:
         self.live: Live | None = None
 
     def answer(self, query: Query) -> SearchResult:
-        """Answer a query and count it as a search; see Memory.search."""
+        """Answer a query, and count it as a search unless its request says not to; see Memory.search."""
         started = time.perf_counter()
         result = self.answer_uncounted(query)
         milliseconds = (time.perf_counter() - started) * 1000
-        self._usage.searched(query.text, milliseconds, (hit.path for hit in result.hits))
+        if query.request.counted:
+            self._usage.searched(query.text, milliseconds, (hit.path for hit in result.hits))
         return result
 
     def answer_uncounted(self, query: Query) -> SearchResult:

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -108,6 +108,27 @@ def parse_request(request: SearchRequest, setting: Callable[[str], Any]) -> Quer
     limit = request.limit or (BUDGET_HITS if request.tokens else setting("search.limit"))
     query = parse_query(request.query, now=datetime.now(), limit=limit, filter_pairs=request.filters)
     return replace(query, mode=Mode(request.mode or setting("search.mode")), request=request)
+
+
+class TypedFilter(NamedTuple):
+    """A filter as it is typed in a query, and the query without it."""
+
+    name: str
+    value: str
+    rest: str
+
+
+def typed_filters(typed: str) -> list[TypedFilter]:
+    """Return the filters in a query, in order; one with an unknown value, too."""
+    return [
+        TypedFilter(
+            token["filter"],
+            token["bare"] if token["quoted"] is None else token["quoted"],
+            f"{typed[: token.start()].rstrip()} {typed[token.end() :].lstrip()}".strip(),
+        )
+        for token in _TOKEN.finditer(typed[:MAX_QUERY_CHARS])
+        if token["filter"] and not token["minus"]
+    ]
 
 
 def without_roots(typed: str) -> tuple[tuple[str, ...], str]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import apsw
 
@@ -54,14 +54,26 @@ _Search = tuple[str, float, int, str | None]
 
 
 class Used(NamedTuple):
-    """The counts: since when, how often each note was retrieved, and the searches since some moment."""
+    """The counts: since when, how often each note was retrieved, and the searches since some moment.
+
+    A search has its day, its milliseconds and its number of hits.
+    """
 
     counted_since: str
     notes: dict[NotePath, NoteUse]
-    milliseconds: Sequence[float]
-    empty: int
+    searches: Sequence[tuple[str, float, int]]
     growth: Sequence[Growth]
     queries: Sequence[AskedQuery]
+
+    @property
+    def milliseconds(self) -> list[float]:
+        """The latencies of the searches, in order."""
+        return sorted(ms for _, ms, _ in self.searches)
+
+    @property
+    def empty(self) -> int:
+        """How many searches found nothing."""
+        return sum(not hits for _, _, hits in self.searches)
 
 
 class UsageCounter:
@@ -143,7 +155,7 @@ class UsageCounter:
                     return _read(database, since)
             except MemsyncError as error:
                 self.fault = error.message
-        return Used("", {}, (), 0, (), ())
+        return Used("", {}, (), (), ())
 
     def forget(self, paths: Iterable[NotePath]) -> int:
         """Delete the texts of all questions and the counts of these notes; return how many texts these were.
@@ -186,7 +198,7 @@ class UsageCounter:
 def _read(database: apsw.Connection, since: str) -> Used:
     (counted_since,) = database.execute("SELECT since FROM counted").fetchone() or ("",)
     notes = database.execute("SELECT path, retrieved, last FROM note")
-    rows: list[Any] = database.execute("SELECT ms, hits FROM search WHERE at >= ? ORDER BY ms", (since,)).fetchall()
+    searches = database.execute("SELECT substr(at, 1, 10), ms, hits FROM search WHERE at >= ? ORDER BY at", [since])
     sizes = database.execute("SELECT day, notes, passages, bytes FROM size WHERE day >= ? ORDER BY day", (since[:10],))
     queries = database.execute(
         "SELECT at, query, hits FROM search WHERE at >= ? AND query IS NOT NULL ORDER BY at DESC LIMIT ?",
@@ -195,8 +207,7 @@ def _read(database: apsw.Connection, since: str) -> Used:
     return Used(
         counted_since,
         {NotePath(path): NoteUse(NotePath(path), times, last) for path, times, last in notes},
-        [ms for ms, _ in rows],
-        sum(not hits for _, hits in rows),
+        [(day, ms, hits) for day, ms, hits in searches],
         [Growth(day, notes, passages, size or None) for day, notes, passages, size in sizes],
         [AskedQuery(*row) for row in queries],
     )

@@ -18,11 +18,12 @@ from urllib.parse import quote
 
 import pytest
 
-from memsync.cli.command_open import kept_hits, linked, template_of
+from memsync.cli.command_open import kept_hits, linked
 from memsync.cli.main import run_command
 from memsync.cli.output import KEPT, Kept, local_time, say_table
 from memsync.errors import ConfigError
 from memsync.memory import Memory
+from memsync.settings.editors import template_of
 from memsync.system.user_folders import state_folder
 from tests.conftest import Write
 from tests.support.daemon_process import Cli, until

@@ -26,7 +26,7 @@ from mcp.shared.exceptions import MCPError
 
 from memsync.errors import FilesystemError, UsageError
 from memsync.mcp_server.clients import CLIENTS, Target, described
-from memsync.mcp_server.http import listening, token_of
+from memsync.mcp_server.http import TOKEN
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server, path_of, uri_of
 from memsync.mcp_server.tools import offered, tool_of
@@ -34,6 +34,7 @@ from memsync.memories.opener import Opener
 from memsync.memory import MemoryApi
 from memsync.settings.load import Settings, load_settings
 from memsync.system.user_folders import own_folder
+from memsync.web.serving import listening, token_of
 from tests.conftest import PROJECT, Write
 from tests.support.daemon_process import Cli
 
@@ -364,11 +365,11 @@ def test_token_file_that_holds_none_is_refused(tmp_path: Path, content: bytes) -
     own_folder(keep)
     (keep / "mcp-token").write_bytes(content)
     with pytest.raises(FilesystemError, match="does not contain a valid token"):
-        token_of(keep)
+        token_of(keep, TOKEN)
     (keep / "mcp-token").unlink()
-    made = token_of(keep)
+    made = token_of(keep, TOKEN)
     assert len(made) > 40
-    assert token_of(keep) == made
+    assert token_of(keep, TOKEN) == made
 
 
 def test_http_lets_nobody_in_without_token_or_from_elsewhere(cli: Cli, root: Path, write: Write) -> None:

@@ -26,8 +26,8 @@ FEW_DESCRIPTORS = 120
 SERVE = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, ({FEW_DESCRIPTORS}, {FEW_DESCRIPTORS}))
-from memsync.mcp_server import http
-http.REQUEST_SECONDS, http.MAX_CONNECTIONS = {REQUEST_SECONDS}, {MOST_CONNECTIONS}
+from memsync.web import serving
+serving.REQUEST_SECONDS, serving.MAX_CONNECTIONS = {REQUEST_SECONDS}, {MOST_CONNECTIONS}
 from memsync.cli.entry import run
 run()
 """

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from memsync import Memory
 from memsync.errors import MemsyncError
-from memsync.mcp_server.http import token_of
+from memsync.mcp_server.http import TOKEN
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server
 from memsync.memories.opener import Opener
@@ -23,6 +23,7 @@ from memsync.memory import MemoryApi
 from memsync.model.status import DaemonStatus
 from memsync.model.vocabulary import WatcherState
 from memsync.settings.load import DEFAULT_KINDS, Settings, load_settings
+from memsync.web.serving import token_of
 from tests.conftest import COUNTER, Write
 from tests.mcp_server.test_clients import Fixed, talk, text_of
 
@@ -224,7 +225,7 @@ def test_token_is_made_once_by_however_many(tmp_path: Path) -> None:
     for number in range(20):
         keep = tmp_path / str(number)
         with ThreadPoolExecutor(8) as pool:
-            tokens = set(pool.map(token_of, [keep] * 8))
+            tokens = set(pool.map(token_of, [keep] * 8, [TOKEN] * 8))
         assert len(tokens) == 1
         assert sorted(path.name for path in keep.iterdir()) == ["mcp-token", "mcp-token.lock"]
 

@@ -1,0 +1,150 @@
+"""Runs `memsync http` as long as `memsync web` has turned it on: a process of its own, which ends with the daemon."""
+
+from __future__ import annotations
+
+import json
+import select
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from memsync.client import wire
+from memsync.daemon.health import Health
+from memsync.errors import ConfigError, DaemonError, FilesystemError, MemsyncError
+from memsync.settings.load import Settings
+from memsync.system.user_folders import open_private, write_own_file
+
+PORT = 8740
+CHECK_SECONDS = 1.0
+START_SECONDS = 30.0
+STOP_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 60.0
+
+
+class Page(Struct, frozen=True):
+    """Where the pages are: the port of this machine, and the URL under which it is forwarded, if it is."""
+
+    port: int = PORT
+    public_url: str = ""
+
+
+def turned_on(settings: Settings) -> Page | None:
+    """Return where the pages of a memory should be; None if they are off. Raises ConfigError."""
+    try:
+        return msgspec.json.decode(_path(settings).read_bytes(), type=Page)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{_path(settings)} cannot be read", hint="Run: memsync web --off") from error
+
+
+def turn_on(settings: Settings, page: Page | None) -> None:
+    """Record where the pages should be; None: they are off. Raises FilesystemError."""
+    path = _path(settings)
+    try:
+        if page is None:
+            path.unlink(missing_ok=True)
+        else:
+            write_own_file(str(path), msgspec.json.encode(page), sync=True)
+    except OSError as error:
+        raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check that folder.") from error
+
+
+def _path(settings: Settings) -> Path:
+    return settings.keep_dir / "web.json"
+
+
+class WebServer:
+    """Starts and ends the server on a thread of its own. `url` is where it serves; empty while it does not."""
+
+    def __init__(self, settings: Settings, health: Health) -> None:
+        self._settings = settings
+        self._health = health
+        self._stopping = threading.Event()
+        self._guard = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._page: Page | None = None
+        self._thread = threading.Thread(target=self._run, name="web", daemon=True)
+        self.url = ""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the pages should be served; then the daemon is never idle."""
+        return _path(self._settings).exists()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Make the server and the thread end."""
+        self._stopping.set()
+        if (child := self._child) is not None:  # the thread may be waiting for its first line
+            child.terminate()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the thread; return whether it ended in time."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            try:
+                self.apply()
+                pause = CHECK_SECONDS
+            except MemsyncError as error:
+                pause = self._health.fault("web", error, longest_retry=LONGEST_RETRY_SECONDS)
+            except Exception as error:  # noqa: BLE001 (because no error may end this thread unseen)
+                pause = self._health.fault("web", f"the web server failed: {type(error).__name__}")
+        with self._guard:
+            self._end()
+
+    def apply(self) -> str:
+        """Start or end the server as the record says; return its URL, empty if it is off. Raises MemsyncError."""
+        with self._guard:
+            wanted = turned_on(self._settings)
+            code = self._child.poll() if self._child is not None else None
+            if (
+                wanted == self._page and code is None
+            ):  # a new server must first live for a while, so that the pauses grow
+                self._health.mended("web")
+                return self.url
+            self._end()
+            if code is not None:
+                raise DaemonError(f"the web server ended with exit code {code}", hint="See web.log beside the index.")
+            if wanted is not None and not self._stopping.is_set():
+                self._begin(wanted)
+            return self.url
+
+    def _begin(self, page: Page) -> None:
+        options = ["--port", str(page.port), "--public-url", page.public_url, "--until-eof"]
+        command = [sys.executable, "-P", "-m", "memsync", *self._settings.options, "http", *options]
+        with open(self._settings.index_dir / "web.log", "wb", opener=open_private) as log:
+            self._child = subprocess.Popen(  # noqa: S603 (because this is the same program)
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+            )
+        self._page = page
+        output = self._child.stdout
+        assert output is not None
+        has_line = bool(select.select([output], [], [], START_SECONDS)[0])
+        message = json.loads((has_line and output.readline()) or "{}")
+        if "url" not in message:
+            self._end()
+            raise wire.error_of(message.get("error", {"message": "the web server did not start"}))
+        self.url = message["url"]
+
+    def _end(self) -> None:
+        """End the server, if it runs, and wait until it has freed its port."""
+        if (child := self._child) is not None:
+            child.terminate()
+            try:
+                child.communicate(timeout=STOP_SECONDS)
+            except subprocess.TimeoutExpired:  # requests that it passed to the daemon go on there
+                child.kill()
+                child.communicate()
+        self._child, self._page, self.url = None, None, ""

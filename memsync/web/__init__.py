@@ -1,0 +1,1 @@
+"""HTTP on loopback: the operations as an API, and the pages."""

@@ -1,0 +1,85 @@
+"""Who may use a web server: who has its token, a cookie that it signed, or a link that works once."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from memsync.errors import FilesystemError
+from memsync.system.user_folders import digest_of, own_folder
+from memsync.web.serving import token_of
+
+TOKEN = "web-token"  # noqa: S105 (because it is the name of the file)
+ENTER = "/enter"
+COOKIE_SECONDS = 30 * 86_400
+LINK_SECONDS = 300
+
+
+class Access:
+    """The keys to the web servers of one memory; `keep` is its folder for data that outlives the index.
+
+    Nothing of it is in the memory of a process, so a cookie outlives a restart, and another process can make a link.
+    """
+
+    def __init__(self, keep: Path) -> None:
+        """Create the token if there is none. Raises FilesystemError."""
+        self._token = token_of(keep, TOKEN)
+        self._links = keep / "links"
+
+    def has_token(self, authorization: bytes) -> bool:
+        """Tell whether the value of an Authorization header has the token."""
+        return hmac.compare_digest(authorization, f"Bearer {self._token}".encode())
+
+    def make_cookie(self) -> str:
+        """Return the value of a cookie that is valid for COOKIE_SECONDS."""
+        expires = str(int(time.time()) + COOKIE_SECONDS)
+        return f"{expires}.{self._signature(expires)}"
+
+    def is_valid(self, cookie: str) -> bool:
+        """Tell whether this memory's token signed a cookie, which has not expired."""
+        expires, _, signature = cookie.partition(".")
+        is_signed = hmac.compare_digest(signature.encode(), self._signature(expires).encode())
+        return is_signed and int(expires) > time.time()
+
+    def make_link(self) -> str:
+        """Return the path of a link that lets one browser in, once, within LINK_SECONDS. Raises FilesystemError."""
+        key = secrets.token_urlsafe(32)
+        try:
+            own_folder(self._links)
+            (self._links / digest_of(key.encode())).touch(mode=0o600, exist_ok=False)
+        except OSError as error:
+            reason = f"{self._links} cannot be written: {error.strerror}"
+            raise FilesystemError(reason, hint="Check that folder.") from error
+        return f"{ENTER}?key={key}"
+
+    def take(self, key: str) -> bool:
+        """Use up the key of a link; return whether it was good. Expired links are removed."""
+        link = self._links / digest_of(key.encode())
+        is_good = _is_fresh(link) and _is_removed(link)
+        with suppress(FileNotFoundError):  # nobody has made a link yet
+            for other in self._links.iterdir():
+                if not _is_fresh(other):
+                    _is_removed(other)
+        return is_good
+
+    def _signature(self, expires: str) -> str:
+        return hmac.new(self._token.encode(), expires.encode(), "sha256").hexdigest()
+
+
+def _is_fresh(link: Path) -> bool:
+    try:
+        return 0 <= time.time() - link.stat().st_mtime < LINK_SECONDS
+    except FileNotFoundError:
+        return False
+
+
+def _is_removed(link: Path) -> bool:
+    """Remove a link; return False if another process was quicker."""
+    try:
+        link.unlink()
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,0 +1,103 @@
+"""The application: the API, the health of the memory and the pages, behind the guard."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Match, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from memsync.errors import ConfigError, MemsyncError, how_to_install
+from memsync.model.json import to_json
+from memsync.web import api
+from memsync.web.access import Access
+from memsync.web.guard import Guard
+from memsync.web.health import STATUSES, Events, health
+from memsync.web.problems import Refusal, json_response, problem_response, status_of
+from memsync.web.serving import Scope
+from memsync.web.site import Site, unexpected
+
+STATIC = Path(__file__).with_name("static")
+MAX_BODY_BYTES = 1_000_000
+STATIC_CACHING = "private, max-age=31536000, immutable"
+
+
+def make_app(site: Site) -> Guard:
+    """Return the application of a site; it is a Starlette application behind a Guard. Raises ConfigError."""
+    if importlib.util.find_spec("jinja2") is None:
+        raise ConfigError("the pages need jinja2, which is not installed", hint=how_to_install("web"))
+    from memsync.web import pages
+
+    app = Starlette(
+        routes=[
+            *api.routes(),
+            _NotForBrowsers("/health", _health),
+            Route("/events", _events),
+            Mount("/static", _Static(directory=STATIC)),
+            *pages.routes(),
+        ],
+        exception_handlers={MemsyncError: _failed, HTTPException: _failed, ClientDisconnect: _left, Exception: _failed},
+        max_body_size=MAX_BODY_BYTES,
+    )
+    app.state.site, app.state.events = site, Events(site)
+    return Guard(app, site, Access(site.settings.keep_dir))
+
+
+def wants_json(request: Request) -> bool:
+    """Tell whether a client wants JSON and not a page: by the end of the path, or by what it accepts first."""
+    accepted = request.headers.get("accept", "")
+    first_json, first_html = accepted.find("json"), accepted.find("text/html")
+    return request.url.path.endswith(".json") or (first_json >= 0 and not 0 <= first_html < first_json)
+
+
+async def _health(request: Request) -> Response:
+    found = await health(request.app.state.site)
+    return json_response(to_json(found), STATUSES[found.status])
+
+
+async def _events(request: Request) -> Response:
+    events: Events = request.app.state.events
+    return StreamingResponse(await events.listen(), media_type="text/event-stream")
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """Answer a request that raised an error: a page for a browser, otherwise a problem document."""
+    from memsync.web import pages
+
+    if isinstance(error, HTTPException):
+        error = Refusal(error.status_code, f"{request.url.path[:200]!r}: {error.detail}", headers=error.headers)
+    elif not isinstance(error, MemsyncError):
+        error = unexpected("the page", error)
+    accepts_pages = "text/html" in request.headers.get("accept", "")
+    if wants_json(request) or not accepts_pages:
+        return problem_response(error)
+    return pages.error_page(request, error, status_of(error))
+
+
+async def _left(request: Request, error: Exception) -> Response:  # noqa: ARG001 (because Starlette calls it)
+    return Response(status_code=400)  # nobody reads it
+
+
+class _NotForBrowsers(Route):
+    """A route that leaves a browser to the page with the same path."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match unless the client accepts HTML."""
+        accepts_pages = "text/html" in Request(scope).headers.get("accept", "")
+        return (Match.NONE, {}) if accepts_pages and scope["type"] == "http" else super().matches(scope)
+
+
+class _Static(StaticFiles):
+    """Files that a browser keeps if their URL has a version."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """Return a file."""
+        response = await super().get_response(path, scope)
+        if scope["query_string"]:
+            response.headers["Cache-Control"] = STATIC_CACHING
+        return response

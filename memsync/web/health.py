@@ -1,0 +1,135 @@
+"""What a monitor wants to know of a memory, as one document, and as events while a page is open."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from memsync import __version__
+from memsync.errors import MemsyncError
+from memsync.features.indexing import INDEX_FAILURE
+from memsync.features.indexing import status as status_operation
+from memsync.model.json import to_json
+from memsync.model.status import Status
+from memsync.model.text import json_line, printable
+from memsync.model.vocabulary import WatcherState
+from memsync.web.problems import Refusal
+from memsync.web.site import Site
+
+STATUSES = {"ok": 200, "stale": 200, "degraded": 503, "failing": 503}
+"""How a memory is, and the status of the answer that says so.
+
+ok: the index has every change. stale: it lacks some, or no daemon keeps it current; a search still reads changed files
+itself. degraded: a part has a fault, and searches are answered. failing: they may not be.
+"""
+SERIOUS = ("index", "root", "settings")
+"""The names of the daemon's faults with which searches may fail."""
+MAX_LISTENERS = 16
+POLL_SECONDS = 1.0
+ALIVE_SECONDS = 15.0
+"""After how long without a change a listener gets a comment, so that a lost connection is noticed."""
+
+
+class Health(Struct, frozen=True):
+    """How a memory is. `scanned_at`: when its files were last compared; `reason`: why `watcher` is not `live`."""
+
+    status: str
+    version: str = __version__
+    scanned_at: str = ""
+    index_age_seconds: float | None = None
+    watcher: str = ""
+    reason: str = ""
+    pending_text: int = 0
+    pending_vectors: int = 0
+    faults: tuple[str, ...] = ()
+
+
+async def health(site: Site) -> Health:
+    """Return how the memory of a site is now."""
+    try:
+        return health_of(await site.run(status_operation), datetime.now(UTC))
+    except MemsyncError as error:
+        return Health("failing", faults=(printable(error.sentences()),))
+
+
+def health_of(status: Status, now: datetime) -> Health:
+    """Return how a memory with this status is, at the moment `now`."""
+    daemon = status.daemon
+    scanned = datetime.fromisoformat(status.last_sync) if status.last_sync else None
+    faults = [*(daemon.errors if daemon else ()), *(f"{failure.path}: {failure.reason}" for failure in status.failures)]
+    return Health(
+        _state(status),
+        scanned_at=status.last_sync,
+        index_age_seconds=round((now - scanned).total_seconds(), 3) if scanned else None,
+        watcher=daemon.watcher if daemon else "",
+        reason=printable(daemon.reason) if daemon else "no daemon is running",
+        pending_text=daemon.pending_text if daemon else 0,
+        pending_vectors=status.pending_vectors,
+        faults=tuple(map(printable, faults)),
+    )
+
+
+def _state(status: Status) -> str:
+    daemon = status.daemon
+    errors = daemon.errors if daemon else ()
+    if any(failure.path == INDEX_FAILURE for failure in status.failures) or any(
+        error.partition(":")[0] in SERIOUS for error in errors
+    ):
+        return "failing"
+    if errors or (daemon and daemon.watcher is WatcherState.DEGRADED):
+        return "degraded"
+    lacks = not daemon or daemon.pending_text or status.pending_vectors or status.failures
+    return "stale" if lacks else "ok"
+
+
+class Events:
+    """The changes of a site's health, for several listeners: one task asks, as long as anybody listens."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._listeners = 0
+        self._latest: Health | None = None
+        self._changed = asyncio.Event()
+        self._asking: asyncio.Task[None] | None = None
+
+    async def listen(self) -> AsyncIterator[str]:
+        """Return the stream of one listener, as server-sent events. Raises Refusal if there are too many."""
+        if self._listeners >= MAX_LISTENERS:
+            reason = f"{MAX_LISTENERS} listeners are connected already"
+            raise Refusal(503, reason, hint="Close a page.", headers={"Retry-After": "15"})
+        return self._stream()
+
+    async def _stream(self) -> AsyncIterator[str]:
+        self._listeners += 1
+        try:
+            if self._asking is None or self._asking.done():
+                self._asking = asyncio.create_task(self._ask())
+            seen = None
+            while True:
+                changed = self._changed
+                if self._latest is not seen:
+                    seen = self._latest
+                    yield f"data: {json_line(json.dumps(to_json(seen), ensure_ascii=False))}\n\n"
+                try:
+                    await asyncio.wait_for(changed.wait(), ALIVE_SECONDS)
+                except TimeoutError:
+                    yield ": nothing has changed\n\n"
+        finally:
+            self._listeners -= 1
+
+    async def _ask(self) -> None:
+        while self._listeners:
+            latest = await health(self._site)
+            if (
+                self._latest is None
+                or replace(latest, index_age_seconds=self._latest.index_age_seconds) != self._latest
+            ):
+                self._latest = latest
+                self._changed.set()
+                self._changed = asyncio.Event()
+            await asyncio.sleep(POLL_SECONDS)

@@ -1,0 +1,31 @@
+"""The pages of the web UI: forms and links that work without JavaScript, and the same as JSON."""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+from memsync.web.pages import lists, note, search, upkeep
+from memsync.web.pages.view import error_page as error_page
+
+PAGES = {
+    "/threads": lists.threads,
+    "/log": lists.log,
+    "/memory": lists.memory,
+    "/upkeep": upkeep.upkeep,
+    "/usage": lists.usage,
+    "/recalls": lists.recalls,
+    "/health": lists.health,
+    "/help": lists.help_page,
+}
+
+
+def routes() -> list[Route]:
+    """Return the routes of the pages; each but the first also with `.json`."""
+    named = [Route(f"{path}{ending}", view) for path, view in PAGES.items() for ending in ("", ".json")]
+    return [
+        Route("/", search.search),
+        Route("/search.json", search.search),
+        Route("/note/{path:path}", note.note),
+        Route("/upkeep/{number:int}", upkeep.decide, methods=["POST"]),
+        *named,
+    ]

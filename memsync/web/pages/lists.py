@@ -1,0 +1,131 @@
+"""The pages that list: threads, logs, memory by tier, usage, recalls, health."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import date, timedelta
+from itertools import groupby, islice
+from typing import Any
+from urllib.parse import quote
+
+from anyio import to_thread
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from memsync.agents.recalls import sessions
+from memsync.errors import MemsyncError
+from memsync.features.threads import COSTS_BY
+from memsync.memory import MemoryApi
+from memsync.model.answer import Hit
+from memsync.model.query import MAX_HITS, SearchRequest
+from memsync.model.vocabulary import Kind, Tier
+from memsync.settings.roots import registered_roots
+from memsync.web.pages.markdown import rendered
+from memsync.web.pages.view import link, number, page, site_of
+from memsync.web.site import Site
+
+PAGE_ROWS = 100
+PAGE_ENTRIES = 30
+DAYS = 365
+MAX_SESSIONS = 20
+"""Sessions of agents on the page of recalls."""
+MAX_RECALLS = 10
+"""The last prompts of a session that are shown."""
+
+
+async def threads(request: Request) -> Response:
+    """List threads, with what they and their sessions cost."""
+    site, first = site_of(request), number(request, "from", 2**30)
+    names = ("session", "status", "user")
+    given = {name: request.query_params.get(name, "") for name in names}
+    by = request.query_params.get("by", "")
+    by = by if by in COSTS_BY else COSTS_BY[0]
+    found = {
+        "threads": await site.run(MemoryApi.threads, **given),
+        "costs": await site.run(MemoryApi.costs, by=by),
+    }
+    return await page(request, "threads.html", found, given=given, by=by, ways=COSTS_BY, first=first, step=PAGE_ROWS)
+
+
+async def log(request: Request) -> Response:
+    """Show what the logs say, newest first, under a year as a heat map; `month` chooses a month."""
+    site, first = site_of(request), number(request, "from", MAX_HITS)
+    month = request.query_params.get("month", "")[:7]
+    filters = (("kind", Kind.DAILY), *((name, month) for name in ("after", "before") if month))
+    limit = min(first + PAGE_ENTRIES + 1, MAX_HITS)
+    asked = SearchRequest(limit=limit, filters=filters, counted=False)
+    found = await site.run(MemoryApi.answer_request, asked)
+    begin = date.today() - timedelta(days=DAYS)
+    begin -= timedelta(days=begin.weekday())
+    days = await site.run(MemoryApi.logged, since=begin.isoformat())
+    shown = found.hits[first : first + PAGE_ENTRIES]
+    return await page(
+        request,
+        "log.html",
+        {"entries": found, "logged": days},
+        texts={hit.citation: _text(hit) for hit in shown},
+        by_day=[(day, list(hits)) for day, hits in groupby(shown, lambda hit: hit.date[:10])],
+        year=[begin + timedelta(days=n) for n in range((date.today() - begin).days + 1)],
+        month=month,
+        first=first,
+        has_more=len(found.hits) > first + PAGE_ENTRIES,
+        step=PAGE_ENTRIES,
+    )
+
+
+def _text(hit: Hit) -> Markup:
+    """Return the text of a hit as HTML. Its links name their notes, which are looked up when somebody follows one."""
+    lines = hit.text.split("\n")
+    return rendered(lines, 1, len(lines), range(0), _by_name, has_ids=False)
+
+
+def _by_name(target: str, anchor: str) -> str:
+    return link(f"/note/{quote(target, errors='replace')}", to=anchor) if target else ""
+
+
+async def memory(request: Request) -> Response:
+    """List the notes by tier, and what is due to be archived or not used any more."""
+    site = site_of(request)
+    found: dict[str, Any] = {
+        "notes": await site.run(MemoryApi.notes),
+        "due": await site.run(MemoryApi.prune),
+        "stale": await site.run(MemoryApi.stale, limit=PAGE_ROWS),
+    }
+    latest_first = sorted(found["notes"].notes, key=lambda one: one.last_active, reverse=True)
+    by_tier = {tier: [one for one in latest_first if one.tier is tier] for tier in Tier}
+    return await page(request, "memory.html", found, by_tier=by_tier, step=PAGE_ROWS)
+
+
+async def usage(request: Request) -> Response:
+    """Plot how the memory is used, and what conversations cost."""
+    site = site_of(request)
+    found = {
+        "stats": await site.run(MemoryApi.stats, days=DAYS, limit=20),
+        "costs": await site.run(MemoryApi.costs, by="day"),
+    }
+    return await page(request, "usage.html", found)
+
+
+async def recalls(request: Request) -> Response:
+    """Show what agents recalled in their last sessions, and why."""
+    found = await to_thread.run_sync(lambda: list(islice(sessions(), MAX_SESSIONS)))
+    shown = [one[-MAX_RECALLS:] for one in found]
+    return await page(request, "recalls.html", {"recalls": shown}, names=_names(site_of(request)))
+
+
+def _names(site: Site) -> frozenset[str]:
+    """Return the names under which this memory is registered: what agents recall names it so."""
+    with suppress(MemsyncError):
+        return frozenset(name for name, root in registered_roots().items() if root.path == site.settings.root_name)
+    return frozenset()
+
+
+async def health(request: Request) -> Response:
+    """Show whether the index is current, and every fault with what to do."""
+    return await page(request, "health.html", {"status": await site_of(request).run(MemoryApi.status)})
+
+
+async def help_page(request: Request) -> Response:
+    """Show the keys and what each page is for."""
+    return await page(request, "help.html", {})

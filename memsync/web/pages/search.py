@@ -1,0 +1,99 @@
+"""The search page: a query, chips that narrow it, and its hits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from memsync.errors import UsageError
+from memsync.memory import MemoryApi
+from memsync.model.answer import Freshness, Hit, SearchResult
+from memsync.model.query import MAX_HITS, SearchRequest
+from memsync.model.vocabulary import Mode
+from memsync.search.query_syntax import typed_filters
+from memsync.web.app import wants_json
+from memsync.web.pages.view import link, number, page, site_of
+
+PAGE_HITS = 20
+MAX_CHIPS = 4
+"""Chips of one filter, at most."""
+SPANS = {"7d": "week", "1m": "month", "1y": "year"}
+ALL = "in:."
+"""The query that lists every entry, newest first."""
+
+
+class Chip(NamedTuple):
+    """A filter that can be added to the query or, if it `is_on`, taken out."""
+
+    group: str
+    label: str
+    url: str
+    is_on: bool = False
+
+
+async def search(request: Request) -> Response:
+    """Show the hits of a query, or what was written last. With `part=hits` it is the part below the search field.
+
+    A request for this part is not counted as a search, because the person is still typing.
+    """
+    query = request.query_params.get("q", "").strip()
+    mode = request.query_params.get("mode", "")
+    is_part = request.query_params.get("part") == "hits"
+    first = number(request, "from", MAX_HITS)
+    limit = min(first + PAGE_HITS + 1, MAX_HITS)
+    error = None
+    try:
+        chosen = Mode(mode) if mode in tuple(Mode) else None
+        asked = SearchRequest(query or ALL, limit, chosen, counted=bool(query) and not is_part)
+        result = await site_of(request).run(MemoryApi.answer_request, asked)
+    except UsageError as wrong:
+        if wants_json(request):
+            raise
+        result, error = SearchResult((), Mode.HYBRID, Freshness("", 0, 0)), wrong
+    hits = result.hits[first : first + PAGE_HITS]
+    return await page(
+        request,
+        "hits.html" if is_part else "search.html",
+        {"result": result},
+        query=query,
+        mode=mode,
+        hits=hits,
+        error=error,
+        first=first,
+        has_more=len(result.hits) > first + PAGE_HITS,
+        chips=list(_chips(query, mode, hits)),
+        step=PAGE_HITS,
+    )
+
+
+def _chips(query: str, mode: str, hits: Sequence[Hit]) -> Iterator[Chip]:
+    """Yield a chip for each filter of the query, then those for what the hits have in common with each other."""
+    own = typed_filters(query)
+    for typed in own:
+        yield Chip("", f"{typed.name}:{typed.value}", link("/", q=typed.rest, mode=mode), is_on=True)
+    names = {typed.name for typed in own}
+    found = {
+        "kind": Counter(str(hit.kind) for hit in hits),
+        "tier": Counter(str(hit.tier) for hit in hits),
+        "in": Counter(f"{hit.path.partition('/')[0]}/" for hit in hits if "/" in hit.path),
+        "tag": Counter(tag for hit in hits for tag in hit.tags),
+    }
+    for name, values in found.items():
+        if name not in names and (len(values) > 1 or name == "tag"):
+            for value, times in values.most_common(MAX_CHIPS):
+                if times < len(hits) and '"' not in value:
+                    yield _adding(query, mode, name, value, value)
+    if "after" not in names:
+        for span, label in SPANS.items():
+            yield _adding(query, mode, "after", span, label)
+    if "is" not in names:
+        yield _adding(query, mode, "is", "current", "current")
+
+
+def _adding(query: str, mode: str, name: str, value: str, label: str) -> Chip:
+    typed = f'{name}:"{value}"' if " " in value else f"{name}:{value}"
+    return Chip(name, label, link("/", q=f"{query} {typed}".strip(), mode=mode))

@@ -1,0 +1,209 @@
+"""Answer a request with a page made of a template, or with the same as JSON. Each text of a page is escaped."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime
+from functools import cache
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from memsync.memory import MemoryApi
+from memsync.model.answer import Hit
+from memsync.model.json import to_json
+from memsync.model.status import Status
+from memsync.model.text import count, duration, printable, still_indexing, visible
+from memsync.model.vocabulary import told_origin
+from memsync.notes.ignore import is_note_name
+from memsync.settings.roots import is_root_name
+from memsync.web.app import wants_json
+from memsync.web.problems import json_response
+
+if TYPE_CHECKING:
+    from memsync.web.site import Site
+
+FOLDER = Path(__file__).parent.parent
+MAX_NAME_CHARS = 160
+"""Longer names and titles are cut where a page shows them."""
+_DAY = re.compile(r"\d{4}-[01]\d-[0-3]\d", re.ASCII)
+_WRAPPED = re.compile(r"^(?!#)(.*)\n(?=[^\W\d])", re.MULTILINE)
+"""A line end within a paragraph."""
+_CITATION = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?(?:~\w+)?", re.DOTALL)
+_SUPERSEDED = re.compile(r"(.*superseded by )(\S.*)", re.DOTALL)
+
+
+def site_of(request: Request) -> Site:
+    """Return the memory that the server shows."""
+    site: Site = request.app.state.site
+    return site
+
+
+async def page(request: Request, template: str, results: Mapping[str, Any], **more: Any) -> Response:
+    """Return a page that shows the results of operations by name; as JSON if the request asks for that.
+
+    The JSON of one result is that of its operation. The page says how old the index is and what the results lack.
+    """
+    if wants_json(request):
+        return json_response(to_json(next(iter(results.values())) if len(results) == 1 else results))
+    status: Any = results.get("status")
+    if status is None and not any(hasattr(one, "freshness") for one in results.values()):
+        status = await site_of(request).run(MemoryApi.status)
+    foot = list(foot_of(results, status))
+    return HTMLResponse(render(template, site=site_of(request), url=request.url, foot=foot, **results, **more))
+
+
+def render(template: str, **values: Any) -> str:
+    """Return a page, or a part of one."""
+    return templates().get_template(template).render(**values)
+
+
+def error_page(request: Request, error: Any, status: int) -> Response:
+    """Return the page that says what is wrong and what to do; `error` is a MemsyncError."""
+    values = {"site": site_of(request), "url": request.url, "foot": [], "error": error}
+    return HTMLResponse(render("error.html", **values), status)
+
+
+def number(request: Request, name: str, highest: int) -> int:
+    """Return a whole number of the query of a URL, from 0 to `highest`; 0 if it has none."""
+    text = request.query_params.get(name, "")
+    return min(int(text), highest) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def foot_of(results: Mapping[str, Any], status: Status | None = None) -> Iterator[str]:
+    """Yield sentences: when the files were compared with the index, and what the results lack."""
+    fresh: Any = next((one.freshness for one in results.values() if hasattr(one, "freshness")), None)
+    lacks = fresh or max(results.values(), key=lambda one: getattr(one, "pending_text", -1), default=None)
+    pending = getattr(lacks, "pending_text", None)
+    source: Any = fresh or (status and status.daemon)
+    vectors = fresh.pending_vectors if fresh else status.pending_vectors if status else 0
+    scanned = source.scanned_at if source else status.last_sync if status else ""
+    is_now = pending is not None and not fresh
+    yield f"The files were compared with the index {'just now' if is_now else age(scanned)}."
+    if pending:
+        yield still_indexing(pending)
+    if vectors:
+        yield f"{count(vectors, 'passage is', 'passages are')} found by word only: no vector yet."
+    if source and source.reason:
+        yield f"Watching is {source.watcher}: {source.reason}"
+    for one in results.values():
+        yield from (text for text in getattr(one, "warnings", ()) if isinstance(text, str))
+        yield from (f"{failed.path}: {failed.reason}" for failed in getattr(one, "failed", ()))
+
+
+# ------------------------------------------------------------------------------------------------- templates
+
+
+@cache
+def templates() -> Environment:
+    """Return the templates. No text can end an element or hide in a page: both are ensured for every value here."""
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "name": name,
+        "moment": moment,
+        "marked": marked,
+        "cited": cited,
+        "pairs": pairs,
+        "recalled": recalled,
+    }
+    environment.tests["note"] = lambda path: is_note_name(path.rpartition("/")[2])
+    environment.filters["ordinal"] = lambda day: date.fromisoformat(day).toordinal()
+    environment.globals |= {"asset": asset, "count": count, "note_url": note_url, "link": link, "by": told_origin}
+    return environment
+
+
+@cache
+def asset(file: str) -> str:
+    """Return the URL of a file in static/, which changes with its content."""
+    digest = hashlib.sha256((FOLDER / "static" / file).read_bytes()).hexdigest()
+    return f"/static/{file}?v={digest[:12]}"
+
+
+def link(path: str, **query: str | int) -> str:
+    """Return a URL of this server with a query, without values that are empty."""
+    given = {key: value for key, value in query.items() if value not in ("", 0)}
+    return f"{path}?{urlencode(given, errors='replace')}" if given else path
+
+
+def note_url(path: str, first: int = 0, last: int = 0) -> str:
+    """Return the URL of a note, or of lines of it, which the page then marks and scrolls to."""
+    place = f"/note/{quote(path, errors='replace')}"
+    return f"{place}?line={first}-{last or first}#L{first}" if first else place
+
+
+def name(text: str, limit: int = MAX_NAME_CHARS) -> str:
+    """Return a name or a title on one line, cut if it is too long."""
+    text = " ".join(text[: limit * 4].split())
+    return printable(text if len(text) <= limit else text[: limit - 1] + "…")
+
+
+def moment(text: str) -> str:
+    """Return a moment to the minute, in local time if it has a zone."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return name(text)
+    return f"{at.astimezone():%Y-%m-%d %H:%M}" if at.tzinfo else text[:16].replace("T", " ")
+
+
+def age(text: str) -> str:
+    """Return how long ago a moment with a zone was: `2 s ago`."""
+    try:
+        return f"{duration((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())} ago"
+    except (ValueError, TypeError):
+        return "never"
+
+
+def pairs(rows: Iterable[Any], value: str, day: str = "day") -> list[tuple[str, float]]:
+    """Return (ISO day, number) of each row that has a day: what a plot shows."""
+    get = attrgetter(day, value)
+    return [(when, number) for when, number in map(get, rows) if _DAY.fullmatch(when)]
+
+
+def marked(hit: Hit) -> Markup:
+    """Return the snippet of a hit with its matched words marked."""
+    snippet = _WRAPPED.sub(r"\1 ", hit.snippet)  # as long as before: the offsets still hold
+    parts, position = [], 0
+    for start, end in hit.highlights:
+        parts += [escape(visible(snippet[position:start])), _mark(snippet[start:end])]
+        position = end
+    return Markup("").join([*parts, escape(visible(snippet[position:]))])
+
+
+def recalled(citation: str, names: Collection[str]) -> Markup:
+    """Return a citation of one of several memories; as a link if it is in this one, which is registered as `names`."""
+    root, _, place = citation.partition(":")
+    if not is_root_name(root):
+        return cited(citation)
+    return cited(place) if root in names else escape(name(citation))
+
+
+def _mark(text: str) -> Markup:
+    return Markup("<mark>{}</mark>").format(visible(text))
+
+
+def cited(citation: str) -> Markup:
+    """Return `path:12-16` as a link; also at the end of `superseded by path:12`. Any other text stays text."""
+    before = ""
+    if named := _SUPERSEDED.fullmatch(citation):
+        before, citation = named.groups()
+    place = _CITATION.fullmatch(citation)
+    if place is None or (named is None and "://" in citation):
+        return escape(name(before + citation))
+    url, shown = note_url(place[1], int(place[2]), int(place[3] or 0)), name(citation.partition("~")[0])
+    return Markup('{}<a href="{}">{}</a>').format(before, url, shown)

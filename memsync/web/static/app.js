@@ -1,0 +1,99 @@
+// Search as you type, keys, and the live health page. Every page works without this.
+"use strict";
+
+const $ = (selector) => document.querySelector(selector);
+document.documentElement.classList.add("js");
+
+// ---- search as you type: the newest answer wins
+const field = $("#q");
+let pending = null;
+
+async function search(url) {
+  pending?.abort();
+  const own = (pending = new AbortController());
+  history.replaceState(null, "", url);
+  const part = new URL(url);
+  part.searchParams.set("part", "hits");
+  try {
+    const answer = await fetch(part, { signal: own.signal, headers: { Accept: "text/html" } });
+    if (answer.status === 401) return location.reload();
+    const html = await answer.text();
+    if (own !== pending) return;
+    const shown = new DOMParser().parseFromString(html, "text/html");
+    const body = answer.ok ? shown.body : shown.querySelector("main");
+    $("#hits").replaceChildren(...body.childNodes);
+    $("#found").textContent = $("#hits .count, #hits .error, #hits h1")?.textContent.trim() ?? "";
+    document.title = `${field.value.trim().slice(0, 60) || "Search"} · memsync`;
+  } catch (error) {
+    if (error.name !== "AbortError") $("#found").textContent = "The server does not answer.";
+  }
+}
+
+function typed() {
+  const url = new URL(location.pathname, location.href);
+  for (const [name, value] of new FormData(field.form)) if (value.trim()) url.searchParams.set(name, value.trim());
+  return url.href;
+}
+
+if (field) {
+  field.addEventListener("input", () => search(typed()));
+  $("#hits").addEventListener("click", (event) => {
+    const chip = event.target.closest("a.chip");
+    if (!chip || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    field.value = new URL(chip.href).searchParams.get("q") ?? "";
+    search(chip.href);
+    field.focus();
+  });
+}
+
+// ---- keys; single letters can be switched off (WCAG 2.1.4)
+const letters = () => localStorage.getItem("keys") !== "off";
+
+function move(step) {
+  const items = [...document.querySelectorAll("main a.item")];
+  if (!items.length) return;
+  const at = items.indexOf(document.activeElement);
+  const next = items[Math.min(Math.max(at + step, 0), items.length - 1)];
+  next.focus({ preventScroll: true });
+  next.scrollIntoView({ block: "nearest" });
+}
+
+const keys = {
+  "/": () => (field ? (field.focus(), field.select()) : location.assign("/")),
+  "?": () => $("#keys").showModal(),
+  j: () => move(1),
+  k: () => move(-1),
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (event.target.matches("input:not([type=checkbox]), select, textarea")) {
+    if (event.key === "Escape") event.target.blur();
+    if (event.target === field && event.key === "ArrowDown") (event.preventDefault(), move(1));
+    return;
+  }
+  if ($("dialog[open]") || !keys[event.key] || !letters()) return;
+  event.preventDefault();
+  keys[event.key]();
+});
+
+for (const box of document.querySelectorAll("[data-setting=keys]")) {
+  box.checked = letters();
+  box.addEventListener("change", () => localStorage.setItem("keys", box.checked ? "on" : "off"));
+}
+
+// ---- health as it changes; the browser connects again by itself after a restart
+if ($("#live")) {
+  new EventSource("/events").onmessage = ({ data }) => {
+    for (const [name, value] of Object.entries(JSON.parse(data))) {
+      const place = $(`[data-live=${name}]`);
+      if (!place) continue;
+      if (Array.isArray(value)) {
+        place.replaceChildren(...value.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
+      } else {
+        place.textContent = name === "scanned_at" && value ? new Date(value).toLocaleString("sv") : value;
+      }
+    }
+  };
+}
