@@ -122,7 +122,7 @@ class SearchRequest(Struct, frozen=True):
     `filters` are names and values, besides those in `query`. With `tokens`, hits that exceed this budget are left out.
     `generation` is the state of the index that the answer must include. `question` is a vector of another memory that
     was asked the same: a memory with the same embedding space need not embed the question again. `at` is the commit or
-    the date whose files to search, instead of the files as they are now. A search that is not `counted` is no use of the
+    the date whose files to search, instead of the files now. A search that is not `counted` is no use of the
     notes: the person is still typing, or only looks around.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.routing import Route
 
-from memsync.web.pages import lists, note, search, upkeep
+from memsync.web.pages import lists, note, past, search, upkeep
 from memsync.web.pages.view import error_page as error_page
 
 PAGES = {
@@ -12,6 +12,8 @@ PAGES = {
     "/log": lists.log,
     "/memory": lists.memory,
     "/upkeep": upkeep.upkeep,
+    "/history": past.history,
+    "/changes": past.changes,
     "/usage": lists.usage,
     "/recalls": lists.recalls,
     "/health": lists.health,
@@ -26,6 +28,8 @@ def routes() -> list[Route]:
         Route("/", search.search),
         Route("/search.json", search.search),
         Route("/note/{path:path}", note.note),
+        Route("/history/{path:path}", past.history),
+        Route("/blame/{path:path}", past.blame),
         Route("/upkeep/{number:int}", upkeep.decide, methods=["POST"]),
         *named,
     ]

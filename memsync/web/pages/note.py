@@ -18,6 +18,7 @@ from memsync.errors import ConfigError, NoteError, UsageError
 from memsync.memory import MemoryApi
 from memsync.model.answer import Hit
 from memsync.model.conversation import ThreadMessage
+from memsync.model.past import cited_at
 from memsync.model.query import SearchRequest
 from memsync.model.upkeep import NoteLinks
 from memsync.model.vocabulary import Fresh, Kind
@@ -57,20 +58,20 @@ async def note(request: Request) -> Response:
         if not anchor:
             raise
         return RedirectResponse(note_url(asked))  # the note may be there without the heading
-    if anchor or excerpt.path != asked:
+    place = cited_at(excerpt.path, excerpt.at)
+    if anchor or (excerpt.path != asked and not excerpt.at):
         is_whole = excerpt.end_line - excerpt.start_line + 1 == excerpt.line_count
         return RedirectResponse(note_url(excerpt.path, 0 if is_whole else excerpt.start_line))
     lines, marked = excerpt.text.split("\n"), _marked(request)
-    hits = await _hits(site, excerpt.path)
+    hits = [] if excerpt.at else await _hits(site, excerpt.path)
     messages: Sequence[ThreadMessage] = ()
     usage = None
     if any(hit.kind is Kind.THREAD for hit in hits):
         conversation = await site.run(MemoryApi.thread, excerpt.path)
         messages, usage = conversation.messages, conversation.thread.usage
-    try:
-        links = await site.run(MemoryApi.links, excerpt.path)
-    except UsageError:  # the index does not have it
-        links = NoteLinks(excerpt.path, (), (), ())
+    links = NoteLinks(excerpt.path, (), (), ())
+    with suppress(UsageError):  # the index does not have it
+        links = links if excerpt.at else await site.run(MemoryApi.links, excerpt.path)
     line = number(request, "from", MAX_LINES) or marked.start
     part = await to_thread.run_sync(partial(_part, lines, line, marked, messages, _resolver(links)))
     head = read_head(lines)
@@ -85,7 +86,8 @@ async def note(request: Request) -> Response:
         head=head.values,
         headings=headings[:MAX_LISTED],
         has_title=any(level == 1 for number, level, _ in headings if part.first <= number <= part.last),
-        editor=_editor(site, excerpt.path, line or 1),
+        place=place,
+        editor="" if excerpt.at else _editor(site, excerpt.path, line or 1),
         most=MAX_LISTED,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -12,16 +12,20 @@ from starlette.responses import Response
 from memsync.errors import UsageError
 from memsync.memory import MemoryApi
 from memsync.model.answer import Freshness, Hit, SearchResult
+from memsync.model.past import Commit
 from memsync.model.query import MAX_HITS, SearchRequest
 from memsync.model.vocabulary import Mode
 from memsync.search.query_syntax import typed_filters
 from memsync.web.app import wants_json
+from memsync.web.pages.past import commits
 from memsync.web.pages.view import link, number, page, site_of
 
 PAGE_HITS = 20
 MAX_CHIPS = 4
 """Chips of one filter, at most."""
 SPANS = {"7d": "week", "1m": "month", "1y": "year"}
+NOW = "now"
+"""The value of `at` that only shows the slider."""
 ALL = "in:."
 """The query that lists every entry, newest first."""
 
@@ -45,10 +49,13 @@ async def search(request: Request) -> Response:
     is_part = request.query_params.get("part") == "hits"
     first = number(request, "from", MAX_HITS)
     limit = min(first + PAGE_HITS + 1, MAX_HITS)
-    error = None
+    at, error = request.query_params.get("at", ""), None
+    shown: Sequence[Commit] = ()
     try:
+        shown = await commits(request) if at and not is_part else ()
         chosen = Mode(mode) if mode in tuple(Mode) else None
-        asked = SearchRequest(query or ALL, limit, chosen, counted=bool(query) and not is_part)
+        is_counted = bool(query) and not is_part
+        asked = SearchRequest(query or ALL, limit, chosen, counted=is_counted, at="" if at == NOW else at)
         result = await site_of(request).run(MemoryApi.answer_request, asked)
     except UsageError as wrong:
         if wants_json(request):
@@ -61,20 +68,23 @@ async def search(request: Request) -> Response:
         {"result": result},
         query=query,
         mode=mode,
+        at=at,
+        commits=shown,
+        chosen=next((place for place, one in enumerate(shown, 1) if one.name == result.at), 0),
         hits=hits,
         error=error,
         first=first,
         has_more=len(result.hits) > first + PAGE_HITS,
-        chips=list(_chips(query, mode, hits)),
+        chips=list(_chips(query, {"mode": mode, "at": at}, hits)),
         step=PAGE_HITS,
     )
 
 
-def _chips(query: str, mode: str, hits: Sequence[Hit]) -> Iterator[Chip]:
+def _chips(query: str, kept: Mapping[str, str], hits: Sequence[Hit]) -> Iterator[Chip]:
     """Yield a chip for each filter of the query, then those for what the hits have in common with each other."""
     own = typed_filters(query)
     for typed in own:
-        yield Chip("", f"{typed.name}:{typed.value}", link("/", q=typed.rest, mode=mode), is_on=True)
+        yield Chip("", f"{typed.name}:{typed.value}", link("/", q=typed.rest, **kept), is_on=True)
     names = {typed.name for typed in own}
     found = {
         "kind": Counter(str(hit.kind) for hit in hits),
@@ -86,14 +96,14 @@ def _chips(query: str, mode: str, hits: Sequence[Hit]) -> Iterator[Chip]:
         if name not in names and (len(values) > 1 or name == "tag"):
             for value, times in values.most_common(MAX_CHIPS):
                 if times < len(hits) and '"' not in value:
-                    yield _adding(query, mode, name, value, value)
+                    yield _adding(query, kept, name, value, value)
     if "after" not in names:
         for span, label in SPANS.items():
-            yield _adding(query, mode, "after", span, label)
+            yield _adding(query, kept, "after", span, label)
     if "is" not in names:
-        yield _adding(query, mode, "is", "current", "current")
+        yield _adding(query, kept, "is", "current", "current")
 
 
-def _adding(query: str, mode: str, name: str, value: str, label: str) -> Chip:
+def _adding(query: str, kept: Mapping[str, str], name: str, value: str, label: str) -> Chip:
     typed = f'{name}:"{value}"' if " " in value else f"{name}:{value}"
-    return Chip(name, label, link("/", q=f"{query} {typed}".strip(), mode=mode))
+    return Chip(name, label, link("/", q=f"{query} {typed}".strip(), **kept))

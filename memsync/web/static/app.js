@@ -37,6 +37,13 @@ function typed() {
 
 if (field) {
   field.addEventListener("input", () => search(typed()));
+  const [commit, slider] = [$("#at"), $("#slider")];
+  commit?.addEventListener("change", () => (slider.value = -commit.selectedIndex, search(typed())));
+  slider?.addEventListener("input", () => {
+    commit.selectedIndex = -slider.value;
+    slider.setAttribute("aria-valuetext", commit.selectedOptions[0].text);
+  });
+  slider?.addEventListener("change", () => search(typed()));
   $("#hits").addEventListener("click", (event) => {
     const chip = event.target.closest("a.chip");
     if (!chip || event.ctrlKey || event.metaKey || event.shiftKey) return;
