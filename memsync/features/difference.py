@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 SECTION = "Search"
 
+_MARKER = re.compile(r"^(?:[-*+]|\d{1,9}[.)])\s+")
 ASKED = 200
 """A query leaves the changes that are among so many hits in one of the states."""
 BEFORE = "Its state before this day, or at this commit or tag: monday, 2026-11-01, main~20."
@@ -153,7 +155,8 @@ def _said_in(memory: Workspace, files: NoteFiles, paths: Iterable[str]) -> Itera
         for section in note.sections:
             first = max(section.start_line, note.head_lines + 1)
             for one in statements(note.lines[first - 1 : section.end_line], first):
-                yield _Said(path, section.heading_path, Stated(one.first, one.last, one.text), one.digest)
+                text = _MARKER.sub("", one.text)
+                yield _Said(path, section.heading_path, Stated(one.first, one.last, text), one.digest)
 
 
 def _without(said: Sequence[_Said], other: Sequence[_Said]) -> list[_Said]:
@@ -210,5 +213,5 @@ def _markdown(found: Diff, learnt: int, dropped: int) -> str:
             *((stated, found.before, "- ~~{}~~  ({})") for stated in change.dropped),
         ):
             place = cited_at(citation(path, stated.start_line, stated.end_line), commit.name)
-            lines.append(form.format(printable(stated.text).removeprefix("- ").strip(), printable(place)))
+            lines.append(form.format(printable(stated.text), printable(place)))
     return "\n".join(lines) + "\n"

@@ -11,7 +11,7 @@ from memsync.web.pages.view import number, page, site_of
 
 COMMITS = 200
 """How many commits the slider reaches back."""
-VERSIONS = 20
+VERSIONS = 50
 MAX_VERSIONS = 5_000
 MAX_SHOWN = 400
 """Statements, or changed lines of a version, that one page shows."""
@@ -21,7 +21,7 @@ async def history(request: Request) -> Response:
     """Show what a note, or lines of it, said in each version; without a path, the commits of the memory."""
     place = request.path_params.get("path", "").removesuffix(".json")
     line = number(request, "line", 2**30)
-    limit = number(request, "limit", MAX_VERSIONS) or (VERSIONS if place else COMMITS)
+    limit = number(request, "limit", MAX_VERSIONS) or VERSIONS
     found = await site_of(request).run(MemoryApi.history, f"{place}:{line}" if line else place, limit=limit)
     return await page(request, "history.html", {"history": found}, path=place, line=line, limit=limit, most=MAX_SHOWN)
 
