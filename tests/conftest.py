@@ -27,6 +27,7 @@ from memsync.wiring import make_vector_cache
 from tests.support import sampling
 from tests.support.backends import opener
 from tests.support.daemon_process import Cli
+from tests.support.repository import Repository
 
 FRESH = hypothesis.settings(deadline=None, max_examples=150, derandomize=False, print_blob=True)
 hypothesis.settings.register_profile("fresh", FRESH)
@@ -231,3 +232,11 @@ def cli(root: Path) -> Iterator[Cli]:
     found = Cli(root)
     yield found
     found.close()
+
+
+@pytest.fixture
+def repository(root: Path) -> Repository:
+    """Make the memory root a repository, without a commit."""
+    found = Repository(root)
+    found.git("init", "-q")
+    return found

@@ -313,7 +313,8 @@ def _origins(memory: Workspace, path: NotePath, whole: Excerpt) -> dict[int, tup
     note, chunks = memory.reader.read(path, whole.text.encode("utf-8", "replace"))
     found: dict[int, tuple[str, str]] = {}
     for chunk in chunks:
-        session = note.sections[chunk.section].attributes.get("session", note.session)
-        for line in range(chunk.start_line, chunk.end_line + 1):
-            found.setdefault(line, (chunk.origin, session))
+        for entry in chunk.entries:
+            session = entry.attributes.get("session", note.session)
+            for line in range(entry.start_line, entry.end_line + 1):
+                found.setdefault(line, (chunk.origin, session))
     return found

@@ -403,11 +403,13 @@ def test_the_day_of_a_log_is_named_as_everywhere(run: Run, root: Path) -> None:
     for text in ("yesterday", "1d", "1 day ago", yesterday.isoformat()):
         assert run("log", "--day", text, "heron").out.startswith(f"daily/{yesterday}.md:"), text
     assert (root / f"daily/{yesterday}.md").read_text() == f"# {yesterday}\n\n" + "- heron\n" * 4
-    for text, day in {"today": TODAY, "last sunday": TODAY - timedelta(days=TODAY.isoweekday())}.items():
+    sunday = TODAY - timedelta(days=TODAY.isoweekday())
+    named = TODAY.strftime("%A").lower()
+    for text, day in {"today": TODAY, "last sunday": sunday, named: TODAY}.items():
         assert run("log", "--day", text, "--time", "9:05", "heron").out.startswith(f"daily/{day}.md:"), text
 
 
-NO_DAYS = ["someday", "2026-11", "2026-11-20T10:02", "last week", "2w", "a month ago", "3 hours ago", "monday"]
+NO_DAYS = ["someday", "2026-11", "2026-11-20T10:02", "last week", "2w", "a month ago", "3 hours ago"]
 
 
 @pytest.mark.parametrize("text", NO_DAYS)
@@ -415,14 +417,15 @@ def test_what_is_no_day_is_refused_where_a_day_is_asked_for(run: Run, root: Path
     """The hint offers only what is accepted there; nothing is written."""
     for arguments in (("log", "--day", text, "heron"), ("context", "--day", text)):
         done = run(*arguments)
-        hint = 'Write 2026-11-21, today, yesterday, 3d, "3 days ago" or "last monday".'
+        hint = 'Write 2026-11-21, today, yesterday, monday, 3d, "3 days ago" or "last monday".'
         assert (done.code, done.err) == (2, f"memsync: {text!r} is not a day\n  {hint}\n")
     assert run("log", "--day", "2026-02-30", "heron").code == 2
     assert not (root / "daily").exists()
 
 
 @pytest.mark.parametrize(
-    "text", ["2026-11-21", "today", "yesterday", "3d", "3 days ago", "last monday", "a day ago", "Last  Friday"]
+    "text",
+    ["2026-11-21", "today", "yesterday", "3d", "3 days ago", "last monday", "monday", "a day ago", "Last  Friday"],
 )
 def test_a_day_that_is_accepted_is_one_for_a_search_too(run: Run, write: Write, text: str) -> None:
     """Days are written alike everywhere."""

@@ -16,6 +16,7 @@ from memsync.daemon.reported_paths import Due
 from memsync.memory import Memory
 from tests.conftest import Write
 from tests.support.daemon_fixtures import Held, Served
+from tests.support.repository import SPRING, Repository
 
 REQUESTS: dict[str, dict[str, object]] = {
     "hello": {"protocol": 2, "version": "any"},
@@ -69,6 +70,10 @@ REQUESTS: dict[str, dict[str, object]] = {
     "notes": {},
     "collections": {},
     "stats": {},
+    "history": {"location": "birds.md:5"},
+    "blame": {"location": "birds.md:5"},
+    "diff": {"before": "main"},
+    "digest": {"since": "main"},
 }
 
 
@@ -79,6 +84,10 @@ def test_every_result_says_how_fresh_it_is(method: str, served: Served, write: C
     if method == "undo_prune":
         write("old.md", "---\nexpires: 2020-01-01\n---\nOver.\n")
         served.memory.prune(apply=True, force=True)
+    if method in ("history", "blame", "diff", "digest"):
+        repository = Repository(served.settings.root)
+        repository.git("init", "-q")
+        repository.commit(SPRING)
     if method == "undo_move":
         served.memory.move("birds.md", "herons.md")
     write("old.md", "# Old\n\nThe heron nests here, says the old note.\n")
@@ -251,7 +260,7 @@ def test_unexpected_error_tells_neither_peer_nor_log_what_a_note_says(
     def fail(*_: object) -> None:
         raise ValueError("the heron nests in the alder")
 
-    monkeypatch.setattr("memsync.features.search.read_excerpt", fail)
+    monkeypatch.setattr("memsync.search.excerpt.read_excerpt", fail)
     with caplog.at_level(logging.DEBUG, logger="memsync"), served.peer() as peer:
         answer = peer.ask("get", location="birds.md")
     assert answer["error"]["code"] == -32603

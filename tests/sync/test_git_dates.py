@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import subprocess
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -22,47 +21,8 @@ from tests.convergence.test_index_purity import fresh_dump
 from tests.support.backends import only_sqlite
 from tests.support.daemon_fixtures import Served, wait_until
 from tests.support.index_checks import database, dump, value
+from tests.support.repository import AUTUMN, SPRING, SUMMER, Repository
 from tests.support.sampling import sampled
-
-SPRING, SUMMER, AUTUMN = 1_700_000_000, 1_720_000_000, 1_740_000_000
-"""Moments in seconds since 1970, all long before any test runs."""
-
-
-class Repository:
-    """A repository in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def git(self, *arguments: str, at: int = SPRING, check: bool = True) -> str:
-        """Run git at a moment, as somebody who has configured nothing."""
-        environ = {
-            "PATH": os.environ["GIT_PATH"],
-            "HOME": "/nonexistent",
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_COMMITTER_DATE": f"{at} +0000",
-            "GIT_AUTHOR_DATE": f"{SPRING} +0000",
-        }
-        options = ["-c", "user.name=A", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
-        options += ["-c", "protocol.file.allow=always", "-c", "gc.auto=0"]
-        command = ["git", *options, *arguments]
-        return subprocess.run(
-            command, cwd=self.folder, env=environ, capture_output=True, text=True, check=check
-        ).stdout.strip()
-
-    def commit(self, at: int) -> None:
-        """Commit everything as it is."""
-        self.git("add", "-A")
-        self.git("commit", "-qm", "x", "--allow-empty", at=at)
-
-
-@pytest.fixture
-def repository(root: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """Make the memory root a repository, without a commit."""
-    monkeypatch.setenv("GIT_PATH", os.environ["PATH"])
-    found = Repository(root)
-    found.git("init", "-q")
-    return found
 
 
 def forget_git(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,11 +159,8 @@ def test_shallow_clone_dates_by_what_it_has(memory: Memory, root: Path, tmp_path
 
 
 @pytest.mark.parametrize("place", ["subfolder", "worktree", "submodule", "sha256", "packed"])
-def test_every_sort_of_repository_dates(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_memory: Callable[..., Memory]
-) -> None:
+def test_every_sort_of_repository_dates(place: str, tmp_path: Path, make_memory: Callable[..., Memory]) -> None:
     """The root a folder of it, a second working tree, a submodule; other names of objects; packed references."""
-    monkeypatch.setenv("GIT_PATH", os.environ["PATH"])
     outer = Repository(tmp_path / "outer")
     (outer.folder / "in ner").mkdir(parents=True)
     outer.git("init", "-q", *(["--object-format=sha256"] if place == "sha256" else []))
@@ -448,9 +405,8 @@ def test_recency_goes_by_commits(
 # ------------------------------------------------------------------------------------------- the daemon
 
 
-def test_daemon_notices_a_new_head(served: Served, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_daemon_notices_a_new_head(served: Served, root: Path) -> None:
     """Nothing that it watches has changed: not by itself only, but for a search that takes its word, too."""
-    monkeypatch.setenv("GIT_PATH", os.environ["PATH"])
     repository = Repository(root)
     repository.git("init", "-q")
     repository.commit(SPRING)

@@ -1,0 +1,41 @@
+"""A git repository of a test, with commits at given moments."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+SPRING, SUMMER, AUTUMN = 1_700_000_000, 1_720_000_000, 1_740_000_000
+"""Moments in seconds since 1970, all long before any test runs."""
+
+_PATH = os.environ["PATH"]
+"""Where git is: a test may hide it from memsync."""
+
+
+class Repository:
+    """A repository in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def git(self, *arguments: str, at: int = SPRING, check: bool = True) -> str:
+        """Run git at a moment, as somebody who has configured nothing."""
+        environ = {
+            "PATH": _PATH,
+            "HOME": "/nonexistent",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_COMMITTER_DATE": f"{at} +0000",
+            "GIT_AUTHOR_DATE": f"{SPRING} +0000",
+        }
+        options = ["-c", "user.name=A", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
+        options += ["-c", "protocol.file.allow=always", "-c", "gc.auto=0"]
+        command = ["git", *options, *arguments]
+        return subprocess.run(
+            command, cwd=self.folder, env=environ, capture_output=True, text=True, check=check
+        ).stdout.strip()
+
+    def commit(self, at: int) -> None:
+        """Commit everything as it is."""
+        self.git("add", "-A")
+        self.git("commit", "-qm", "x", "--allow-empty", at=at)
