@@ -19,6 +19,7 @@ from memsync.model.status import Status
 from memsync.model.text import quoted
 from memsync.model.vocabulary import Kind, NotePath, Origin, named_origin
 from memsync.model.written import Written
+from memsync.notes.git_files import is_bare
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules, unusable_local_only
 from memsync.ports import (
     Clock,
@@ -188,7 +189,11 @@ class Workspace:
         """Answer a search and count it as one. Raises UsageError, RootError, IndexFailure, UnknownModel."""
         if request.at:
             return self.past.asked(request.at, lambda past: past.answer(request), progress)
-        return self.fresh_search.answer(self.parse(request))
+        result = self.fresh_search.answer(self.parse(request))
+        if not result.hits and is_bare(self.settings.root):
+            advice = f"{self.settings.root} is a bare repository, without files: search a commit, with --at HEAD"
+            result = replace(result, warnings=(*result.warnings, advice))
+        return result
 
     def excerpt(self, location: str) -> Excerpt:
         """Return the lines that a location names, as they are now or, after an `@`, at a commit. Raises NoSuchNote."""

@@ -131,11 +131,13 @@ def repository_of(root: str | os.PathLike[str]) -> Repository | None:
 
     To read a bare repository does no harm, because git sees nothing that it configures.
     """
-    found = find_repository(root)
-    folder = os.path.realpath(root)
-    if found is None and all(os.path.lexists(f"{folder}/{name}") for name in ("HEAD", "objects", "refs")):
-        return Repository(folder, folder, folder)
-    return found
+    found, folder = find_repository(root), os.path.realpath(root)
+    return Repository(folder, folder, folder) if found is None and is_bare(folder) else found
+
+
+def is_bare(folder: str | os.PathLike[str]) -> bool:
+    """Tell whether a folder looks like a repository without a working tree."""
+    return all(os.path.lexists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs"))
 
 
 def _linked(folder: str, place: str, *, is_link: bool) -> Repository:
