@@ -78,7 +78,7 @@ def test_link_opens_the_pages_and_off_ends_them(on: Cli, port: int) -> None:
     assert f"http://{HOST}:{port}" in on("status").stdout
     assert on("web", "--off").stdout == "the pages are off\n"
     assert (servers(on), status_of(port)) == ([], 0)
-    assert json.loads(on("web", "--off", "--json").stdout) == {"url": "", "link": ""}
+    assert json.loads(on("web", "--off", "--json").stdout) == {"url": ""}
     assert "web" not in on("status").stdout
 
 
