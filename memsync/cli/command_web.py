@@ -57,13 +57,14 @@ def web(
         turn_on(settings, before)
         raise
     if wanted is None:
-        return Answer({"url": "", "link": ""}, ["the pages are off"])
-    from memsync.web.access import Access
+        return Answer({"url": ""}, ["the pages are off"])
+    from memsync.web.access import TOKEN, Access
 
     link = url + Access(settings.keep_dir).make_link()
     if not no_browser and _can_browse():
         webbrowser.open(link)
-    return Answer({"url": url, "link": link}, [link], ["the link works once, within five minutes"])
+    document = {"url": url, "link": link, "token_file": str(settings.keep_dir / TOKEN)}
+    return Answer(document, [link], ["the link works once, within five minutes"])
 
 
 @click.command()

@@ -57,29 +57,14 @@ class Access:
 
     def take(self, key: str) -> bool:
         """Use up the key of a link; return whether it was good. Expired links are removed."""
-        link = self._links / digest_of(key.encode())
-        is_good = _is_fresh(link) and _is_removed(link)
-        with suppress(FileNotFoundError):  # nobody has made a link yet
-            for other in self._links.iterdir():
-                if not _is_fresh(other):
-                    _is_removed(other)
+        wanted, is_good = self._links / digest_of(key.encode()), False
+        for link in self._links.glob("*"):
+            with suppress(FileNotFoundError):  # another process was quicker
+                is_fresh = 0 <= time.time() - link.stat().st_mtime < LINK_SECONDS
+                if link == wanted or not is_fresh:
+                    link.unlink()
+                    is_good |= is_fresh and link == wanted
         return is_good
 
     def _signature(self, expires: str) -> str:
         return hmac.new(self._token.encode(), expires.encode(), "sha256").hexdigest()
-
-
-def _is_fresh(link: Path) -> bool:
-    try:
-        return 0 <= time.time() - link.stat().st_mtime < LINK_SECONDS
-    except FileNotFoundError:
-        return False
-
-
-def _is_removed(link: Path) -> bool:
-    """Remove a link; return False if another process was quicker."""
-    try:
-        link.unlink()
-    except FileNotFoundError:
-        return False
-    return True

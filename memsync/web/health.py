@@ -110,6 +110,7 @@ class Events:
             if self._asking is None or self._asking.done():
                 self._asking = asyncio.create_task(self._ask())
             seen = None
+            yield f"retry: {POLL_SECONDS * 1000:.0f}\n\n"  # how long the browser waits if the server begins anew
             while True:
                 changed = self._changed
                 if self._latest is not seen:

@@ -25,6 +25,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "answer_request": {"request": {"query": "heron"}},
     "embed_question": {"query": "heron"},
     "status": {},
+    "web": {},
     "sync": {},
     "wait": {},
     "command": {"arguments": ["get", "birds.md:5"]},
