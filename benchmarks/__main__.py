@@ -40,6 +40,7 @@ from benchmarks import (
     served,
     start,
     verbatim,
+    web,
     writing,
 )
 from benchmarks.figures import Row
@@ -71,6 +72,7 @@ WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "secrets": secrets.found_and_false,
     "conflicts": conflicts.planted_pairs,
     "links": links.moves,
+    "web": web.typing,
 }
 RERANKED: dict[str, Callable[[Path, Path], list[Row]]] = {
     name: partial(getattr(quality, name), rerank=True) for name in ("rfcs", "facts", "faq", "locomo")

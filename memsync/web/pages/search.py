@@ -13,12 +13,12 @@ from memsync.errors import UsageError
 from memsync.memory import MemoryApi
 from memsync.model.answer import Freshness, Hit, SearchResult
 from memsync.model.query import MAX_HITS, SearchRequest
-from memsync.model.vocabulary import Mode
+from memsync.model.vocabulary import Fresh, Mode
 from memsync.search.query_syntax import typed_filters
 from memsync.web.app import wants_json
 from memsync.web.pages.view import link, number, page, site_of
 
-PAGE_HITS = 20
+PAGE_HITS = 10
 MAX_CHIPS = 4
 """Chips of one filter, at most."""
 SPANS = {"7d": "week", "1m": "month", "1y": "year"}
@@ -38,7 +38,8 @@ class Chip(NamedTuple):
 async def search(request: Request) -> Response:
     """Show the hits of a query, or what was written last. With `part=hits` it is the part below the search field.
 
-    A request for this part is not counted as a search, because the person is still typing.
+    A request for this part is not counted as a search, because the person is still typing. It trusts the daemon to
+    know of all changes, which saves the comparison of all files.
     """
     query = request.query_params.get("q", "").strip()
     mode = request.query_params.get("mode", "")
@@ -48,7 +49,8 @@ async def search(request: Request) -> Response:
     error = None
     try:
         chosen = Mode(mode) if mode in tuple(Mode) else None
-        asked = SearchRequest(query or ALL, limit, chosen, counted=bool(query) and not is_part)
+        fresh = Fresh.BOUNDED if is_part else Fresh.STRICT
+        asked = SearchRequest(query or ALL, limit, chosen, fresh=fresh, counted=bool(query) and not is_part)
         result = await site_of(request).run(MemoryApi.answer_request, asked)
     except UsageError as wrong:
         if wants_json(request):
