@@ -41,6 +41,7 @@ from benchmarks import (
     served,
     start,
     verbatim,
+    web,
     writing,
 )
 from benchmarks.figures import Row
@@ -73,6 +74,7 @@ WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "conflicts": conflicts.planted_pairs,
     "links": links.moves,
     "past": past.states,
+    "web": web.typing,
 }
 RERANKED: dict[str, Callable[[Path, Path], list[Row]]] = {
     name: partial(getattr(quality, name), rerank=True) for name in ("rfcs", "facts", "faq", "locomo")

@@ -14,13 +14,13 @@ from memsync.memory import MemoryApi
 from memsync.model.answer import Freshness, Hit, SearchResult
 from memsync.model.past import Commit
 from memsync.model.query import MAX_HITS, SearchRequest
-from memsync.model.vocabulary import Mode
+from memsync.model.vocabulary import Fresh, Mode
 from memsync.search.query_syntax import typed_filters
 from memsync.web.app import wants_json
 from memsync.web.pages.past import commits
 from memsync.web.pages.view import link, number, page, site_of
 
-PAGE_HITS = 20
+PAGE_HITS = 10
 MAX_CHIPS = 4
 """Chips of one filter, at most."""
 SPANS = {"7d": "week", "1m": "month", "1y": "year"}
@@ -42,7 +42,8 @@ class Chip(NamedTuple):
 async def search(request: Request) -> Response:
     """Show the hits of a query, or what was written last. With `part=hits` it is the part below the search field.
 
-    A request for this part is not counted as a search, because the person is still typing.
+    A request for this part is not counted as a search, because the person is still typing. It trusts the daemon to
+    know of all changes, which saves the comparison of all files.
     """
     query = request.query_params.get("q", "").strip()
     mode = request.query_params.get("mode", "")
@@ -54,8 +55,14 @@ async def search(request: Request) -> Response:
     try:
         shown = await commits(request) if at and not is_part else ()
         chosen = Mode(mode) if mode in tuple(Mode) else None
-        is_counted = bool(query) and not is_part
-        asked = SearchRequest(query or ALL, limit, chosen, counted=is_counted, at="" if at == NOW else at)
+        asked = SearchRequest(
+            query or ALL,
+            limit,
+            chosen,
+            fresh=Fresh.BOUNDED if is_part else Fresh.STRICT,
+            counted=bool(query) and not is_part,
+            at="" if at == NOW else at,
+        )
         result = await site_of(request).run(MemoryApi.answer_request, asked)
     except UsageError as wrong:
         if wants_json(request):
