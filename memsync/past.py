@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, NoSuchNote, NoteError
+from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, NoSuchNote, NoteError, RootError
 from memsync.model.answer import SUPERSEDED_BY, Excerpt, Hit, SearchResult
 from memsync.model.note import FileStamp
 from memsync.model.past import Commit, cited_at, split_location
@@ -81,9 +81,19 @@ class PastFiles(NoteFiles):
         """Return the state of the commit's history, which dates the notes."""
         return self._state
 
+    def root_identity(self) -> str:
+        """Return the identity of the folder, see NoteFiles. Raises StateLost if it is missing."""
+        try:
+            return super().root_identity()
+        except RootError:
+            raise StateLost from None
+
     def scan(self, places: Places | None = None) -> FileScan:
         """Stat the notes, see NoteFiles. Raises StateLost if another file of the commit is missing or was changed."""
-        found = super().scan(places)
+        try:
+            found = super().scan(places)
+        except RootError:
+            raise StateLost from None
         if places is None:
             for path in self._blobs.keys() - found.files.keys():  # ignored notes, and the files that say so
                 with suppress(NoteError):
@@ -187,14 +197,14 @@ class Past:
         git runs only if a reference has changed, or a minute has begun: a date may count from now.
         """
         revisions, key = self.revisions(), (revision, before, int(time.time() // 60))
-        known = self._resolved.get(key)
-        if known is not None and revisions.signature(known[0].name) == known[1]:
+        known, signature = self._resolved.get(key), revisions.signature()
+        if known is not None and signature == known[1]:
             return known[0]
         with revisions.git() as git:
             commit = revisions.resolve(git, revision, before=before)
         if len(self._resolved) >= 100:
             self._resolved.clear()
-        self._resolved[key] = commit, revisions.signature(commit.name)
+        self._resolved[key] = commit, signature
         return commit
 
     def is_ready(self, revision: str) -> bool:
@@ -260,6 +270,11 @@ class Past:
                 yield PastFiles(Path(folder), self._memory, revisions.head_state(commit.name), blobs)
             except StateLost as error:
                 raise FilesystemError(f"{folder} was changed while it was read", hint="Try again.") from error
+
+    def close(self) -> None:
+        """Close the states that are open."""
+        for past in self._open.values():
+            past.index.close()
 
     def drop(self) -> None:
         """Delete every state: a text in them was forgotten. Raises IndexBusy, FilesystemError."""
