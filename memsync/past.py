@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, NoSuchNote, UsageError
+from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, NoSuchNote, NoteError, RootError
 from memsync.model.answer import SUPERSEDED_BY, Excerpt, Hit, SearchResult
 from memsync.model.note import FileStamp
 from memsync.model.past import Commit, cited_at, split_location
 from memsync.model.query import Query, SearchRequest
 from memsync.model.vocabulary import Fresh, NotePath
-from memsync.notes.files import NoteFiles
+from memsync.notes.files import FileScan, NoteFiles, Places
 from memsync.notes.git import Git
 from memsync.notes.git_files import HeadState
 from memsync.notes.revisions import IGNORE_FILE, Blob, Revisions
@@ -55,6 +55,8 @@ WAIT_SECONDS = 600.0
 """How long a search waits while another process makes a state."""
 EMBED_SECONDS = 10.0
 """How long a search embeds what a state lacks; the next one goes on."""
+LEFT_SECONDS = 3600.0
+"""How old a folder is that a killed process has left; no question takes so long."""
 _IMPOSSIBLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
 _FILES, _INDEX, _READY, _MAKING = "files", "index.db", "ready.json", "making"
 
@@ -79,6 +81,25 @@ class PastFiles(NoteFiles):
         """Return the state of the commit's history, which dates the notes."""
         return self._state
 
+    def root_identity(self) -> str:
+        """Return the identity of the folder, see NoteFiles. Raises StateLost if it is missing."""
+        try:
+            return super().root_identity()
+        except RootError:
+            raise StateLost from None
+
+    def scan(self, places: Places | None = None) -> FileScan:
+        """Stat the notes, see NoteFiles. Raises StateLost if another file of the commit is missing or was changed."""
+        try:
+            found = super().scan(places)
+        except RootError:
+            raise StateLost from None
+        if places is None:
+            for path in self._blobs.keys() - found.files.keys():  # ignored notes, and the files that say so
+                with suppress(NoteError):
+                    self.read(NotePath(path))
+        return found
+
     def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
         """Return the bytes of a note, see NoteFiles. Raises StateLost if they are not those of the commit."""
         name = self._blobs.get(path)
@@ -88,7 +109,7 @@ class PastFiles(NoteFiles):
             if name is None:
                 raise
             raise StateLost from None
-        if name not in (stamp.blob[:20].hex(), stamp.blob[20:].hex()):
+        if name is None or not stamp.is_blob(name):
             raise StateLost
         return content, stamp
 
@@ -102,7 +123,7 @@ class PastMemory:
         self._memory = memory
         try:
             blobs = json.loads((folder / _READY).read_bytes())
-        except FileNotFoundError:
+        except (OSError, ValueError):
             raise StateLost from None
         self.files: NoteFiles = PastFiles(folder / _FILES, memory, state, blobs)
         self.reader = memory.reader
@@ -113,8 +134,11 @@ class PastMemory:
         self._lacks_vectors = True
 
     def is_intact(self) -> bool:
-        """Tell whether nobody has begun to delete the state."""
-        return (self.folder / _READY).exists()
+        """Tell whether nobody has begun to delete the state, or has deleted its index."""
+        if not (self.folder / _READY).exists():
+            return False
+        with self.index.reading() as reader:
+            return bool(reader.meta("root"))  # a new index, in the place of a deleted one, is of no root yet
 
     def index_text(self, progress: Progress) -> Syncer:
         """Index the text that the state lacks; return what can embed it."""
@@ -173,14 +197,14 @@ class Past:
         git runs only if a reference has changed, or a minute has begun: a date may count from now.
         """
         revisions, key = self.revisions(), (revision, before, int(time.time() // 60))
-        known = self._resolved.get(key)
-        if known is not None and revisions.signature(known[0].name) == known[1]:
+        known, signature = self._resolved.get(key), revisions.signature()
+        if known is not None and signature == known[1]:
             return known[0]
         with revisions.git() as git:
             commit = revisions.resolve(git, revision, before=before)
         if len(self._resolved) >= 100:
             self._resolved.clear()
-        self._resolved[key] = commit, revisions.signature(commit.name)
+        self._resolved[key] = commit, signature
         return commit
 
     def is_ready(self, revision: str) -> bool:
@@ -211,7 +235,8 @@ class Past:
                 if past.is_intact():
                     return answer
             except (StateLost, IndexDamaged):
-                self._delete(self._folder / self.resolve(revision).name)
+                with self._locked():  # so that it is not a new one, which another process is making, that is deleted
+                    _delete(self._folder / self.resolve(revision).name)
         raise IndexBusy(f"the state of {revision} was deleted again and again", hint="Try again.")
 
     def excerpt(self, location: str) -> Excerpt:
@@ -239,25 +264,26 @@ class Past:
         The ignore files must be among them, because they hide notes.
         """
         own_folder(self._folder)
-        with TemporaryDirectory(dir=self._folder, prefix=_MAKING) as folder:
-            _write(Path(folder), revisions, git, files)
-            blobs = {name: blob.name for name, blob in files.items()}
+        with TemporaryDirectory(dir=self._folder, prefix="read-") as folder:
+            blobs = _write(Path(folder), revisions, git, files)
             try:
                 yield PastFiles(Path(folder), self._memory, revisions.head_state(commit.name), blobs)
             except StateLost as error:
                 raise FilesystemError(f"{folder} was changed while it was read", hint="Try again.") from error
 
+    def close(self) -> None:
+        """Close the states that are open."""
+        for past in self._open.values():
+            past.index.close()
+
     def drop(self) -> None:
-        """Delete every state: a text in them was forgotten."""
-        if self._folder.exists():
-            with self._locked():
-                for folder in self._folder.iterdir():
-                    self._delete(folder)
+        """Delete every state: a text in them was forgotten. Raises IndexBusy, FilesystemError."""
+        drop_states(self._memory.settings.index_dir)
 
     # ---------------------------------------------------------------------------------------- making a state
 
     def _locked(self) -> AbstractContextManager[None]:
-        return file_lock(self._folder / "lock", WAIT_SECONDS, _busy, poll_seconds=0.05)
+        return _locked(self._folder)
 
     def _opened(self, commit: Commit, progress: Progress) -> PastMemory:
         folder, revisions = self._folder / commit.name, self.revisions()
@@ -275,11 +301,9 @@ class Past:
             own_folder(folder / _FILES)
             with revisions.git(GIT_SECONDS) as git:
                 self._delete_some(git)
-                files = revisions.files(git, commit.name)
-                self._nearest_index(revisions, git, files).copy_to(folder / _INDEX)
-                _write(folder / _FILES, revisions, git, files)
-            names = {path: blob.name for path, blob in files.items()}
-            (folder / _READY).write_text(json.dumps(names))
+                blobs = _write(folder / _FILES, revisions, git, revisions.files(git, commit.name))
+            self._nearest_index(blobs).copy_to(folder / _INDEX)
+            (folder / _READY).write_text(json.dumps(blobs))
         except OSError as error:
             raise FilesystemError(f"{folder} cannot be written: {error.strerror}", hint="Check the disk.") from error
         past = PastMemory(self._memory, commit, folder, state)
@@ -288,12 +312,10 @@ class Past:
         shutil.rmtree(self._folder / commit.name, ignore_errors=True)
         folder.rename(self._folder / commit.name)
 
-    def _nearest_index(self, revisions: Revisions, git: Git, files: Mapping[str, Blob]) -> Index:
-        """Return the index that differs from these files in the fewest notes: the live one, or that of a state."""
-        wanted = {path: blob.name for path, blob in files.items()}
-        with suppress(UsageError):
-            head = {path: blob.name for path, blob in revisions.files(git, "HEAD").items()}
+    def _nearest_index(self, wanted: Mapping[str, str]) -> Index:
+        """Return the index that differs from these blobs in the fewest notes: the live one, or that of a state."""
         with self._memory.index.reading() as reader:
+            head = {str(path): blob.hex() for path, (blob, _) in reader.history().items()}
             known = reader.stamps().keys()
         distance = len(wanted.items() ^ head.items()) + len(wanted.keys() - known)
         nearest = self._memory.index
@@ -316,24 +338,42 @@ class Past:
         """Delete the states of commits that the repository has no more, then the oldest ones, and leftovers."""
         ready = self._ready()
         for folder in self._folder.iterdir():
-            if folder.is_dir() and folder not in ready and folder.name != _MAKING:
-                self._delete(folder)
+            with suppress(OSError):
+                if folder not in ready and folder.stat().st_mtime < time.time() - LEFT_SECONDS:
+                    _delete(folder)
         names = "".join(f"{folder.name}\n" for folder in ready)
         found = git.run("cat-file", "--batch-check", given=names).stdout
         for number, folder in enumerate(ready):
             if f"{folder.name} commit " not in found or number <= len(ready) - KEPT:
-                self._delete(folder)
-
-    def _delete(self, folder: Path) -> None:
-        """Delete a state, its mark first, by which readers notice it."""
-        (folder / _READY).unlink(missing_ok=True)
-        self._open.pop(folder.name, None)
-        if folder.is_dir():
-            shutil.rmtree(folder, ignore_errors=True)
+                _delete(folder)
 
 
-def _write(folder: Path, revisions: Revisions, git: Git, files: Mapping[str, Blob]) -> None:
-    """Write files to a folder, except those that no checkout could have beside the others."""
+def drop_states(index_dir: Path) -> None:
+    """Delete the states of the past beside an index. Raises IndexBusy while one is made, FilesystemError."""
+    folder = index_dir / "past"
+    if folder.exists():
+        with _locked(folder):
+            for state in folder.iterdir():
+                if state.is_dir():
+                    _delete(state)
+                    if state.exists():
+                        raise FilesystemError(f"{state} cannot be deleted", hint="Delete it yourself.")
+
+
+def _locked(folder: Path) -> AbstractContextManager[None]:
+    """Let one process at a time make or delete states. Raises IndexBusy, FilesystemError."""
+    return file_lock(folder / "lock", WAIT_SECONDS, _busy, poll_seconds=0.05)
+
+
+def _delete(folder: Path) -> None:
+    """Delete a state, its mark first, by which readers notice it."""
+    (folder / _READY).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write(folder: Path, revisions: Revisions, git: Git, files: Mapping[str, Blob]) -> dict[str, str]:
+    """Write files to a folder and return git's names for them; leave out those that no checkout could have together."""
+    written: dict[str, str] = {}
     paths: dict[str, list[str]] = {}
     for path, blob in files.items():
         paths.setdefault(blob.name, []).append(path)
@@ -343,9 +383,11 @@ def _write(folder: Path, revisions: Revisions, git: Git, files: Mapping[str, Blo
             try:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_bytes(content)
+                written[path] = name
             except OSError as error:
                 if error.errno not in _IMPOSSIBLE:
                     raise
+    return written
 
 
 def _busy(holder: str) -> IndexBusy:

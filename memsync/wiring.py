@@ -127,6 +127,7 @@ def _forget_index(settings: Settings, *, apply: bool) -> HeldByIndex:
     import shlex
 
     from memsync.model.status import HeldByIndex
+    from memsync.past import drop_states
     from memsync.sync.syncer import sync_lock
     from memsync.sync.without_daemon import WAIT_SECONDS, without_daemon
 
@@ -143,6 +144,7 @@ def _forget_index(settings: Settings, *, apply: bool) -> HeldByIndex:
         with index.reading() as reader:
             counts = reader.counts()
         if apply:
+            drop_states(settings.index_dir)
             index.forget()
             for log in settings.index_dir.glob("daemon.log*"):  # it names notes
                 with suppress(OSError):

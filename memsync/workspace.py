@@ -162,6 +162,8 @@ class Workspace:
         self.reranking.close()
         self._pool.shutdown()
         self.index.close()
+        if "past" in self.__dict__:
+            self.past.close()
         if "writer" in self.__dict__:  # it is made at the first write
             self.writer.kept.close()
         if self._cache is not None:

@@ -71,13 +71,15 @@ def forget(
     """Return the parts of the notes that belong to a user; with `apply`, take them out and keep copies.
 
     `undo_forget` puts them back until `purge_forgotten` deletes the copies. With `apply` no other memsync writes from
-    the first look at the notes to the last change. Raises UsageError for an empty name.
+    the first look at the notes to the last change, and the states of the past are deleted. Raises UsageError for an
+    empty name.
     """
     _refuse_agents()
     owner = _Owner(user)
     if not apply:
         return _look(memory, owner, progress)[0]
     with memory.writer.lock():
+        memory.past.drop()
         result, changes = _look(memory, owner, progress)
         outcome = memory.forgotten.carry_out(changes, f"memsync forget: {count(len(changes), 'note')}", owner.name)
         _settle(memory, owner)
@@ -109,6 +111,7 @@ def purge_forgotten(memory: Workspace, *, user: OfUser = "") -> Purge:
     _refuse_agents()
     name = _Owner(user).name if user else ""
     with memory.writer.lock():
+        memory.past.drop()
         notes = appends = queries = 0
         for owner, removed in memory.forgotten.removed(name).items():
             traces = _Traces(memory, _Owner(owner), removed)

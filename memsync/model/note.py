@@ -33,6 +33,10 @@ class FileStamp(Struct, frozen=True):
         """The part that `stat` can compare without reading the file."""
         return (self.size, self.mtime_ns, self.ctime_ns, self.inode)
 
+    def is_blob(self, name: str) -> bool:
+        """Tell whether git has this hexadecimal name for the content."""
+        return name in (self.blob[:20].hex(), self.blob[20:].hex())
+
 
 class Section(Struct, frozen=True):
     """The text under one heading; lines `start_line`..`end_line` of the file, the heading line included.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -35,9 +36,12 @@ SECONDS = 60.0
 MAX_TREE_BYTES = 2_000_000_000
 """How many bytes of notes one commit may have."""
 MAX_REFERENCES = 10_000
+MAX_NAME = 100
+"""How many characters of an unknown name are compared with the known ones."""
 NAMED = 3
 """How many names the error about an unknown revision lists."""
 IGNORE_FILE = ".gitignore"
+_OBJECT_NAME = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 COMMIT = "%H%x00%ct%x00%an%x00%s"
 """The format in which git prints a commit for `read_commit`."""
 
@@ -83,17 +87,22 @@ class Revisions:
             return bool(read_file(f"{self.repository.common_dir}/shallow", MAX_SHALLOW_BYTES))
         return False
 
-    def signature(self, commit: str) -> tuple[object, ...]:
-        """Return what changes if a name may mean another commit, or if `commit` may have been removed.
+    def signature(self) -> tuple[object, ...]:
+        """Return what changes if a name may mean another commit, or if a commit may have been removed.
 
-        It reads no file: the stamps of HEAD, of each reference, and of the folders in which git keeps the commit.
+        It reads no file: the stamps of HEAD, of each reference, and of the folders of objects. It always changes if
+        these are too many, or if another repository has some of the objects.
         """
         common = self.repository.common_dir
+        if os.path.lexists(f"{common}/objects/info/alternates"):
+            return (object(),)
         names = [f"{self.repository.git_dir}/HEAD", *(f"{common}/{name}" for name in ("packed-refs", "shallow"))]
-        names += [f"{common}/objects/pack", f"{common}/objects/{commit[:2]}"]
+        names += [f"{common}/objects/pack", *(f"{common}/objects/{number:02x}" for number in range(256))]
         for folder, _, files in os.walk(f"{common}/refs"):
             names += [folder, *(os.path.join(folder, name) for name in files)]
-        return tuple(_stamp(name) for name in names[:MAX_REFERENCES]) if len(names) <= MAX_REFERENCES else (object(),)
+            if len(names) > MAX_REFERENCES:
+                return (object(),)
+        return tuple(map(_stamp, names))
 
     # ------------------------------------------------------------------------------------------ commits
 
@@ -109,17 +118,22 @@ class Revisions:
         return commit
 
     def _named(self, git: Git, name: str) -> Commit | None:
-        found = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}") if name else None
-        return self.commit(git, found.stdout.strip()) if found and found.returncode == 0 else None
+        # Four digits are a year, unless a tag or a branch is called so: the names of commits may begin with them, too.
+        for prefix in ("refs/tags/", "refs/heads/") if re.fullmatch(r"\d{4}", name) else ("",):
+            revision = f"{prefix}{name}^{{commit}}"
+            found = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", revision).stdout.strip()
+            if _OBJECT_NAME.fullmatch(found):
+                return self.commit(git, found)
+        return None
 
     def _dated(self, git: Git, text: str, *, before: bool) -> Commit | None:
         try:
-            moment = parse_when(text, datetime.now())
+            moment = min(max(parse_when(text, datetime.now()), "1970-01-02"), "9998")  # what a timestamp can say
         except UsageError:
             return None
         limit = int(end_of(moment, before=before).timestamp())
         # Only the first parents: a branch counts from the day on which it was merged.
-        last = git.run("rev-list", "--first-parent", "-1", f"--min-age={limit}", "HEAD", "--").stdout.strip()
+        last = git.run("rev-list", "--first-parent", "-1", f"--until=@{limit} +0000", "HEAD", "--").stdout.strip()
         if last:
             return self.commit(git, last)
         first = git.run("rev-list", "--first-parent", "--max-parents=0", "HEAD", "--").stdout.split()
@@ -136,8 +150,12 @@ class Revisions:
     def _unknown(self, git: Git, revision: str) -> UsageError:
         listed = git.run("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes").stdout
         names = listed.split()[:MAX_REFERENCES]
-        close = difflib.get_close_matches(revision, names, n=NAMED, cutoff=0.4) or names[:NAMED]
-        hint = f"The nearest names: {', '.join(close)}." if close else "The repository has no branch and no tag."
+        close = difflib.get_close_matches(revision[:MAX_NAME], names, n=NAMED, cutoff=0.4) or names[:NAMED]
+        hint = (
+            f"The nearest names: {', '.join(map(quoted, close))}."
+            if close
+            else "The repository has no branch and no tag."
+        )
         if self.is_shallow():
             hint += " The repository is a shallow clone, which lacks older commits: git fetch --unshallow"
         return UsageError(f"{quoted(revision)} is neither a commit nor a date", hint=hint)

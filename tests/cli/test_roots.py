@@ -24,6 +24,7 @@ from memsync.wiring import forget_memory
 from tests.cli.test_cli import SCHEMA
 from tests.support.daemon_fixtures import Served
 from tests.support.daemon_process import Cli, is_locked
+from tests.support.repository import SPRING, Repository
 
 Run = Callable[..., CompletedProcess[str]]
 
@@ -375,15 +376,19 @@ def test_nothing_is_forgotten_while_a_daemon_or_a_sync_goes_on(
 
 
 def test_forgetting_a_memory_leaves_nothing_that_quotes_its_notes(outside: Path) -> None:
-    """Neither a damaged copy of the index, nor what a killed rebuild left, nor the daemon's log."""
+    """Neither a damaged copy of the index, nor what a killed rebuild left, nor the daemon's log, nor a state."""
     work = outside.parent / "work"
+    repository = Repository(work)
+    repository.git("init", "-q")
+    repository.commit(SPRING)
     with Memory.open(work) as memory:
         memory.sync()
+        assert memory.search("heron", at="main").hits
     folder = load_settings(root=work).index_dir
     for name in ("index.db.damaged-20261101T000000-1", "index.db.beside", "daemon.log", "daemon.log.1"):
         (folder / name).write_text("heron")
     forget_memory("work", apply=True)
-    assert [path.name for path in folder.iterdir() if path.is_file() and b"heron" in path.read_bytes()] == []
+    assert [path.name for path in folder.rglob("*") if path.is_file() and b"heron" in path.read_bytes()] == []
 
 
 def test_root_takes_the_name_of_a_registered_memory(memsync: Run, outside: Path, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.ports import for_agent
 from memsync.settings.load import Settings, with_changes
 from tests.conftest import MakeMemory, Write
+from tests.support.repository import SPRING, Repository
 from tests.support.sampling import fewer
 
 SHARED = """---
@@ -659,3 +660,18 @@ def test_wrong_arguments_are_refused(
     assert (code, out) == (2, "")
     assert err
     assert (root / "threads/a.md").exists()
+
+
+def test_states_of_the_past_are_deleted_when_a_user_is_forgotten_and_purged(
+    memory: Memory, repository: Repository, write: Write
+) -> None:
+    """They are copies of the notes; git itself still has what its commits say."""
+    write("threads/a.md", thread_of("ada"))
+    repository.commit(SPRING)
+    states = memory.settings.index_dir / "past"
+    for forget in (lambda: memory.forget(user="ada", apply=True), memory.purge_forgotten):
+        assert [hit.at for hit in memory.search("hello", at="main").hits]
+        assert any(path.suffix == ".md" for path in states.rglob("*"))
+        forget()
+        assert [path.name for path in states.rglob("*")] == ["lock"]
+    assert [hit.path for hit in memory.search("hello", at="main").hits] == ["threads/a.md"]
