@@ -71,6 +71,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "notes": {},
     "collections": {},
     "stats": {},
+    "logged": {},
     "history": {"location": "birds.md:5"},
     "blame": {"location": "birds.md:5"},
     "diff": {"before": "main"},

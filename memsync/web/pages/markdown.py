@@ -12,7 +12,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from memsync.model.text import visible
+from memsync.model.text import count, visible
 from memsync.notes.blocks import new_parser, parse_blocks
 from memsync.notes.inline import parse_inline, target_of, wiki_parts
 from memsync.web.pages.view import link
@@ -101,7 +101,7 @@ def part_starts(lines: Sequence[str], first: int, breaks: Collection[int]) -> li
 
 def _cut(line: str) -> str:
     rest = len(line) - MAX_LINE_CHARS
-    return visible(line) if rest <= 0 else f"{visible(line[:MAX_LINE_CHARS])} … ({rest:,} more characters)"
+    return visible(line) if rest <= 0 else f"{visible(line[:MAX_LINE_CHARS])} … ({count(rest, 'more character')})"
 
 
 @cache
