@@ -15,6 +15,7 @@ import anyio
 import anyio.to_thread
 
 from memsync.errors import MemsyncError, UsageError
+from memsync.notes.git_files import head_state
 from memsync.operation import Operation, Runs
 from memsync.settings.load import Settings
 from memsync.web.problems import Refusal
@@ -50,6 +51,11 @@ class Site:
     def url(self) -> str:
         """The URL for browsers, without a path."""
         return self.public_url or f"http://{HOST}:{self.port}"
+
+    @property
+    def has_history(self) -> bool:
+        """Whether git has versions of the notes."""
+        return bool(head_state(self.root).name)
 
     async def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an operation on another thread and return its result. It goes on if its client hangs up.
