@@ -30,6 +30,7 @@ from memsync.model.vocabulary import Fresh, NotePath
 from memsync.notes.files import FileScan, NoteFiles, Places
 from memsync.notes.git import Git
 from memsync.notes.git_files import HeadState
+from memsync.notes.naming import spellings
 from memsync.notes.revisions import IGNORE_FILE, Blob, Revisions
 from memsync.ports import Index, Progress, no_progress
 from memsync.search.excerpt import read_excerpt
@@ -81,19 +82,9 @@ class PastFiles(NoteFiles):
         """Return the state of the commit's history, which dates the notes."""
         return self._state
 
-    def root_identity(self) -> str:
-        """Return the identity of the folder, see NoteFiles. Raises StateLost if it is missing."""
-        try:
-            return super().root_identity()
-        except RootError:
-            raise StateLost from None
-
     def scan(self, places: Places | None = None) -> FileScan:
         """Stat the notes, see NoteFiles. Raises StateLost if another file of the commit is missing or was changed."""
-        try:
-            found = super().scan(places)
-        except RootError:
-            raise StateLost from None
+        found = super().scan(places)
         if places is None:
             for path in self._blobs.keys() - found.files.keys():  # ignored notes, and the files that say so
                 with suppress(NoteError):
@@ -234,7 +225,7 @@ class Past:
                 answer = question(past)
                 if past.is_intact():
                     return answer
-            except (StateLost, IndexDamaged):
+            except (StateLost, IndexDamaged, RootError):  # its folder is gone, or is a later one
                 with self._locked():  # so that it is not a new one, which another process is making, that is deleted
                     _delete(self._folder / self.resolve(revision).name)
         raise IndexBusy(f"the state of {revision} was deleted again and again", hint="Try again.")
@@ -246,10 +237,11 @@ class Past:
         """
         path, revision, place = split_location(location)
         commit, revisions = self.resolve(revision), self.revisions()
+        path, *others = spellings(self._memory.settings.root, path)
+        names = {spelling.rpartition("/")[2] for spelling in (path, *others)} | {IGNORE_FILE}
         with revisions.git() as git:
             files = revisions.files(git, commit.name)
-            stem = path.rpartition("/")[2].removesuffix(".md")
-            near = {name: blob for name, blob in files.items() if stem in name or name.endswith(IGNORE_FILE)}
+            near = {name: blob for name, blob in files.items() if name.rpartition("/")[2] in names}
             with self.notes(revisions, git, commit, near) as notes:
                 try:
                     excerpt = read_excerpt(notes, self._memory.reader, path + place, lambda _: ())
@@ -268,7 +260,7 @@ class Past:
             blobs = _write(Path(folder), revisions, git, files)
             try:
                 yield PastFiles(Path(folder), self._memory, revisions.head_state(commit.name), blobs)
-            except StateLost as error:
+            except (StateLost, RootError) as error:
                 raise FilesystemError(f"{folder} was changed while it was read", hint="Try again.") from error
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from memsync.cli.covered import covered, roots_options
 from memsync.cli.here import Here
 from memsync.cli.output import KEPT, NO_EXIT_CODE, NotServed, has_colour, is_terminal, say_json
 from memsync.cli.render import Layout, show_hits, show_lines
-from memsync.errors import NoteError
+from memsync.errors import NoteError, UsageError
 from memsync.features.search import search as operation
 from memsync.model.answer import Hit, SearchResult
 from memsync.model.conversation import Neighbours
@@ -72,6 +72,8 @@ def _search(
     all_roots: bool,
     **given: Any,
 ) -> None:
+    if neighbour_count and given["at"]:
+        raise UsageError("--context prints messages as they are now", hint="Leave out --context or --at.")
     text = " ".join(_requoted(word, alone=len(words) == 1) for word in words)
     memories, asked = covered(context, operation, {"query": text}, roots, is_all=all_roots)
     arguments = {**arguments_of(context, operation, given, is_here=memories is None), **asked}
@@ -82,15 +84,16 @@ def _search(
             raise NotServed  # the client shows the progress
         result = run_on(memory, operation, arguments)
         around = [_around(memory, hit, neighbour_count) for hit in result.hits] if neighbour_count else []
+    folders = {} if given["at"] else _folders(context, memories)  # no file has the lines of a commit
     if is_terminal():
-        keep_hits(result, _folders(context, memories))
+        keep_hits(result, folders)
     if as_json:
         say_json(_document(result, around, explain=explain))
     elif line_format == "grep":
         place = Here("", context.obj.folder)
-        show_lines(result, _folders(context, memories), place, arguments.get("fresh", "strict"))
+        show_lines(result, folders, place, arguments.get("fresh", "strict"))
     else:
-        links = _link_templates(context, memories)
+        links = _link_templates(context, folders)
         layout = Layout(full, explain, arguments.get("fresh", "strict"), has_colour(), links)
         with long_output(context):
             show_hits(result, layout, around)
@@ -152,12 +155,11 @@ def _requoted(word: str, *, alone: bool) -> str:
 # --------------------------------------------------------------------------------------------------- links
 
 
-def _link_templates(context: click.Context, memories: Memories | None) -> dict[str, str]:
+def _link_templates(context: click.Context, folders: Mapping[str, str]) -> dict[str, str]:
     """Return the URL of a place in a note of each memory, with {path} and {line}; none where no links are printed."""
     if not (is_terminal() and has_colour()):
         return {}
     template = template_of(context.obj.open_with or setting_of(context, "cli.open_with"))
-    folders = _folders(context, memories)
     return {
         name: template.replace("{path}", f"{quote(os.fsencode(folder))}/{{path}}")
         for name, folder in folders.items()

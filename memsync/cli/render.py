@@ -34,7 +34,7 @@ from memsync.model.conversation import (
     Usage,
 )
 from memsync.model.json import to_json
-from memsync.model.past import SHORT
+from memsync.model.past import SHORT, cited_at
 from memsync.model.query import TimeHint
 from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
 from memsync.model.text import count, duration, printable, visible
@@ -145,7 +145,7 @@ def show_lines(result: SearchResult, folders: Mapping[str, str], place: Here, fr
     """Print one line a hit, as grep does: the path from the current folder, the number and text of its best line."""
     for hit in result.hits:
         folder = folders.get(hit.root)
-        path = place.opened_by(f"{folder}/{hit.path}") if folder else in_root(hit.root, hit.path)
+        path = place.opened_by(f"{folder}/{hit.path}") if folder else in_root(hit.root, cited_at(hit.path, hit.at))
         at, line = _best_line(hit)
         say_as_it_is(f"{printable(path)}:{hit.start_line + at}:{printable(line)}")
     _show_remarks(result, fresh)

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
-from msgspec.structs import replace
 
 from memsync.errors import NoteError
 from memsync.model.answer import SearchResult
@@ -31,9 +30,12 @@ if TYPE_CHECKING:
 
 SECTION = "Search"
 
-_MARKER = re.compile(r"^(?:[-*+]|\d{1,9}[.)])\s+")
 ASKED = 200
 """A query leaves the changes that are among so many hits in one of the states."""
+_MARKER = re.compile(r"^(?:[-+*]|\d{1,9}[.)])\s+")
+_BLOCK = re.compile(r"#{1,6}(?=\s|$)|>|(?:[-+*]|\d{1,9}[.)])(?=\s|$)|[-*_] ?[-*_] ?[-*_]|`{3}|&#126;|~|\[[^\]]*\]:")
+"""What would begin a block of Markdown at the beginning of a text; `[name]:` would change links elsewhere."""
+_HTML = re.compile(r"<(?=[A-Za-z/!?])")
 BEFORE = "Its state before this day, or at this commit or tag: monday, 2026-11-01, main~20."
 
 
@@ -107,7 +109,7 @@ def _difference(
         if last.name:
             new = {path: blob.name for path, blob in revisions.files(git, last.name).items()}
         else:
-            new = dict(_blobs_now(memory, failed, old))
+            new = _blobs_now(memory, failed, old)
         earlier = list(_said_at(memory, revisions, git, first, old.items() - new.items()))
         if last.name:
             later = list(_said_at(memory, revisions, git, last, new.items() - old.items()))
@@ -120,16 +122,21 @@ def _difference(
     return Diff(first, last, tuple(_grouped(learnt, dropped)), tuple(failed))
 
 
-def _blobs_now(memory: Workspace, failed: list[str], known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each note as it is now with git's name for its content."""
-    for path in memory.files.scan().files:
+def _blobs_now(memory: Workspace, failed: list[str], known: Mapping[str, str]) -> dict[str, str]:
+    """Return git's name for the content of each note as it is now; one that cannot be read counts as unchanged."""
+    scan, blobs, unread = memory.files.scan(), dict[str, str](), set[str]()
+    failed += [f"{failure.path}: {failure.reason}" for failure in scan.failures]
+    for path in scan.files:
         try:
-            names = memory.files.read(path)[1].blob
-        except (FileNotFoundError, NoteError) as error:
-            failed.append(f"{path} cannot be compared: {error}")
+            stamp = memory.files.read(path)[1]
+            blobs[path] = known[path] if stamp.is_blob(known.get(path, "")) else stamp.blob[:20].hex()
+        except FileNotFoundError:
             continue
-        sha1, sha256 = names[:20].hex(), names[20:].hex()
-        yield path, sha256 if known.get(path) == sha256 else sha1
+        except NoteError as error:
+            unread.add(path)
+            failed.append(f"{path} cannot be compared: {error}")
+    same = {path: name for path, name in known.items() if path in unread or scan.is_unknown(NotePath(path))}
+    return {**blobs, **same}
 
 
 def _said_at(
@@ -187,12 +194,12 @@ def _asked(said: Sequence[_Said], result: SearchResult) -> list[_Said]:
 
 def _grouped(learnt: Sequence[_Said], dropped: Sequence[_Said]) -> Iterator[Changed]:
     """Yield the changes by note and heading, in the order of the later state."""
-    groups: dict[tuple[NotePath, tuple[str, ...]], Changed] = {}
-    for name, said in (("learnt", learnt), ("dropped", dropped)):
+    groups: dict[tuple[NotePath, tuple[str, ...]], tuple[list[Stated], list[Stated]]] = {}
+    for position, said in enumerate((learnt, dropped)):
         for one in said:
-            group = groups.get((one.path, one.heading_path), Changed(one.path, one.heading_path))
-            groups[one.path, one.heading_path] = replace(group, **{name: (*getattr(group, name), one.stated)})
-    yield from sorted(groups.values(), key=lambda change: change.path)
+            groups.setdefault((one.path, one.heading_path), ([], []))[position].append(one.stated)
+    for place, (new, old) in sorted(groups.items(), key=lambda group: group[0][0]):
+        yield Changed(*place, tuple(new), tuple(old))
 
 
 def _markdown(found: Diff, learnt: int, dropped: int) -> str:
@@ -204,14 +211,25 @@ def _markdown(found: Diff, learnt: int, dropped: int) -> str:
     for change in found.changes:
         if change.path != path:
             path = change.path
-            lines += ["", f"## {printable(path)}"]
+            lines += ["", f"## {_escaped(path)}"]
         if change.heading_path:
-            lines += ["", f"### {printable(' › '.join(change.heading_path))}"]
+            lines += ["", f"### {_escaped(' › '.join(change.heading_path))}"]
         lines.append("")
         for stated, commit, form in (
             *((stated, found.after, "- {}  ({})") for stated in change.learnt),
             *((stated, found.before, "- ~~{}~~  ({})") for stated in change.dropped),
         ):
             place = cited_at(citation(path, stated.start_line, stated.end_line), commit.name)
-            lines.append(form.format(printable(stated.text), printable(place)))
+            lines.append(form.format(_item(stated.text), _escaped(place)))
     return "\n".join(lines) + "\n"
+
+
+def _item(text: str) -> str:
+    """Return a statement as the text of a list item; it begins no other block."""
+    text = _escaped(text).replace("~~", "&#126;&#126;")
+    return f"&#{ord(text[0])};{text[1:]}" if _BLOCK.match(text) else text
+
+
+def _escaped(text: str) -> str:
+    """Return text of a note without HTML and images, on one line: what shows the digest may load or run these."""
+    return _HTML.sub("&lt;", printable(text)).replace("![", "&#33;[")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -20,11 +20,11 @@ from memsync.model.past import Blame, BlamedLine, Commit, History, Version, spli
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import MAX_NOTE_BYTES
-from memsync.notes.history import parts
-from memsync.notes.ignore import is_hidden, is_note_name
+from memsync.notes.history import MAX_LOG_BYTES, REGULAR, parts
+from memsync.notes.ignore import is_note_name
 from memsync.notes.revisions import COMMIT, Blob, Revisions, read_commit
 from memsync.operation import Cli, Command, operation
-from memsync.search.excerpt import Location, lines_of, parse_location
+from memsync.search.excerpt import Location, find_place, lines_of, parse_location
 
 if TYPE_CHECKING:
     from memsync.notes.git import Git
@@ -34,12 +34,11 @@ SECTION = "Search"
 
 MAX_VERSIONS = 5_000
 """How many versions of a note are compared to find those that changed a part of it."""
-MAX_COMPARED = 25_000_000
-"""Lines of one version times those of the other that are compared; longer changes count as one."""
-MAX_LOG_BYTES = 1_000_000_000
+MAX_COMPARED = 1_000_000
+"""Changed lines of one version times those of the other that are compared; longer changes count as one."""
 _NOW = Commit()
 _START = b"\x01"
-_HEAD = re.compile(r"[0-9a-f]{40,64} \d+ \d+( \d+)?")
+_HEAD = re.compile(rb"[0-9a-f]{40,64} \d+ \d+( \d+)?")
 """What precedes a line that git blames; the line itself begins with a tab."""
 
 Span = tuple[int, int]
@@ -73,38 +72,39 @@ def history(
 
     Raises UsageError if the notes are in no repository, NoSuchNote.
     """
-    revisions = memory.past.revisions()
+    revisions, head = memory.past.revisions(), memory.past.resolve("HEAD").name
     is_cut = ("The repository is a shallow clone: older commits are missing.",) if revisions.is_shallow() else ()
     with revisions.git() as git:
         if not location:
-            return History(tuple(islice(_commits(git, revisions), limit)), is_cut)
-        place = _place(memory, location)
-        versions = _versions(git, revisions, place.path)
-        found = tuple(islice(_changes(memory, git, revisions, place, versions), limit))
+            return History(tuple(islice(_commits(git, revisions, head), limit)), is_cut)
+        place, revision = _place(memory, location)
+        commit = memory.past.resolve(revision).name if revision else head
+        versions = _versions(memory, git, revisions, place.path, commit)
+        texts = _texts(memory, git, revisions, place.path, versions, is_now=not revision)
+        found = tuple(islice(_changes(memory, place, texts), limit))
     if not found:
         raise NoSuchNote(f"{place.path} was never committed", hint="Commit it, and its history begins.")
     return History(found, is_cut)
 
 
-def _commits(git: Git, revisions: Revisions) -> Iterator[Version]:
+def _commits(git: Git, revisions: Revisions, head: str) -> Iterator[Version]:
     """Yield the commits that changed notes, with how many."""
-    for commit, changed in _log(git, "--first-parent", "-m", "HEAD", "--", revisions.folder or "."):
+    for commit, changed in _log(git, head, "--", revisions.folder or "."):
         notes = {path for path, _, _ in changed if is_note_name(path.rpartition("/")[2])}
         if notes:
             yield Version(commit, notes=len(notes))
 
 
-def _place(memory: Workspace, location: str) -> Location:
-    """Return the place that a location names now, or in the last version of a note that was deleted."""
+def _place(memory: Workspace, location: str) -> tuple[Location, str]:
+    """Return the place that a location names, also in a note that was deleted, and the revision in it, if any."""
     try:
-        excerpt = memory.excerpt(location)
+        return find_place(memory.files, location, memory.fresh_search.titled)[0], ""
     except NoSuchNote:
-        place = parse_location(location)
-        if is_hidden(place.path) or not is_note_name(place.path.rpartition("/")[2]):
+        path, revision, rest = split_location(location)
+        place = parse_location(path + rest)
+        if memory.files.leaves_out(place.path):
             raise
-        return place
-    place = parse_location(location)
-    return Location(excerpt.path, place.first and excerpt.start_line, place.last and excerpt.end_line, place.heading)
+        return place, revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,21 +116,26 @@ class _Past:
     blob: str
 
 
-def _versions(git: Git, revisions: Revisions, path: NotePath) -> list[_Past]:
-    """Return the versions of a note, newest first, under all of its names."""
+def _versions(memory: Workspace, git: Git, revisions: Revisions, path: NotePath, commit: str) -> list[_Past]:
+    """Return the versions of a note until a commit, newest first, under all names that a search would not leave out."""
     found: list[_Past] = []
     name = revisions.folder + path
-    for commit, changed in _log(git, "--follow", "-M", "HEAD", "--", name):
+    for commit_of, changed in _log(git, "--follow", "-M", commit, "--", name):
         for before, after, blob in changed:
             if after == name and len(found) < MAX_VERSIONS:
-                found.append(_Past(commit, after.removeprefix(revisions.folder), blob))
+                found.append(_Past(commit_of, after.removeprefix(revisions.folder), blob))
                 name = before
-    return [past for past in found if is_note_name(past.path.rpartition("/")[2])]
+    hidden = {name for name in {past.path for past in found} if memory.files.leaves_out(NotePath(name))}
+    return list(takewhile(lambda past: past.path not in hidden, found))
 
 
 def _log(git: Git, *arguments: str) -> Iterator[tuple[Commit, list[tuple[str, str, str]]]]:
-    """Yield each commit that `git log` prints, with (path before, path after, blob after) of its changes."""
-    shown = ("--raw", "-z", "--no-abbrev", f"--format=%x01{COMMIT.replace('%x00', '%x1f')}")
+    """Yield each commit that `git log` prints, with (path before, path after, blob after) of its changes.
+
+    A merge counts as one commit, with what it changed in its first parent. The blob of anything but a regular file, or
+    of none, is empty.
+    """
+    shown = ("--first-parent", "-m", "--raw", "-z", "--no-abbrev", f"--format=%x01{COMMIT}")
     commit, changed = _NOW, list[tuple[str, str, str]]()
     printed = parts(git.stream("log", *shown, *arguments, max_bytes=MAX_LOG_BYTES))
     for part in printed:
@@ -138,13 +143,13 @@ def _log(git: Git, *arguments: str) -> Iterator[tuple[Commit, list[tuple[str, st
         if text.startswith(_START):
             if commit is not _NOW:
                 yield commit, changed
-            commit, changed = read_commit(text[1:].decode("utf-8", "replace").replace("\x1f", "\0")), []
+            commit, changed = read_commit([text[1:], *islice(printed, 3)]), []
         elif text.startswith(b":"):
-            *_, blob, status = text.split(b" ")
+            _, mode, _, blob, status = text.split(b" ")
             before = after = os.fsdecode(next(printed, b""))
             if status[:1] in (b"R", b"C"):
                 after = os.fsdecode(next(printed, b""))
-            changed.append((before, after, blob.decode()))
+            changed.append((before, after, blob.decode() if mode in REGULAR else ""))
     if commit is not _NOW:
         yield commit, changed
 
@@ -152,11 +157,8 @@ def _log(git: Git, *arguments: str) -> Iterator[tuple[Commit, list[tuple[str, st
 # ---------------------------------------------------------------------------------------------- what changed
 
 
-def _changes(
-    memory: Workspace, git: Git, revisions: Revisions, place: Location, versions: Sequence[_Past]
-) -> Iterator[Version]:
+def _changes(memory: Workspace, place: Location, texts: Iterator[tuple[_Past, Sequence[str]]]) -> Iterator[Version]:
     """Yield the versions that changed a place, newest first."""
-    texts = _texts(memory, git, revisions, place.path, versions)
     newer = next(texts, None)
     while newer is not None and _is_part(place) and not newer[1]:  # the note was deleted: begin with its last text
         newer = next(texts, None)
@@ -221,9 +223,7 @@ def _opcodes(older: Sequence[str], newer: Sequence[str]) -> Iterator[tuple[str, 
     if len(old) * len(new) > MAX_COMPARED:
         yield "replace", start, start + len(old), start, start + len(new)
     else:
-        for kind, old_start, old_end, new_start, new_end in difflib.SequenceMatcher(
-            None, old, new, autojunk=False
-        ).get_opcodes():
+        for kind, old_start, old_end, new_start, new_end in difflib.SequenceMatcher(None, old, new).get_opcodes():
             yield kind, old_start + start, old_end + start, new_start + start, new_end + start
     yield "equal", len(older) - end, len(older), len(newer) - end, len(newer)
 
@@ -241,19 +241,18 @@ def _cut(lines: Sequence[str], span: Span) -> Sequence[str]:
 
 
 def _texts(
-    memory: Workspace, git: Git, revisions: Revisions, path: NotePath, versions: Sequence[_Past]
+    memory: Workspace, git: Git, revisions: Revisions, path: NotePath, versions: Sequence[_Past], *, is_now: bool
 ) -> Iterator[tuple[_Past, Sequence[str]]]:
-    """Yield each version of a note with its lines, newest first; first the file now, if it is not committed so."""
-    committed = versions[0].blob if versions else ""
+    """Yield each version of a note with its lines, newest first; with `is_now` first the file, if it is another one."""
     with suppress(FileNotFoundError, NoteError):
-        content, stamp = memory.files.read(path)
-        if versions and committed not in (stamp.blob[:20].hex(), stamp.blob[20:].hex()):
-            time = datetime.fromtimestamp(stamp.mtime_ns // 10**9).astimezone().isoformat(timespec="seconds")
-            yield _Past(Commit(time=time), path, ""), _lines(content)
-    present = [past for past in versions if past.blob.strip("0")]
-    contents = revisions.contents(git, [Blob(past.blob, MAX_NOTE_BYTES) for past in present])
+        if versions and is_now and not (now := memory.files.read(path))[1].is_blob(versions[0].blob):
+            time = datetime.fromtimestamp(now[1].mtime_ns // 10**9).astimezone().isoformat(timespec="seconds")
+            yield _Past(Commit(time=time), path, ""), _lines(now[0])
+    sizes = revisions.sizes(git, {past.blob for past in versions if past.blob})
+    blobs = {name: Blob(name, size) for name, size in sizes.items() if size <= MAX_NOTE_BYTES}
+    contents = revisions.contents(git, [blobs[past.blob] for past in versions if past.blob in blobs])
     for past in versions:
-        yield past, _lines(next(contents)[1]) if past.blob.strip("0") else ()
+        yield past, _lines(next(contents)[1]) if past.blob in blobs else ()
 
 
 def _lines(content: bytes) -> Sequence[str]:
@@ -283,34 +282,44 @@ def blame(
     Raises NoSuchNote, NoteError, UsageError if the notes are in no repository.
     """
     excerpt = memory.excerpt(location)
-    revisions, revision = memory.past.revisions(), split_location(location)[1] if excerpt.at else ""
+    path, revisions = excerpt.path, memory.past.revisions()
     with revisions.git() as git:
-        commit = memory.past.resolve(revision).name if revision else ""
-        whole = excerpt if revision else memory.excerpt(excerpt.path)
-        written = _blamed(git, revisions, excerpt, whole, commit)
-        commits = {name: revisions.commit(git, name) for name in set(written.values()) if name.strip("0")}
-    origins = _origins(memory, excerpt.path, memory.past.excerpt(f"{excerpt.path}@{commit}") if commit else whole)
+        commit = memory.past.resolve(split_location(location)[1]).name if excerpt.at else ""
+        if commit:
+            ((_, content),) = revisions.contents(git, [revisions.files(git, commit)[path]])
+        else:
+            content, _ = memory.files.read(path)
+        written = _blamed(git, revisions, excerpt, content, commit)
+        commits = revisions.commits(git, {name for name in written.values() if name.strip("0")})
+    origins = _origins(memory, path, content)
     lines = (
         BlamedLine(number, text, commits.get(written.get(number, ""), _NOW), *origins.get(number, ()))
         for number, text in enumerate(excerpt.text.split("\n"), excerpt.start_line)
     )
-    return Blame(excerpt.path, tuple(lines), excerpt.at)
+    return Blame(path, tuple(lines), excerpt.at)
 
 
-def _blamed(git: Git, revisions: Revisions, excerpt: Excerpt, whole: Excerpt, commit: str) -> dict[int, str]:
-    """Return the name of the commit that wrote each line; zeros, or nothing, for one that is not committed."""
-    span = f"-L{excerpt.start_line},{max(excerpt.end_line, excerpt.start_line)}"
-    given = [commit] if commit else ["--contents", "-"]
-    text = "" if commit else f"{whole.text}\n"
+def _blamed(git: Git, revisions: Revisions, excerpt: Excerpt, content: bytes, commit: str) -> dict[int, str]:
+    """Return the name of the commit that wrote each line; zeros, or nothing, for one that is not committed.
+
+    Raises NoteError if git counts other lines than memsync.
+    """
     path = revisions.folder + excerpt.path
-    printed = git.run("--literal-pathspecs", "blame", "--porcelain", span, *given, "--", path, given=text)
-    heads = (line.split(" ") for line in printed.stdout.split("\n") if _HEAD.match(line))
+    if not content or git.run("cat-file", "-e", f"{commit or 'HEAD'}:{path}").returncode:
+        return {}
+    if excerpt.line_count != content.count(b"\n") + (not content.endswith(b"\n")):
+        raise NoteError(f"{excerpt.path} has line ends that git does not know", hint="Save it as UTF-8 with LF.")
+    span = f"-L{excerpt.start_line},{excerpt.end_line}"
+    given = [commit] if commit else ["--contents", "-"]
+    asked = ("blame", "--porcelain", span, *given, "--", path)
+    printed = b"".join(git.stream(*asked, max_bytes=MAX_LOG_BYTES, given=content))
+    heads = (line.decode().split(" ") for line in printed.split(b"\n") if _HEAD.fullmatch(line))
     return {int(final): name for name, _, final, *_ in heads}
 
 
-def _origins(memory: Workspace, path: NotePath, whole: Excerpt) -> dict[int, tuple[str, str]]:
+def _origins(memory: Workspace, path: NotePath, content: bytes) -> dict[int, tuple[str, str]]:
     """Return the origin and the session of each line that a search can find."""
-    note, chunks = memory.reader.read(path, whole.text.encode("utf-8", "replace"))
+    note, chunks = memory.reader.read(path, content)
     found: dict[int, tuple[str, str]] = {}
     for chunk in chunks:
         for entry in chunk.entries:

@@ -18,7 +18,8 @@ MAX_TREE_BYTES = 500_000_000
 MAX_CHANGED = 100
 """Search the history for the paths of at most this many changed notes; for more, read all of it again."""
 _LATEST = LATEST_NS // 1_000_000_000
-_REGULAR = (b"100644", b"100755")
+REGULAR = (b"100644", b"100755")
+"""The modes of regular files in a tree."""
 _COMMIT = 0x01
 _LOG = ("--format=%x01%ct", "-z", "--raw", "-c", "--root", "--no-abbrev", "--no-renames", "--full-history")
 
@@ -73,13 +74,16 @@ def _tree(git: Git, commit: str, folder: bytes) -> dict[bytes, bytes]:
 
 
 def tree_files(git: Git, commit: str, folder: bytes) -> Iterator[tuple[bytes, bytes, int]]:
-    """Yield path, hexadecimal blob name and size of each regular file under a folder of a commit's tree."""
+    """Yield path, hexadecimal blob name and size of each regular file under a folder of a commit's tree.
+
+    The size of a file that the repository lacks is 0.
+    """
     only = _only(folder)
     for entry in parts(git.stream("ls-tree", "-r", "-l", "-z", "--full-tree", commit, *only, max_bytes=MAX_TREE_BYTES)):
         description, _, path = entry.partition(b"\t")
         mode, _, blob, size = description.split()
-        if mode in _REGULAR:
-            yield path, blob, int(size)
+        if mode in REGULAR:
+            yield path, blob, int(size) if size.isdigit() else 0
 
 
 def _times_since(

@@ -5,16 +5,17 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from memsync.errors import FilesystemError, UsageError
 from memsync.model.past import Commit
-from memsync.model.text import quoted, whole_characters
+from memsync.model.text import quoted
 from memsync.notes.dates import end_of, parse_when
 from memsync.notes.files import LATEST_NS, MAX_NOTE_BYTES
 from memsync.notes.git import Git, open_git
@@ -28,7 +29,7 @@ from memsync.notes.git_files import (
     repository_of,
     state_of,
 )
-from memsync.notes.history import tree_files
+from memsync.notes.history import MAX_LOG_BYTES, parts, tree_files
 from memsync.notes.ignore import is_hidden, is_note_name
 
 SECONDS = 60.0
@@ -43,7 +44,7 @@ NAMED = 3
 IGNORE_FILE = ".gitignore"
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 COMMIT = "%H%x00%ct%x00%an%x00%s"
-"""The format in which git prints a commit for `read_commit`."""
+"""The format in which git prints a commit for `read_commit`, with NULs between its fields."""
 
 
 class Blob(NamedTuple):
@@ -161,11 +162,15 @@ class Revisions:
         return UsageError(f"{quoted(revision)} is neither a commit nor a date", hint=hint)
 
     def commit(self, git: Git, name: str) -> Commit:
-        """Return a commit by its full name. Raises UsageError if there is none."""
-        found = git.run("log", "-1", f"--format={COMMIT}", name, "--")
-        if found.returncode != 0:
-            raise UsageError(f"the repository has no commit {name}", hint="Name another one.")
-        return read_commit(found.stdout.rstrip("\n"))
+        """Return a commit by its full name. Raises GitUnusable if it cannot be read."""
+        return self.commits(git, [name])[name]
+
+    def commits(self, git: Git, names: Collection[str]) -> dict[str, Commit]:
+        """Return commits by their full names. Raises GitUnusable if one cannot be read."""
+        given = "".join(f"{name}\n" for name in names).encode()
+        options = ("--no-walk=unsorted", "--stdin", "-z", f"--format={COMMIT}")
+        printed = parts(git.stream("log", *options, max_bytes=MAX_LOG_BYTES, given=given)) if names else iter(())
+        return {commit.name: commit for commit in (read_commit([name, *islice(printed, 3)]) for name in printed)}
 
     # -------------------------------------------------------------------------------------------- files
 
@@ -183,6 +188,16 @@ class Revisions:
         if sum(blob.size for blob in found.values()) > MAX_TREE_BYTES:
             raise UsageError(f"the notes of {commit} have over {MAX_TREE_BYTES // 10**9} GB", hint="Search them now.")
         return found
+
+    def sizes(self, git: Git, blobs: Iterable[str]) -> dict[str, int]:
+        """Return the sizes of blobs by their names. Raises GitUnusable if one is missing."""
+        sizes, given = dict[str, int](), "".join(f"{name}\n" for name in blobs)
+        for line in git.run("cat-file", "--batch-check", given=given).stdout.splitlines():
+            name, kind, *size = line.split(" ")
+            if kind != "blob":
+                raise GitUnusable(f"it lacks the file {name}")
+            sizes[name] = int(size[0])
+        return sizes
 
     def contents(self, git: Git, blobs: Iterable[Blob]) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of each of these blobs, in order. Raises GitUnusable if one is missing or larger."""
@@ -234,12 +249,12 @@ def _telling() -> Iterator[None]:
         raise FilesystemError(f"the history cannot be read: {reason_of(error)}", hint="Check the disk.") from error
 
 
-def read_commit(line: str) -> Commit:
+def read_commit(fields: Iterable[bytes]) -> Commit:
     """Return the commit that git has printed in the format COMMIT."""
-    name, seconds, author, subject = (*line.split("\0", 3), "", "", "")[:4]
+    name, seconds, author, subject = (field.decode("utf-8", "replace") for field in fields)
     is_moment = seconds.isdecimal() and int(seconds) <= LATEST_NS // 10**9
     time = datetime.fromtimestamp(int(seconds) if is_moment else 0).astimezone().isoformat(timespec="seconds")
-    return Commit(name, time, whole_characters(author), whole_characters(subject))
+    return Commit(name, time, author, subject)
 
 
 def _may_be_written(path: str) -> bool:

@@ -75,6 +75,11 @@ def read_excerpt(
     `MEMORY.md:3` for example, it is a citation: nothing called `MEMORY.md:3.md`, or with this title, answers for it.
     `titled` returns the notes with a title. Raises NoteError, UsageError if several notes have that title.
     """
+    return _excerpt(*find_place(files, location, titled), reader)
+
+
+def find_place(files: NoteFiles, location: str, titled: Callable[[str], Sequence[NotePath]]) -> tuple[Location, bytes]:
+    """Return the place that `location` names, and the content of its note, see `read_excerpt`."""
     whole, place = Location(NotePath(location)), parse_location(location)
     places = (place,) if place.is_link or is_note_name(place.path.rpartition("/")[2]) else (place, whole)
     fault: NoteError | None = None
@@ -88,13 +93,13 @@ def read_excerpt(
             except NoteError as error:
                 fault = fault or error
                 continue
-            return _excerpt(replace(place, path=path), content, reader)
+            return replace(place, path=path), content
     for place in reversed(places):
         paths = titled(f"[[{place.path}]]" if place.is_link else place.path)
         if len(paths) > 1:
             raise UsageError(f"several notes are called {place.path!r}", hint=_one_of(paths))
         if paths:
-            return _excerpt(replace(place, path=paths[0]), _content(files, paths[0]), reader)
+            return replace(place, path=paths[0]), _content(files, paths[0])
     if fault is not None:
         raise fault
     path = next(spellings(files.root, places[0].path))

@@ -160,7 +160,19 @@ def test_search_and_get_answer_what_the_commit_says(memory: Memory, history: Rep
     assert memory.get("a.md@v1:3").text == "The heron sleeps."
     assert memory.get("a.md@v1#Birds").start_line == 1
     assert memory.get("a@HEAD").text.endswith("The stork clatters.")
+    assert memory.get(f"{history.folder}/a.md@v1:3").text == "The heron sleeps."
     assert memory.search("tern", at="main~2", mode="keyword").hits == ()
+
+
+def test_note_of_a_commit_is_named_as_memsync_prints_it(memory: Memory, repository: Repository, write: Write) -> None:
+    """With escapes of invisible characters, and with what is near if it is not there."""
+    write("line\nend.md", "The heron nests.\n")
+    write("archive/old.md", "The heron sleeps.\n")
+    repository.commit(SPRING)
+    assert memory.get("line\\nend.md@main").path == "line\nend.md"
+    with pytest.raises(NoSuchNote, match=r"old\.md does not exist in") as missing:
+        memory.get("old.md@main")
+    assert missing.value.hint == "It was archived as archive/old.md."
 
 
 def test_local_edits_and_untracked_notes_are_in_no_commit(memory: Memory, history: Repository, write: Write) -> None:
