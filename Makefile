@@ -4,7 +4,7 @@ PYTHON := $(shell command -v $(PYTHON) || command -v python3)
 BIN := .venv/bin
 BENCH_DATA ?=
 
-.PHONY: demo test test-all lint types imports reference bench soak mutants clients lock clean
+.PHONY: demo test test-all lint types imports reference bench browser soak mutants clients lock clean
 
 # Tests start memsync many hundred times: each start would compile all of it if the environment forbade bytecode.
 export PYTHONDONTWRITEBYTECODE :=
@@ -57,6 +57,11 @@ reference: .venv/.installed-dev
 
 bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks $(if $(BENCH_DATA),--data $(BENCH_DATA))
+
+# The pages in a real browser. `make test` also does this where chromium is installed; here playwright brings one if not.
+browser: .venv/.installed-dev
+	command -v chromium > /dev/null || $(BIN)/python -m playwright install --with-deps --only-shell chromium
+	$(BIN)/pytest tests/web/test_browser.py
 
 SOAK_MINUTES ?= 10
 

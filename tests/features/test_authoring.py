@@ -65,6 +65,15 @@ def test_log_is_of_today_and_now_unless_told_otherwise(own: MemoryApi, root: Pat
     assert read(root, "daily/2020-01-01.md").endswith("\n- The heron left.\n")
 
 
+def test_entries_of_logs_are_counted_by_day(memory: Memory, write: Write) -> None:
+    """Each list item is one entry; other notes and days before the first one asked for do not count."""
+    write("daily/2026-01-01.md", "- 10:00 The heron nests.\n- 10:05 It left.\n")
+    write("daily/2026-01-03.md", "- 10:00 It is back.\n")
+    write("daily/2025-12-31.md", "- 10:00 No heron.\n")
+    write("birds.md", "- The heron nests.\n")
+    assert memory.logged("2026-01-01").days == {"2026-01-01": 2, "2026-01-03": 1}
+
+
 def test_refusal_comes_across(own: MemoryApi, write: Write) -> None:
     """With the same type and advice, whoever writes."""
     write("daily/2026-11-20.md", "<<<<<<< HEAD\none\n=======\n")

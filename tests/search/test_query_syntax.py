@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memsync.errors import UsageError
 from memsync.model.filters import Filters
 from memsync.model.query import Query
-from memsync.search.query_syntax import MAX_QUERY_CHARS, MAX_WORDS, parse_query
+from memsync.search.query_syntax import MAX_QUERY_CHARS, MAX_WORDS, parse_query, typed_filters
 
 NOW = datetime(2026, 11, 21, 10, 0)
 
@@ -246,3 +246,12 @@ def test_tasks_are_a_filter() -> None:
     """`is:todo` and `is:done` choose entries by their check box."""
     assert parse("is:todo").filters == Filters(where=(("has-todo", "true"),))
     assert parse("boat is:DONE").filters == Filters(where=(("has-done", "true"),))
+
+
+def test_typed_filters_come_with_the_query_without_them() -> None:
+    """In order, quoted or not, also with a value that is not known; a phrase and an exclusion are none."""
+    typed = typed_filters('boat kind:daily "tag:x" in:"a b" -"kind:x" is:new')
+    assert [(one.name, one.value) for one in typed] == [("kind", "daily"), ("in", "a b"), ("is", "new")]
+    assert typed[0].rest == 'boat "tag:x" in:"a b" -"kind:x" is:new'
+    assert typed[1].rest == 'boat kind:daily "tag:x" -"kind:x" is:new'
+    assert typed_filters("kind:daily")[0].rest == ""

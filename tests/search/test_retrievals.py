@@ -13,6 +13,7 @@ import pytest
 
 from memsync.errors import FilesystemError
 from memsync.memory import Memory, MemoryApi
+from memsync.model.query import SearchRequest
 from memsync.model.vocabulary import NotePath
 from memsync.search import retrievals as usage_module
 from memsync.search.retrievals import UsageCounter, percentile
@@ -25,15 +26,17 @@ from tests.support.daemon_process import until
 
 @only_sqlite
 def test_searches_and_what_they_give_are_counted(own: MemoryApi, write: Write) -> None:
-    """Each note once a search, and what is read for its own sake."""
+    """Each note once a search, and what is read for its own sake; a request can say that it does not count."""
     write("zebra.md", "A zebra.\n\n## More\n\nAnother zebra.\n")
     write("other.md", "Nobody asks for this.\n")
     for _ in range(3):
         own.search("zebra", mode="keyword")
     own.search("unheard", mode="keyword")
+    own.answer_request(SearchRequest("zebra", counted=False))
     own.get("zebra.md:1")
     found = own.stats()
     assert (found.searches, found.empty, found.queries) == (4, 1, ())
+    assert [(one.searches, one.empty) for one in found.by_day] == [(4, 1)]
     assert [(one.path, one.retrieved) for one in found.most_retrieved] == [("zebra.md", 4)]
     assert "other.md" in {one.path for one in found.never_retrieved}
     assert found.p95_ms >= found.p50_ms > 0

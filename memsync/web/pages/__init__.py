@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.routing import Route
 
 from memsync.web.pages import lists, note, past, search, upkeep
 from memsync.web.pages.view import error_page as error_page
 
+
+class _AnyPath(PathConvertor):
+    regex = "(?s:.*)"  # a name may have a line end
+
+
+register_url_convertor("note", _AnyPath())
 PAGES = {
     "/threads": lists.threads,
     "/log": lists.log,
@@ -27,9 +34,9 @@ def routes() -> list[Route]:
     return [
         Route("/", search.search),
         Route("/search.json", search.search),
-        Route("/note/{path:path}", note.note),
-        Route("/history/{path:path}", past.history),
-        Route("/blame/{path:path}", past.blame),
+        Route("/note/{path:note}", note.note),
+        Route("/history/{path:note}", past.history),
+        Route("/blame/{path:note}", past.blame),
         Route("/upkeep/{number:int}", upkeep.decide, methods=["POST"]),
         *named,
     ]

@@ -22,7 +22,7 @@ Resolve = Callable[[str, str], str]
 PART_CHARS = 40_000
 """HTML of a part of a long note, about; a page must stay under 100 kB."""
 MAX_PART_CHARS = 75_000
-MAX_LINE_CHARS = 20_000
+MAX_LINE_CHARS = 10_000
 """The rest of a longer line is left out."""
 _LINE_OVERHEAD = 40
 _SAFE_SCHEMES = ("http://", "https://", "mailto:")
@@ -94,8 +94,9 @@ def part_starts(lines: Sequence[str], first: int, breaks: Collection[int]) -> li
     for line in range(first + 1, len(lines) + 1):
         if line in breaks:
             best = line
-        if sizes[line] - sizes[starts[-1] - 1] > PART_CHARS:
-            starts.append(best if best > starts[-1] else line)
+        for start in (best, line):
+            if start > starts[-1] and sizes[line] - sizes[starts[-1] - 1] > PART_CHARS:
+                starts.append(start)
     return starts
 
 

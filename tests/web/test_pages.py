@@ -1,0 +1,489 @@
+"""The pages: what they show, how they escape it, and that they work without JavaScript."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date, timedelta
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from starlette.testclient import TestClient
+
+from memsync.agents.recalls import Line, Recall, record
+from memsync.memory import Memory
+from memsync.model.json import to_json
+from memsync.web.app import make_app
+from memsync.web.pages import markdown
+from memsync.web.pages.view import link, note_url
+from memsync.web.site import Site
+from tests.conftest import Write
+from tests.support.daemon_process import Cli
+
+MAX_BYTES = 100_000
+TODAY = date.today().isoformat()
+HTML = {"Accept": "text/html"}
+PAGES = (
+    "/", "/?q=heron", "/?q=kind:daily", "/note/birds.md", "/note/birds.md?line=3-4", "/threads", "/log", "/memory",
+    "/upkeep", "/upkeep?show=duplicates", "/upkeep?show=conflicts", "/upkeep?show=check", "/usage", "/recalls",
+    "/health", "/help",
+)  # fmt: skip
+SCHEMES = "javascript:alert(1)", "data:text/html,<script>alert(1)</script>", "vbscript:x", "file:///etc/passwd", "x:y"
+BIDI = "\u202e\u2066\u200b\ufeff\x1b\0"
+
+
+class Elements(HTMLParser):
+    """The start tags of a page with their attributes, and its text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def attributes(self, tag: str, name: str) -> list[str]:
+        """Return the values of an attribute of all elements of a kind."""
+        return [given[name] for kind, given in self.tags if kind == tag and name in given]
+
+
+@pytest.fixture
+def browser(client: TestClient) -> TestClient:
+    """Ask for pages, as a browser does."""
+    client.headers.update(HTML)
+    client.follow_redirects = True
+    return client
+
+
+def shown(browser: TestClient, path: str, status: int = 200) -> Elements:
+    """Return a page, which must be small and have nothing that a page must not have."""
+    answer = browser.get(path)
+    assert answer.status_code == status, answer.text[:2000]
+    assert len(answer.content) < MAX_BYTES, path
+    page = Elements(answer.text)
+    for tag, given in page.tags:
+        assert tag not in ("iframe", "object", "embed", "img", "base", "meta-refresh"), (path, tag)
+        assert not any(name.startswith("on") or name == "style" for name in given), (path, tag, given)
+        assert tag != "script" or given["src"].startswith("/static/"), path
+        assert tag != "style", path
+        for name in ("src", "action"):
+            assert given.get(name, "/").startswith("/"), (path, given)
+        href = given.get("href", "/")
+        assert urlsplit(href).scheme in ("", "http", "https", "mailto", "vscode"), (path, href)
+    assert not set(BIDI) & set(answer.text), path
+    return page
+
+
+def local_links(page: Elements) -> Iterator[str]:
+    """Yield the links of a page to other pages of the server."""
+    for href in page.attributes("a", "href"):
+        parts = urlsplit(href)
+        if not parts.scheme and parts.path:
+            yield f"{parts.path}?{parts.query}".rstrip("?")
+
+
+@pytest.fixture
+def full(site: Site, write: Write, memory: Memory) -> Memory:
+    """Fill the memory with something for each page."""
+    write("store.md", "---\ntitle: Store\ntags: [x]\n---\n# Store\n\nSee [[birds]], [b](birds.md#birds), [[gone]].\n")
+    for name in ("copy", "other"):
+        write(
+            f"{name}.md", f"# {name}\n\nA passage of quite a few words that two notes have in common, to the letter.\n"
+        )
+    write(f"daily/{TODAY}.md", f"# {TODAY}\n\n- 09:00 we chose SQLite for the store #decision\n- 10:00 x [[store]]\n")
+    write("daily/2020-01-01.md", "# 2020-01-01\n\n- 10:00 long ago\n")
+    memory.new_thread("The bridge", user="kim", session="s1")
+    for role, text in (("user", "Does the *heron* fish?"), ("assistant", "It does.")):
+        memory.append_message("the-bridge", role, text, model="m1", tokens_in="8", tokens_out="3", cost="0.0031")
+    memory.sync()
+    return memory
+
+
+# ------------------------------------------------------------------------------------------------- every page
+
+
+def test_every_page_is_small_and_its_links_lead_somewhere(full: Memory, browser: TestClient) -> None:
+    """No page has a script, a style or a frame of its own, and each link on it is answered."""
+    links = set()
+    for path in PAGES:
+        page = shown(browser, path)
+        assert page.attributes("html", "lang") == ["en"]
+        assert any(tag == "h1" for tag, _ in page.tags), path
+        links |= set(local_links(page))
+    for url in sorted(links):
+        assert browser.get(url).status_code in (200, 404 if "gone" in url else 200), url
+
+
+@pytest.mark.parametrize(
+    ("path", "operation", "arguments"),
+    [
+        ("/note/birds.md.json", None, {}),
+        ("/memory.json", None, {}),
+        ("/upkeep.json", "proposals", {}),
+        ("/health.json", "status", {}),
+    ],
+)
+def test_each_page_is_also_json(
+    full: Memory, client: TestClient, path: str, operation: str | None, arguments: dict[str, Any]
+) -> None:
+    """The JSON is the result of its operation, or several results by their names."""
+    answer = client.get(path)
+    assert answer.headers["content-type"] == "application/json"
+    if operation:
+        assert answer.json() == to_json(getattr(full, operation)(**arguments))
+    assert len(answer.json()) > 1 or operation
+
+
+def test_search_page_is_the_json_of_its_search(full: Memory, client: TestClient) -> None:
+    """A client that prefers JSON gets it from the address of the page."""
+    answer = client.get("/?q=heron", headers={"Accept": "application/json"}).json()
+    assert [hit["citation"] for hit in answer["hits"]] == [hit.citation for hit in full.search("heron").hits]
+
+
+def test_unknown_page_says_what_to_do(browser: TestClient) -> None:
+    """Also a note that does not exist."""
+    assert "does not exist" in shown(browser, "/note/nowhere.md", 404).text
+    shown(browser, "/nowhere", 404)
+
+
+def test_pages_say_how_old_the_index_is(full: Memory, write: Write, browser: TestClient) -> None:
+    """And what the answer lacks; a search says it, too."""
+    for path in PAGES:
+        assert "were compared with the index" in shown(browser, path).text, path
+
+
+# ----------------------------------------------------------------------------------------------------- search
+
+
+def test_chips_add_and_remove_filters_of_the_query(full: Memory, browser: TestClient) -> None:
+    """Each chip is a link to the query with one filter more, or one less."""
+    page = shown(browser, "/?q=heron kind:daily tag:x")
+    queries = [parse_qs(urlsplit(url).query).get("q", [""])[0] for url in page.attributes("a", "href")]
+    assert "heron tag:x" in queries
+    assert "heron kind:daily" in queries
+    assert "heron kind:daily tag:x is:current" in queries
+
+
+def test_matches_are_marked_and_scores_explained(full: Memory, browser: TestClient) -> None:
+    """Each hit leads to its lines, and says on demand why it was found."""
+    page = shown(browser, "/?q=heron")
+    hit = full.search("heron").hits[0]
+    assert note_url(hit.path, hit.start_line, hit.end_line) in page.attributes("a", "href")
+    assert ("mark", {}) in page.tags
+    assert ("details", {}) in page.tags
+    assert f"{hit.score:.2f}" in page.text
+    assert "keyword" in page.text
+
+
+def test_wrong_query_is_explained_in_its_place(full: Memory, browser: TestClient) -> None:
+    """The field keeps what was typed."""
+    page = shown(browser, "/?q=tags:work")
+    assert 'Did you mean "tag:"?' in page.text
+    assert page.attributes("input", "value") == ["tags:work"]
+
+
+def test_search_while_somebody_types_is_no_use_of_a_note(full: Memory, browser: TestClient) -> None:
+    """Only the whole page counts as a search."""
+    full.usage.flush()
+    before = full.stats().searches
+    for query in ("h", "he", "heron"):
+        assert "<html" not in browser.get(f"/?q={query}&part=hits").text
+    browser.get("/")
+    assert full.stats().searches == before
+    browser.get("/?q=heron")
+    assert full.stats().searches == before + 1
+
+
+def test_ten_thousand_hits_come_in_pages(site: Site, write: Write, memory: Memory, browser: TestClient) -> None:
+    """A search has at most 1,000; the last page says so."""
+    for note in range(40):
+        sections = (f"## Section {n}\n\nThe heron number {note * 250 + n} nests.\n\n" for n in range(250))
+        write(f"n{note}.md", "".join(sections))
+    memory.sync()
+    page, seen, path = shown(browser, "/?q=kind:note heron"), set[str](), ""
+    while following := [given["href"] for tag, given in page.tags if tag == "a" and given.get("rel") == "next"]:
+        seen |= {url for url in page.attributes("a", "href") if "/note/" in url}
+        path = following[0]
+        if "from=30" in path:  # far enough
+            path = path.replace("from=30", "from=990")
+        page = shown(browser, path)
+    assert len(seen) == 30
+    assert "at most 1,000 hits" in page.text
+
+
+def test_huge_title_is_cut(site: Site, write: Write, memory: Memory, browser: TestClient) -> None:
+    """A heading of 10 kB fits on the page."""
+    write("huge.md", f"# {'heron ' * 2000}\n\nIt nests.\n")
+    memory.sync()
+    for path in ("/?q=heron", "/memory", "/note/huge.md"):
+        shown(browser, path)
+
+
+# ------------------------------------------------------------------------------------------------------- notes
+
+
+def body_of(browser: TestClient, path: str) -> str:
+    return browser.get(path).text.partition('<div class="note">')[2].partition("<aside")[0]
+
+
+def test_note_is_rendered_with_its_lines_marked(site: Site, write: Write, browser: TestClient) -> None:
+    """Each block has its line as id; marked lines have a class, also if they begin within a block."""
+    write("a.md", "# A\n\none\ntwo\n\n- x\n- y\n  - z\n\n| a | b |\n|--:|---|\n| 1 | 2 |\n\n```\ncode\n```\n")
+    html = body_of(browser, "/note/a.md?line=4-6")
+    assert '<span id="L3" class="hit"><i id="L4"></i>one' in html
+    assert '<span id="L6" class="hit">x' in html
+    assert '<span id="L7">y' in html
+    assert '<th class="right">' in html
+    assert '<pre id="L14">' in html
+    ids = re.findall(r'id="(L\d+)"', html)
+    assert len(ids) == len(set(ids))
+
+
+def test_links_lead_to_notes_and_to_the_web_alone(full: Memory, write: Write, browser: TestClient) -> None:
+    """What memsync resolves is a link, a web page is one that tells nobody where it was found, all else is text."""
+    bad = "".join(f"\n- [x]({scheme}) <{scheme}>" for scheme in SCHEMES)
+    write(
+        "a.md", f"[[birds]] [b](birds.md#birds) [w](https://e.org/?a=b&c) [[gone]] ![pic](https://e.org/p.png)\n{bad}\n"
+    )
+    page = shown(browser, "/note/a.md")
+    urls = page.attributes("a", "href")
+    assert "/note/birds.md" in urls
+    assert "/note/birds.md?to=birds" in urls
+    assert {given["rel"] for tag, given in page.tags if given.get("href") == "https://e.org/?a=b&c"} == {
+        "noopener noreferrer"
+    }
+    assert "pic (https://e.org/p.png)" in page.text
+    assert not [url for url in urls if urlsplit(url).scheme not in ("", "https")]
+
+
+def test_link_to_a_heading_opens_its_line(full: Memory, write: Write, browser: TestClient) -> None:
+    """So do a citation, a title and a link by name; a missing heading opens the note."""
+    write("a.md", "# One\n\n## Two\n\ntext ^why\n")
+    full.sync()
+    browser.follow_redirects = False
+    for asked, url in (
+        ("a.md?to=two", "/note/a.md?line=3-3#L3"),
+        ("a?to=%5Ewhy", "/note/a.md?line=5-5#L5"),
+        ("a.md:5", "/note/a.md?line=5-5#L5"),
+        ("One", "/note/a.md"),
+        ("a.md?to=three", "/note/a.md"),
+    ):
+        assert browser.get(f"/note/{asked}").headers["location"] == url
+
+
+def test_html_of_a_note_is_shown_as_text(site: Site, write: Write, browser: TestClient) -> None:
+    """Neither elements, nor entities, nor front matter, nor names of threads and tags can add an element."""
+    evil = '<script>alert(1)</script><svg onload=alert(1)><img src=x onerror=alert(1)>"><b>&lt;i&gt;&#x202e;'
+    head = f"---\ntitle: '{evil}'\nstatus: '<b>'\nuser: '{evil}'\n'<b>': '{evil}'\n---\n"
+    write("a.md", f"{head}# {evil}\n\n{evil}\n\n<div onclick=x>\n\n`{evil}`\n")
+    write("threads/t.md", f'{head}\n## user {{model="<b>" x="<i>"}}\n\n{evil}\n')
+    for path in ("/note/a.md", "/note/threads/t.md", "/threads", "/memory", "/?q=alert", "/log"):
+        page = shown(browser, path)
+        assert not {"b", "svg onload", "div onclick"} & {tag for tag, _ in page.tags}, path
+    assert "<script>alert(1)</script>" in shown(browser, "/note/a.md").text
+
+
+def test_invisible_characters_are_replaced(site: Site, write: Write, memory: Memory, browser: TestClient) -> None:
+    """No page passes on what changes the writing direction, or hides."""
+    write("a.md", f"# Title {BIDI}x\n\nheron {BIDI} &#x202e; `{BIDI}` [[x{BIDI}]] #tag{BIDI}\n")
+    memory.sync()
+    for path in ("/note/a.md", "/?q=heron", "/memory", f"/?q={quote('heron' + BIDI)}"):
+        shown(browser, path)
+
+
+@pytest.mark.parametrize("name", ["a b.md", "a#b.md", "a?b=c.md", 'q"uote.md', "new\nline.md", "ö é.md", "&amp;.md"])
+def test_notes_of_any_name_are_found(site: Site, write: Write, memory: Memory, browser: TestClient, name: str) -> None:
+    """A search leads to the note, whatever characters its name has."""
+    write(name, "The kingfisher dives.\n")
+    memory.sync()
+    urls = [url for url in shown(browser, "/?q=kingfisher").attributes("a", "href") if url.startswith("/note/")]
+    assert "kingfisher" in shown(browser, urls[0]).text
+
+
+def test_long_note_comes_in_parts(site: Site, write: Write, browser: TestClient) -> None:
+    """Each line is in exactly one part, none is cut within a block, and a marked line is in the part that is shown."""
+    write("long.md", "# Long\n\n" + "".join(f"- item {n} {'word ' * 30}\n" for n in range(2000)))
+    path, seen = "/note/long.md", list[str]()
+    while path:
+        page = shown(browser, path)
+        seen += re.findall(r"item (\d+) ", page.text)
+        path = next((given["href"] for tag, given in page.tags if given.get("rel") == "next"), "")
+    assert seen == [str(n) for n in range(2000)]
+    assert "item 1500 " in shown(browser, "/note/long.md?line=1503-1503").text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "word " * 2_000_000,
+        "one line of text\n" * 600_000,
+        "&" * 200_000,
+        "[[birds]]" * 20_000,
+        "*" * 200_000,
+        "[" * 200_000,
+        "> " * 100_000,
+        "```\n" + "code\n" * 40_000,
+    ],
+    ids=["a line of 10 MB", "10 MB", "ampersands", "links", "stars", "brackets", "quotes", "fence"],
+)
+def test_hostile_note_makes_small_pages(site: Site, write: Write, browser: TestClient, text: str) -> None:
+    """Whatever its markup would become: its first, its second and its last part are small."""
+    write("big.md", text)
+    page = shown(browser, "/note/big.md")
+    following = next((given["href"] for _, given in page.tags if given.get("rel") == "next"), "/note/big.md")
+    shown(browser, following)
+    shown(browser, "/note/big.md?from=999999")
+
+
+def test_code_that_goes_on_in_the_next_part_stays_text(site: Site, write: Write, browser: TestClient) -> None:
+    """What begins within a block is not read as Markdown."""
+    write("code.md", "```\n" + "# no heading\n" * 6_000 + "```\n")
+    page = shown(browser, "/note/code.md?from=5000")
+    assert not [tag for tag, _ in page.tags if tag == "h1"][1:]
+
+
+def test_amplified_markup_is_shown_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small text whose HTML is large is not rendered."""
+    lines = ["[[a]]" * 3_000]
+    html = markdown.rendered(lines, 1, 1, range(0), lambda *_: "/note/" + "x" * 500)
+    assert html.startswith('<pre class="plain">')
+
+
+def test_thread_is_shown_as_a_conversation(full: Memory, browser: TestClient) -> None:
+    """Each message has its role, its time, its model, tokens and costs."""
+    page = shown(browser, "/note/threads/the-bridge.md")
+    assert [given["aria-label"] for tag, given in page.tags if tag == "article"] == ["user", "assistant"]
+    for text in ("m1", "8 in", "3 out", "$0.0031", "2 messages", "22 tokens", "Does the heron fish?"):
+        assert text in page.text
+
+
+def test_editor_link_is_that_of_the_setting(full: Memory, site: Site, browser: TestClient) -> None:
+    """By default there is none, because browsers open no files."""
+    assert "Open in editor" not in shown(browser, "/note/birds.md").text
+    site.settings.values["cli.open_with"] = "vscode"  # type: ignore[index]
+    urls = shown(browser, "/note/birds.md?line=3-3").attributes("a", "href")
+    assert f"vscode://file{site.root}/birds.md:3" in urls
+
+
+def test_what_does_not_hold_is_listed(site: Site, write: Write, memory: Memory, browser: TestClient) -> None:
+    """Beside the note, with the reason."""
+    write("a.md", "# A\n\n- the office is in Hamburg {valid_until=2020-01-01}\n")
+    memory.sync()
+    assert "valid until 2020-01-01" in shown(browser, "/note/a.md").text
+
+
+# --------------------------------------------------------------------------------------------- the other pages
+
+
+def test_log_shows_a_year_and_chooses_a_month(full: Memory, browser: TestClient) -> None:
+    """The heat map has a square for each day; entries of other months are left out."""
+    page = shown(browser, "/log")
+    assert sum(tag == "rect" for tag, _ in page.tags) >= 365
+    assert "we chose SQLite" in page.text
+    assert "/note/store" in page.attributes("a", "href")
+    assert "long ago" in page.text
+    month = (date.today().replace(day=1) - timedelta(days=1)).isoformat()[:7]
+    assert "we chose SQLite" not in shown(browser, f"/log?month={month}").text
+    assert "long ago" in shown(browser, "/log?month=2020-01").text
+
+
+def test_memory_says_what_is_due(full: Memory, browser: TestClient) -> None:
+    """And shows the notes of each tier."""
+    text = shown(browser, "/memory").text
+    assert "daily/2020-01-01.md" in text.partition("Due to be archived")[2]
+    assert "memsync prune --apply" in text
+
+
+def test_proposal_is_accepted_line_by_line(full: Memory, browser: TestClient, site: Site, root: Path) -> None:
+    """The chosen lines are applied or rejected, the others stay open."""
+    full.propose("The store is SQLite.", (f"daily/{TODAY}.md:3",))
+    full.curate()
+    number = next(one.number for one in full.proposals().proposals if len(one.changes) >= 1)
+    page = shown(browser, "/upkeep")
+    assert f"/upkeep/{number}" in page.attributes("form", "action")
+    origin = {"Origin": f"http://127.0.0.1:{site.port}"}
+    answer = browser.post(f"/upkeep/{number}", data={"line": "1", "do": "accept"}, headers=origin)
+    assert answer.status_code == 200
+    assert full.proposal(number).changes[0].state == "accepted"
+    assert "SQLite" in (root / "MEMORY.md").read_text()
+    again = browser.post(f"/upkeep/{number}", data={"line": "1"}, headers=origin)
+    assert "has nothing open there" in unescape(again.text)
+    assert browser.post(f"/upkeep/{number}", data={}, headers=origin).status_code == 400
+
+
+def test_change_that_cannot_be_applied_says_why(full: Memory, browser: TestClient, site: Site, write: Write) -> None:
+    """It stays open."""
+    full.propose("The store is SQLite.", (f"daily/{TODAY}.md:3",))
+    write(f"daily/{TODAY}.md", "# other\n")
+    headers = {"Origin": f"http://127.0.0.1:{site.port}"}
+    answer = browser.post("/upkeep/1", data={"line": "1", "do": "accept"}, headers=headers)
+    assert "is not applied" in unescape(answer.text)
+    assert full.proposal(1).changes[0].state == "open"
+
+
+def test_site_that_only_reads_offers_no_buttons(full: Memory, site: Site, client: TestClient) -> None:
+    """Nor does it accept a change."""
+    full.propose("The store is SQLite.", (f"daily/{TODAY}.md:3",))
+    reading = Site(site.settings, site.open, site.port, is_read_only=True)
+    headers = {**client.headers, **HTML, "Origin": f"http://127.0.0.1:{site.port}"}
+    with TestClient(make_app(reading), base_url=f"http://127.0.0.1:{site.port}", headers=headers) as browser:
+        assert 'name="line"' not in browser.get("/upkeep").text
+        assert browser.post("/upkeep/1", data={"line": "1"}).status_code == 403
+
+
+def test_upkeep_finds_what_is_wrong(full: Memory, browser: TestClient) -> None:
+    """Duplicates with both places, and links to nothing."""
+    duplicates = shown(browser, "/upkeep?show=duplicates")
+    places = {urlsplit(url).path for url in duplicates.attributes("a", "href")}
+    assert {"/note/copy.md", "/note/other.md"} <= places
+    assert "[[gone]] leads nowhere" in shown(browser, "/upkeep?show=check").text
+
+
+def test_usage_is_plotted(full: Memory, browser: TestClient) -> None:
+    """Searches and costs are plots with a description."""
+    browser.get("/?q=heron")
+    full.usage.flush()
+    labels = shown(browser, "/usage").attributes("svg", "aria-label")
+    assert any(label.startswith("Searches a day") for label in labels)
+    assert any(label.startswith("Cost a day") for label in labels)
+
+
+def test_recalls_say_why(full: Memory, browser: TestClient) -> None:
+    """What an agent heard, and what was held back; only citations of this memory are links."""
+    lines = (Line("birds.md:3", 0.9), Line("other-root:a.md:1", 0.4, "too unlikely"))
+    record(Recall("2026-11-21T10:00:00+00:00", "codex", "s1", "prompt", "/x", "which <b>bird</b>", lines, tokens=9))
+    page = shown(browser, "/recalls")
+    assert "/note/birds.md?line=3-3#L3" in page.attributes("a", "href")
+    assert "held back: too unlikely" in page.text
+    assert "which <b>bird</b>" in page.text
+    assert not any("other-root" in url for url in page.attributes("a", "href"))
+
+
+def test_links_leave_out_what_is_empty() -> None:
+    """So that equal pages have equal addresses."""
+    assert link("/", q="", mode="") == "/"
+    assert link("/", q="a b", mode="", start=0) == "/?q=a+b"
+
+
+# ------------------------------------------------------------------------------------------------------ export
+
+
+@pytest.mark.parametrize("words", [["heron"], ["birds.md", "store.md"]])
+def test_export_is_one_file_that_needs_nothing(full: Memory, cli: Cli, tmp_path: Path, words: list[str]) -> None:
+    """The hits of a query, or notes, with the design in the file, no script, and no link to a server."""
+    file = tmp_path / "page.html"
+    done = cli("export", "--html", str(file), *words)
+    assert done.returncode == 0, done.stderr
+    page = Elements(file.read_text())
+    assert "heron" in page.text
+    assert not {"script", "link", "form", "img"} & {tag for tag, _ in page.tags}
+    assert not page.attributes("a", "href")
