@@ -22,6 +22,7 @@ from memsync.web.api import offered
 from memsync.web.app import make_app
 from memsync.web.problems import MEANINGS, PROBLEM
 from memsync.web.site import Site, public_url_of
+from tests.support.repository import SPRING, Repository
 from tests.web.conftest import URL, Failing
 
 OPERATIONS = offered()
@@ -37,6 +38,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "thread": {"thread": "bridge"},
     "neighbours": {"path": "threads/bridge.md", "start_line": 6, "end_line": 8},
     "messages": {"role": "user"},
+    "history": {"location": "birds.md:3"},
+    "blame": {"location": "birds.md:3"},
+    "diff": {"before": "main"},
+    "digest": {"since": "main"},
 }
 """The arguments that the operations need, as texts of a query."""
 PASSING = {"seconds", "generation", "scanned_at", "timings_ms", "since", "counted_since", "last_sync", "index_bytes"}
@@ -74,6 +79,9 @@ def test_what_reads_answers_get_as_the_memory_does(name: str, client: TestClient
     """The document is that of the operation's result, as the daemon sends it and --json prints it."""
     (root / "threads").mkdir()
     (root / "threads" / "bridge.md").write_text(THREAD)
+    repository = Repository(root)
+    repository.git("init", "-q")
+    repository.commit(SPRING)
     memory.sync()
     operation, given = OPERATIONS[name], ARGUMENTS.get(name, {})
     answer = client.get(f"/v1/{name}", params=given)
