@@ -9,26 +9,15 @@ from memsync import __version__
 from memsync.model.json import schemas_of
 from memsync.operation import Operation, Parameter
 from memsync.web.health import Health
-from memsync.web.problems import PROBLEM
-
-_TEXT, _NUMBER = {"type": "string"}, {"type": "integer"}
-PROBLEM_SCHEMA = {
-    "type": "object",
-    "properties": {
-        **dict.fromkeys(("type", "title", "detail", "hint"), _TEXT),
-        "status": _NUMBER,
-        "exit_code": {**_NUMBER, "description": "The exit code that the command would have (see docs/http.md)."},
-    },
-    "required": ["type", "title", "status", "detail", "hint", "exit_code"],
-}
+from memsync.web.problems import PROBLEM, Problem
 
 
 def openapi(operations: Iterable[Operation[Any, Any]], *, is_read_only: bool) -> dict[str, Any]:
     """Return the OpenAPI document; with `is_read_only` it lacks what writes."""
     offered = [operation for operation in operations if not (is_read_only and operation.writes)]
-    values = [parameter for operation in offered for parameter in operation.values.values()]
-    kinds = [*(operation.result for operation in offered), *(parameter.annotated for parameter in values), Health]
-    schemas, components = schemas_of(kinds, "#/components/schemas/{name}")
+    kinds = [operation.result for operation in offered]
+    kinds += [parameter.annotated for operation in offered for parameter in operation.values.values()]
+    schemas, components = schemas_of([*kinds, Health, Problem], "#/components/schemas/{name}")
     given = iter(schemas[len(offered) :])
     paths = {
         f"/v1/{operation.name}": _path(operation, result, [next(given) for _ in operation.values])
@@ -38,10 +27,10 @@ def openapi(operations: Iterable[Operation[Any, Any]], *, is_read_only: bool) ->
         "openapi": "3.1.0",
         "info": {"title": "memsync", "version": __version__, "summary": "A memory of Markdown files"},
         "security": [{"token": []}],
-        "paths": {**paths, "/health": {"get": _health(schemas[-1])}},
+        "paths": {**paths, "/health": {"get": _health(schemas[-2])}},
         "components": {
-            "schemas": {**components, "Problem": PROBLEM_SCHEMA},
-            "responses": {"Problem": _answer("An error.", {"$ref": "#/components/schemas/Problem"}, PROBLEM)},
+            "schemas": components,
+            "responses": {"Problem": _answer("An error.", schemas[-1], PROBLEM)},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+from msgspec import Struct
 from starlette.responses import Response
 
 from memsync.errors import (
@@ -22,6 +23,7 @@ from memsync.errors import (
     UsageError,
     WriteRefused,
 )
+from memsync.model.json import to_json
 from memsync.model.text import json_line, printable
 
 MEANINGS: dict[type[MemsyncError], tuple[int, str]] = {
@@ -41,6 +43,17 @@ MEANINGS: dict[type[MemsyncError], tuple[int, str]] = {
 PROBLEM = "application/problem+json"
 
 
+class Problem(Struct, frozen=True):
+    """An error as an answer; `exit_code` is that of the command line."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    hint: str
+    exit_code: int
+
+
 class Refusal(MemsyncError):
     """A request that is refused for a reason of HTTP, with the status to answer."""
 
@@ -57,24 +70,19 @@ def status_of(error: MemsyncError) -> int:
     return error.status if isinstance(error, Refusal) else _meaning(error)[0]
 
 
-def problem_of(error: MemsyncError) -> dict[str, Any]:
+def problem_of(error: MemsyncError) -> Problem:
     """Return the problem document of an error."""
-    is_refusal = isinstance(error, Refusal)
-    status = status_of(error)
-    return {
-        "type": "about:blank" if is_refusal else f"urn:memsync:error:{type(error).__name__}",
-        "title": HTTPStatus(status).phrase if is_refusal else _meaning(error)[1],
-        "status": status,
-        "detail": printable(error.message),
-        "hint": "\n".join(map(printable, error.hint.splitlines())),
-        "exit_code": error.exit_code,
-    }
+    status, title, kind = status_of(error), _meaning(error)[1], f"urn:memsync:error:{type(error).__name__}"
+    if isinstance(error, Refusal):
+        title, kind = HTTPStatus(status).phrase, "about:blank"
+    hint = "\n".join(map(printable, error.hint.splitlines()))
+    return Problem(kind, title, status, printable(error.message), hint, error.exit_code)
 
 
 def problem_response(error: MemsyncError) -> Response:
     """Return the answer to a request that raised this error."""
     headers = error.headers if isinstance(error, Refusal) else {}
-    return json_response(problem_of(error), status_of(error), headers, PROBLEM)
+    return json_response(to_json(problem_of(error)), status_of(error), headers, PROBLEM)
 
 
 def json_response(

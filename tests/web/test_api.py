@@ -38,8 +38,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "thread": {"thread": "bridge"},
     "neighbours": {"path": "threads/bridge.md", "start_line": 6, "end_line": 8},
     "messages": {"role": "user"},
-    "history": {"location": "birds.md"},
-    "blame": {"location": "birds.md"},
+    "history": {"location": "birds.md:3"},
+    "blame": {"location": "birds.md:3"},
     "diff": {"before": "main"},
     "digest": {"since": "main"},
 }
