@@ -38,6 +38,7 @@ from memsync.settings.registering import add_root
 from memsync.settings.roots import RegisteredRoot, registered_roots
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served
+from tests.support.repository import SPRING, Repository
 
 Register = Callable[..., Path]
 NOTES = {
@@ -581,3 +582,27 @@ def test_without_registered_memories_there_is_nothing_to_open() -> None:
     with pytest.raises(ConfigError) as caught:
         Memories.open()
     assert "memsync roots add" in caught.value.hint
+
+
+def test_each_memory_is_searched_at_its_own_commits(register: Register) -> None:
+    """A date means a commit of each; one without such a commit is named, and the others answer."""
+    work, home = Repository(register("work")), Repository(register("home"))
+    for repository in (work, home):
+        repository.git("init", "-q")
+        repository.commit(SPRING)
+    work.git("tag", "v1")
+    (work.folder / "daily/2026-11-21.md").write_text("- 10:02 nothing\n")
+    with Memories.open() as memories:
+        found = memories.search("heron", at="2024", mode="keyword")
+        names = {name: one.git("rev-parse", "--short=12", "main") for name, one in (("work", work), ("home", home))}
+        assert {hit.citation for hit in found.hits} == {
+            f"work:daily/2026-11-21.md@{names['work']}:1", f"home:garden.md@{names['home']}:1-3",
+        }  # fmt: skip
+        for hit in found.hits:
+            assert memories.get(hit.citation).text == hit.text
+        tagged = memories.search("heron", at="v1", mode="keyword")
+        assert [hit.root for hit in tagged.hits] == ["work"]
+        assert any("home" in warning and "neither a commit nor a date" in warning for warning in tagged.warnings)
+        with pytest.raises(MemsyncError) as none:
+            memories.search("heron", at="v7", mode="keyword")
+        assert "neither a commit nor a date" in none.value.sentences()

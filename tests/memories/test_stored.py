@@ -129,6 +129,15 @@ def test_get_reads_lines_of_a_stored_note(away: StoredMemory, place: str, text: 
     assert (excerpt.path, excerpt.text, excerpt.verified) == ("garden.md", text, False)
 
 
+def test_memory_without_files_has_no_commits(away: StoredMemory) -> None:
+    """A search at one says where to ask; the lines of a note at one are no note."""
+    with pytest.raises(UsageError, match="has no commits to search") as refused:
+        away.search("heron", at="main")
+    assert refused.value.hint
+    with pytest.raises(NoSuchNote):
+        away.get("garden.md@main:3")
+
+
 @pytest.mark.parametrize("place", ["nothing.md", "../elsewhere/garden.md", "/etc/passwd", "a\0b", "garden.md\0"])
 def test_get_reads_nothing_that_is_not_stored(away: StoredMemory, place: str) -> None:
     """No file of this machine, whatever the place is called."""
