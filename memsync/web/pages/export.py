@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
@@ -34,7 +33,7 @@ def _notes(memory: MemoryApi, names: Sequence[str]) -> Iterator[tuple[str, Marku
         excerpt = memory.get(name)
         lines = excerpt.text.split("\n")
         first = read_head(lines).line_count + 1
-        yield excerpt.path, rendered(lines, first, len(lines), range(0), _nowhere, has_ids=False, max_chars=sys.maxsize)
+        yield excerpt.path, rendered(lines, first, len(lines), range(0), _nowhere, has_ids=False)
 
 
 def _nowhere(_target: str, _anchor: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
 from itertools import groupby, islice
@@ -9,19 +10,20 @@ from typing import Any
 from urllib.parse import quote
 
 from anyio import to_thread
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import Response
 
 from memsync.agents.recalls import sessions
-from memsync.errors import MemsyncError
+from memsync.errors import MemsyncError, UsageError
 from memsync.features.threads import COSTS_BY
 from memsync.memory import MemoryApi
 from memsync.model.answer import Hit
+from memsync.model.past import Commit
 from memsync.model.query import MAX_HITS, SearchRequest
 from memsync.model.vocabulary import Kind, Tier
 from memsync.settings.roots import registered_roots
-from memsync.web.pages.markdown import rendered
+from memsync.web.pages.markdown import MAX_PART_CHARS, rendered
 from memsync.web.pages.view import link, number, page, site_of
 from memsync.web.site import Site
 
@@ -30,6 +32,7 @@ PAGE_ENTRIES = 30
 DAYS = 365
 MAX_SESSIONS = 20
 """Sessions of agents on the page of recalls."""
+LAST_COMMITS = 3
 MAX_RECALLS = 10
 """The last prompts of a session that are shown."""
 
@@ -64,7 +67,7 @@ async def log(request: Request) -> Response:
         request,
         "log.html",
         {"entries": found, "logged": days},
-        texts={hit.citation: _text(hit) for hit in shown},
+        texts=_texts(shown),
         by_day=[(day, list(hits)) for day, hits in groupby(shown, lambda hit: hit.date[:10])],
         year=[begin + timedelta(days=n) for n in range((date.today() - begin).days + 1)],
         month=month,
@@ -74,10 +77,15 @@ async def log(request: Request) -> Response:
     )
 
 
-def _text(hit: Hit) -> Markup:
-    """Return the text of a hit as HTML. Its links name their notes, which are looked up when somebody follows one."""
-    lines = hit.text.split("\n")
-    return rendered(lines, 1, len(lines), range(0), _by_name, has_ids=False)
+def _texts(hits: Sequence[Hit]) -> Mapping[str, Markup]:
+    """Return the texts of hits as HTML by citation; if that is too much for a page, only their snippets.
+
+    Links name their notes, which are looked up when somebody follows one.
+    """
+    entries = {hit.citation: hit.text[:MAX_PART_CHARS].split("\n") for hit in hits}
+    texts = {one: rendered(text, 1, len(text), range(0), _by_name, has_ids=False) for one, text in entries.items()}
+    is_small = sum(map(len, texts.values())) <= MAX_PART_CHARS
+    return texts if is_small else {hit.citation: escape(hit.snippet) for hit in hits}
 
 
 def _by_name(target: str, anchor: str) -> str:
@@ -122,8 +130,12 @@ def _names(site: Site) -> frozenset[str]:
 
 
 async def health(request: Request) -> Response:
-    """Show whether the index is current, and every fault with what to do."""
-    return await page(request, "health.html", {"status": await site_of(request).run(MemoryApi.status)})
+    """Show whether the index is current, every fault with what to do, and the last commits."""
+    site, commits = site_of(request), list[Commit]()
+    with suppress(UsageError):  # there is no repository
+        history = await site.run(MemoryApi.history, "", limit=LAST_COMMITS)
+        commits = [version.commit for version in history.versions]
+    return await page(request, "health.html", {"status": await site.run(MemoryApi.status)}, commits=commits)
 
 
 async def help_page(request: Request) -> Response:

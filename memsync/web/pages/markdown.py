@@ -22,6 +22,7 @@ Resolve = Callable[[str, str], str]
 PART_CHARS = 40_000
 """HTML of a part of a long note, about; a page must stay under 100 kB."""
 MAX_PART_CHARS = 75_000
+"""If the HTML of a part is larger, because of many links for example, the text is shown as it is."""
 MAX_LINE_CHARS = 10_000
 """The rest of a longer line is left out."""
 _LINE_OVERHEAD = 40
@@ -30,19 +31,12 @@ _TASKS = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 
 def rendered(
-    lines: Sequence[str],
-    first: int,
-    last: int,
-    marked: range,
-    resolve: Resolve,
-    *,
-    has_ids: bool = True,
-    max_chars: int = MAX_PART_CHARS,
+    lines: Sequence[str], first: int, last: int, marked: range, resolve: Resolve, *, has_ids: bool = True
 ) -> Markup:
     """Return lines `first` to `last` as HTML. Each block has its first line as id (`L12`), and a class if it is marked.
 
-    Without `has_ids` the blocks have none, so that a page can show several notes. Text whose markup would be too large,
-    or takes too long to parse, comes as it is.
+    Without `has_ids` the blocks have none, so that a page can show several notes. Text that takes too long to parse
+    comes as it is. The HTML of a short text can be large: see MAX_PART_CHARS.
     """
     parser = _parser()
     tree = parse_blocks([visible(line) for line in lines[:last]], first, parser)
@@ -61,8 +55,8 @@ def rendered(
             token.children = [_place(token, marked, taken), *([text] if children is None else children), _END]
         elif token.type in ("fence", "code_block"):
             token.meta["place"] = _place(token, marked, taken)
-    html = visible(_Html(resolve).render(tree.tokens, parser.options, tree.env))
-    return Markup(html) if len(html) <= max_chars else plain(lines, first, last, marked)  # noqa: S704 (because _Html escapes each text)
+    html = _Html(resolve).render(tree.tokens, parser.options, tree.env)
+    return Markup(visible(html))  # noqa: S704 (because _Html escapes each text)
 
 
 def plain(lines: Sequence[str], first: int, last: int, marked: range) -> Markup:

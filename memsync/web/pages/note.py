@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from memsync.notes.frontmatter import read_head
 from memsync.notes.ignore import is_note_name
 from memsync.notes.links import headings_in
 from memsync.settings.editors import template_of, url_of
-from memsync.web.pages.markdown import Resolve, breaks_in, part_starts, plain, rendered
+from memsync.web.pages.markdown import MAX_PART_CHARS, Resolve, breaks_in, part_starts, plain, rendered
 from memsync.web.pages.view import link, note_url, number, page, site_of
 from memsync.web.site import Site
 
@@ -127,17 +127,20 @@ def _part(lines: Sequence[str], line: int, marked: range, messages: Sequence[Thr
     first, after = starts[at], starts[at + 1] if at + 1 < len(starts) else 0
     last = after - 1 if after else len(lines)
 
-    def html(begin: int, end: int) -> Markup:
-        is_within_block = at > 0 and begin == first and begin not in breaks
-        if is_within_block or not breaks:
-            return plain(lines, begin, end, marked)
-        return rendered(lines, begin, end, marked, resolve)
+    def blocks(*, is_plain: bool) -> Iterator[tuple[ThreadMessage | None, Markup]]:
+        inside = [message for message in messages if first <= message.start_line <= last]
+        places = [(message, message.start_line + 1, min(message.end_line, last)) for message in inside]
+        for message, begin, end in ((None, first, inside[0].start_line - 1 if inside else last), *places):
+            is_within_block = at > 0 and begin == first and begin not in breaks
+            if is_plain or is_within_block or not breaks:
+                yield message, plain(lines, begin, end, marked)
+            else:
+                yield message, rendered(lines, begin, end, marked, resolve)
 
-    inside = [message for message in messages if first <= message.start_line <= last]
-    before = inside[0].start_line - 1 if inside else last
-    blocks = [(None, html(first, before))] if before >= first else []
-    said = [(message, html(message.start_line + 1, min(message.end_line, last))) for message in inside]
-    return Part(first, last, [*blocks, *said], starts[at - 1] if at else 0, after)
+    shown = list(blocks(is_plain=False))
+    if sum(len(html) for _, html in shown) > MAX_PART_CHARS:
+        shown = list(blocks(is_plain=True))
+    return Part(first, last, shown, starts[at - 1] if at else 0, after)
 
 
 def _editor(site: Site, path: str, line: int) -> str:

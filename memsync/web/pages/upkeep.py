@@ -15,11 +15,7 @@ from memsync.web.pages.view import page, site_of
 
 MAX_SHOWN = 50
 """Findings of one kind on a page; each has lines of two notes."""
-SLOW: dict[str, Operation[..., Any]] = {
-    "duplicates": MemoryApi.duplicates,
-    "conflicts": MemoryApi.conflicts,
-    "check": MemoryApi.check,
-}
+SLOW: dict[str, Operation[..., Any]] = {name: getattr(MemoryApi, name) for name in ("duplicates", "conflicts", "check")}
 """What is looked for only when somebody asks: it reads all notes."""
 
 

@@ -113,14 +113,8 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "name": name,
-        "moment": moment,
-        "marked": marked,
-        "cited": cited,
-        "pairs": pairs,
-        "recalled": recalled,
-    }
+    filters = (name, moment, marked, cited, pairs, recalled)
+    environment.filters |= {function.__name__: function for function in filters}
     environment.tests["note"] = lambda path: is_note_name(path.rpartition("/")[2])
     environment.filters["ordinal"] = lambda day: date.fromisoformat(day).toordinal()
     environment.globals |= {"asset": asset, "count": count, "note_url": note_url, "link": link, "by": told_origin}
