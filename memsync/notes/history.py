@@ -73,17 +73,17 @@ def _tree(git: Git, commit: str, folder: bytes) -> dict[bytes, bytes]:
     return blobs
 
 
-def tree_files(git: Git, commit: str, folder: bytes) -> Iterator[tuple[bytes, bytes, int]]:
+def tree_files(git: Git, commit: str, folder: bytes, *options: str) -> Iterator[tuple[bytes, bytes, int]]:
     """Yield path, hexadecimal blob name and size of each regular file under a folder of a commit's tree.
 
-    The size of a file that the repository lacks is 0.
+    The size of a file that the repository lacks is 0, and without the option `-l`, which takes long, that of every one.
     """
-    only = _only(folder)
-    for entry in parts(git.stream("ls-tree", "-r", "-l", "-z", "--full-tree", commit, *only, max_bytes=MAX_TREE_BYTES)):
+    asked = ("ls-tree", "-r", "-z", "--full-tree", *options, commit, *_only(folder))
+    for entry in parts(git.stream(*asked, max_bytes=MAX_TREE_BYTES)):
         description, _, path = entry.partition(b"\t")
-        mode, _, blob, size = description.split()
+        mode, _, blob, *size = description.split()
         if mode in REGULAR:
-            yield path, blob, int(size) if size.isdigit() else 0
+            yield path, blob, int(size[0]) if size and size[0].isdigit() else 0
 
 
 def _times_since(

@@ -180,7 +180,7 @@ class Revisions:
         Leaves out what a scan of a checkout would not look at. Raises UsageError if they are too large together.
         """
         found = {}
-        for raw, blob, size in tree_files(git, commit, os.fsencode(self.folder)):
+        for raw, blob, size in tree_files(git, commit, os.fsencode(self.folder), "-l"):
             with suppress(UnicodeDecodeError):
                 path = raw.decode().removeprefix(self.folder)
                 if size <= MAX_NOTE_BYTES and _may_be_written(path):
