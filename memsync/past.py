@@ -204,11 +204,12 @@ class Past:
 
     def at(self, revision: str, progress: Progress = no_progress) -> PastMemory:
         """Return the memory at a commit. Raises UsageError, StateLost, IndexFailure, FilesystemError."""
-        commit = self.resolve(revision)
+        commit, revisions = self.resolve(revision), self.revisions()
+        state = revisions.head_state(commit.name)
         with self._lock:
             past = self._open.pop(commit.name, None)
-            if past is None or not past.is_intact():
-                past = self._opened(commit, progress)
+            if past is None or past.files.head_state() != state or not past.is_intact():
+                past = self._opened(revisions, commit, state, progress)
             self._open[commit.name] = past
             for name in list(self._open)[:-OPEN]:
                 del self._open[name]  # it is closed when the last search that uses it has ended
@@ -277,9 +278,8 @@ class Past:
     def _locked(self) -> AbstractContextManager[None]:
         return _locked(self._folder)
 
-    def _opened(self, commit: Commit, progress: Progress) -> PastMemory:
-        folder, revisions = self._folder / commit.name, self.revisions()
-        state = revisions.head_state(commit.name)
+    def _opened(self, revisions: Revisions, commit: Commit, state: HeadState, progress: Progress) -> PastMemory:
+        folder = self._folder / commit.name
         if not (folder / _READY).exists():
             with self._locked():
                 if not (folder / _READY).exists():
