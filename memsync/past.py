@@ -51,7 +51,7 @@ OPEN = 3
 """How many of them a process keeps open."""
 ATTEMPTS = 3
 GIT_SECONDS = 600.0
-"""How long git may take to list and print the notes of a commit."""
+"""How long git may take in all while many notes are read or compared."""
 WAIT_SECONDS = 600.0
 """How long a search waits while another process makes a state."""
 EMBED_SECONDS = 10.0
@@ -174,7 +174,6 @@ class Past:
     def __init__(self, memory: Workspace) -> None:
         self._memory = memory
         self._folder = memory.settings.index_dir / "past"
-        self._lock = threading.Lock()
         self._open: dict[str, PastMemory] = {}
         self._resolved: dict[tuple[str, bool, int], tuple[Commit, tuple[object, ...]]] = {}
 
@@ -206,13 +205,13 @@ class Past:
         """Return the memory at a commit. Raises UsageError, StateLost, IndexFailure, FilesystemError."""
         commit, revisions = self.resolve(revision), self.revisions()
         state = revisions.head_state(commit.name)
-        with self._lock:
-            past = self._open.pop(commit.name, None)
-            if past is None or past.files.head_state() != state or not past.is_intact():
-                past = self._opened(revisions, commit, state, progress)
-            self._open[commit.name] = past
-            for name in list(self._open)[:-OPEN]:
-                del self._open[name]  # it is closed when the last search that uses it has ended
+        past = self._open.get(commit.name)
+        if past is None or past.files.head_state() != state or not past.is_intact():
+            past = self._opened(revisions, commit, state, progress)
+        self._open.pop(commit.name, None)
+        self._open[commit.name] = past
+        for name in list(self._open)[:-OPEN]:
+            self._open.pop(name, None)  # it is closed when the last search that uses it has ended
         with suppress(OSError):
             os.utime(past.folder / _READY)
         past.complete(progress)

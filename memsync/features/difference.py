@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
@@ -19,9 +19,10 @@ from memsync.model.text import count, printable
 from memsync.model.vocabulary import NotePath, citation
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import NoteFiles
-from memsync.notes.revisions import IGNORE_FILE, Revisions
+from memsync.notes.revisions import IGNORE_FILE, Blob, Revisions
 from memsync.notes.validity import statements
 from memsync.operation import Cli, Command, operation
+from memsync.past import GIT_SECONDS
 from memsync.ports import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -104,17 +105,15 @@ def _difference(
     memory: Workspace, first: Commit, last: Commit, query: str = "", progress: Progress = no_progress
 ) -> Diff:
     revisions, failed = memory.past.revisions(), list[str]()
-    with revisions.git() as git:
-        old = {path: blob.name for path, blob in revisions.files(git, first.name).items()}
+    with revisions.git(GIT_SECONDS) as git:
+        old = revisions.files(git, first.name)
+        new = revisions.files(git, last.name) if last.name else _blobs_now(memory, failed, old)
+        gone, come = dict(old.items() - new.items()), dict(new.items() - old.items())
+        earlier = list(_said_at(memory, revisions, git, first, old, gone))
         if last.name:
-            new = {path: blob.name for path, blob in revisions.files(git, last.name).items()}
+            later = list(_said_at(memory, revisions, git, last, new, come))
         else:
-            new = _blobs_now(memory, failed, old)
-        earlier = list(_said_at(memory, revisions, git, first, old.items() - new.items()))
-        if last.name:
-            later = list(_said_at(memory, revisions, git, last, new.items() - old.items()))
-        else:
-            later = list(_said_in(memory, memory.files, sorted(path for path, _ in new.items() - old.items())))
+            later = list(_said_in(memory, memory.files, sorted(come)))
     learnt, dropped = _without(later, earlier), _without(earlier, later)
     if query:
         learnt = _asked(learnt, memory.answer(SearchRequest(query, ASKED, at=last.name), progress))
@@ -122,32 +121,37 @@ def _difference(
     return Diff(first, last, tuple(_grouped(learnt, dropped)), tuple(failed))
 
 
-def _blobs_now(memory: Workspace, failed: list[str], known: Mapping[str, str]) -> dict[str, str]:
-    """Return git's name for the content of each note as it is now; one that cannot be read counts as unchanged."""
-    scan, blobs, unread = memory.files.scan(), dict[str, str](), set[str]()
+def _blobs_now(memory: Workspace, failed: list[str], known: Mapping[str, Blob]) -> dict[str, Blob]:
+    """Return the content of each note as it is now, as git names it; one that cannot be read counts as unchanged."""
+    scan, blobs, unread = memory.files.scan(), dict[str, Blob](), set[str]()
     failed += [f"{failure.path}: {failure.reason}" for failure in scan.failures]
     for path in scan.files:
         try:
             stamp = memory.files.read(path)[1]
-            blobs[path] = known[path] if stamp.is_blob(known.get(path, "")) else stamp.blob[:20].hex()
+            new = Blob(stamp.blob[:20].hex(), stamp.size)
+            old = known.get(path, new)
+            blobs[path] = old if stamp.is_blob(old.name) else new
         except FileNotFoundError:
             continue
         except NoteError as error:
             unread.add(path)
             failed.append(f"{path} cannot be compared: {error}")
-    same = {path: name for path, name in known.items() if path in unread or scan.is_unknown(NotePath(path))}
+    same = {path: blob for path, blob in known.items() if path in unread or scan.is_unknown(NotePath(path))}
     return {**blobs, **same}
 
 
 def _said_at(
-    memory: Workspace, revisions: Revisions, git: Git, commit: Commit, changed: Iterable[tuple[str, str]]
+    memory: Workspace,
+    revisions: Revisions,
+    git: Git,
+    commit: Commit,
+    files: Mapping[str, Blob],
+    changed: Collection[str],
 ) -> Iterator[_Said]:
-    """Yield what the changed notes of a commit say."""
-    paths = {path for path, _ in changed}
-    files = revisions.files(git, commit.name)
-    wanted = {path: blob for path, blob in files.items() if path in paths or path.endswith(IGNORE_FILE)}
+    """Yield what the changed notes of a commit say, which has these files."""
+    wanted = {path: blob for path, blob in files.items() if path in changed or path.endswith(IGNORE_FILE)}
     with memory.past.notes(revisions, git, commit, wanted) as notes:
-        yield from _said_in(memory, notes, sorted(path for path in notes.scan().files if path in paths))
+        yield from _said_in(memory, notes, sorted(path for path in notes.scan().files if path in changed))
 
 
 def _said_in(memory: Workspace, files: NoteFiles, paths: Iterable[str]) -> Iterator[_Said]:

@@ -24,6 +24,7 @@ from memsync.notes.history import MAX_LOG_BYTES, REGULAR, parts
 from memsync.notes.ignore import is_note_name
 from memsync.notes.revisions import COMMIT, Blob, Revisions, read_commit
 from memsync.operation import Cli, Command, operation
+from memsync.past import GIT_SECONDS
 from memsync.search.excerpt import Location, find_place, lines_of, parse_location
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def history(
     """
     revisions, head = memory.past.revisions(), memory.past.resolve("HEAD").name
     is_cut = ("The repository is a shallow clone: older commits are missing.",) if revisions.is_shallow() else ()
-    with revisions.git() as git:
+    with revisions.git(GIT_SECONDS) as git:
         if not location:
             return History(tuple(islice(_commits(git, revisions, head), limit)), is_cut)
         place, revision = _place(memory, location)
