@@ -21,7 +21,7 @@ from tests.support.repository import AUTUMN, SPRING, Repository
 from tests.support.sampling import sampled
 
 __all__ = ["on_disk", "small_disk"]
-NOTES = 300
+NOTES = 150
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from memsync import past
-from memsync.errors import FilesystemError, MemsyncError, NoSuchNote, NoteError, UsageError
+from memsync.errors import FilesystemError, IndexBusy, MemsyncError, NoSuchNote, NoteError, UsageError
 from memsync.memory import Memory
 from memsync.model.answer import SearchResult
 from memsync.settings.load import Settings, load_settings, with_changes
@@ -633,6 +633,20 @@ def test_get_while_another_state_is_made_reads_its_own_folder(
     os.utime(left, (1, 1))
     memory.search("heron", at="main")
     assert not left.exists()
+
+
+@only_sqlite
+def test_search_of_a_state_waits_for_no_other_one(
+    memory: Memory, history: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a search that must make one itself waits, and says for whom."""
+    assert texts(memory, "heron", at="v1") == ["The heron sleeps."]
+    monkeypatch.setattr(past, "WAIT_SECONDS", 0.0)
+    with past._locked(memory.settings.index_dir / "past"):
+        assert texts(memory, "heron", at="v1") == ["The heron sleeps."]
+        assert memory.get("a.md@main~2:3").text == "The heron nests."
+        with pytest.raises(IndexBusy, match="is making a state of the past"):
+            memory.search("heron", at="main~2")
 
 
 @only_sqlite
