@@ -228,6 +228,28 @@ def test_huge_title_is_cut(site: Site, write: Write, memory: Memory, browser: Te
         shown(browser, path)
 
 
+def test_pages_of_a_large_memory_are_small(site: Site, write: Write, memory: Memory, browser: TestClient) -> None:
+    """Long lists are cut or come in pages, whatever their rows have."""
+    name, line = "a name of some length " * 4, "A statement of quite a few words about something else. " * 5
+    for n in range(120):
+        for folder in ("projects", "daily", "prompts"):
+            day = date.today() - timedelta(days=n)
+            title = day.isoformat() if folder == "daily" else f"{name}{n}"
+            write(f"{folder}/{title}.md", f"# {title}\n\n" + "".join(f"- we chose {n} {k} {line}\n" for k in range(4)))
+        write(f"threads/{name}{n}.md", f"---\nuser: {name}\nstatus: active\nsession: s{n}\n---\n\n## user\n\n{line}\n")
+    memory.sync()
+    memory.curate()
+    for session in range(30):
+        for prompt in range(20):
+            lines = tuple(Line(f"projects/{name}{n}.md:3", 0.5, "less than 0.8 of the best line") for n in range(20))
+            record(
+                Recall("2026-11-21T10:00:00+00:00", "codex", f"s{session}", "prompt", "/x", f"{prompt}{line}", lines)
+            )
+    for path in PAGES:
+        shown(browser, path)
+    assert {"/recalls?session=s3", "/recalls?session=s29"} & set(shown(browser, "/recalls").attributes("a", "href"))
+
+
 # ------------------------------------------------------------------------------------------------------- notes
 
 
@@ -414,7 +436,8 @@ def test_proposal_is_accepted_line_by_line(full: Memory, browser: TestClient, si
     full.propose("The store is SQLite.", (f"daily/{TODAY}.md:3",))
     full.curate()
     number = next(one.number for one in full.proposals().proposals if len(one.changes) >= 1)
-    page = shown(browser, "/upkeep")
+    assert f"/upkeep?proposal={number}" in shown(browser, "/upkeep").attributes("a", "href")
+    page = shown(browser, f"/upkeep?proposal={number}")
     assert f"/upkeep/{number}" in page.attributes("form", "action")
     origin = {"Origin": f"http://127.0.0.1:{site.port}"}
     answer = browser.post(f"/upkeep/{number}", data={"line": "1", "do": "accept"}, headers=origin)

@@ -23,12 +23,13 @@ from memsync.model.past import Commit
 from memsync.model.query import MAX_HITS, SearchRequest
 from memsync.model.vocabulary import Kind, Tier
 from memsync.settings.roots import registered_roots
-from memsync.web.pages.markdown import MAX_PART_CHARS, rendered
+from memsync.web.pages.markdown import rendered
 from memsync.web.pages.view import link, number, page, site_of
 from memsync.web.site import Site
 
 PAGE_ROWS = 100
 PAGE_ENTRIES = 30
+MAX_LOG_CHARS = 55_000
 DAYS = 365
 MAX_SESSIONS = 20
 """Sessions of agents on the page of recalls."""
@@ -82,9 +83,9 @@ def _texts(hits: Sequence[Hit]) -> Mapping[str, Markup]:
 
     Links name their notes, which are looked up when somebody follows one.
     """
-    entries = {hit.citation: hit.text[:MAX_PART_CHARS].split("\n") for hit in hits}
+    entries = {hit.citation: hit.text[:MAX_LOG_CHARS].split("\n") for hit in hits}
     texts = {one: rendered(text, 1, len(text), range(0), _by_name, has_ids=False) for one, text in entries.items()}
-    is_small = sum(map(len, texts.values())) <= MAX_PART_CHARS
+    is_small = sum(map(len, texts.values())) <= MAX_LOG_CHARS
     return texts if is_small else {hit.citation: escape(hit.snippet) for hit in hits}
 
 
@@ -102,7 +103,7 @@ async def memory(request: Request) -> Response:
     }
     latest_first = sorted(found["notes"].notes, key=lambda one: one.last_active, reverse=True)
     by_tier = {tier: [one for one in latest_first if one.tier is tier] for tier in Tier}
-    return await page(request, "memory.html", found, by_tier=by_tier, step=PAGE_ROWS)
+    return await page(request, "memory.html", found, by_tier=by_tier, step=PAGE_ROWS // 2)
 
 
 async def usage(request: Request) -> Response:
@@ -118,8 +119,10 @@ async def usage(request: Request) -> Response:
 async def recalls(request: Request) -> Response:
     """Show what agents recalled in their last sessions, and why."""
     found = await to_thread.run_sync(lambda: list(islice(sessions(), MAX_SESSIONS)))
-    shown = [one[-MAX_RECALLS:] for one in found]
-    return await page(request, "recalls.html", {"recalls": shown}, names=_names(site_of(request)))
+    asked = request.query_params.get("session", "")
+    chosen = next((one for one in found if asked == one[0].session), found[0] if found else [])
+    more = {"sessions": [one[-1] for one in found], "names": _names(site_of(request))}
+    return await page(request, "recalls.html", {"recalls": chosen[-MAX_RECALLS:]}, **more)
 
 
 def _names(site: Site) -> frozenset[str]:

@@ -21,7 +21,7 @@ Resolve = Callable[[str, str], str]
 """Returns the URL for a link's target and anchor in a note; empty if it leads nowhere."""
 PART_CHARS = 40_000
 """HTML of a part of a long note, about; a page must stay under 100 kB."""
-MAX_PART_CHARS = 75_000
+MAX_PART_CHARS = 60_000
 """If the HTML of a part is larger, because of many links for example, the text is shown as it is."""
 MAX_LINE_CHARS = 10_000
 """The rest of a longer line is left out."""

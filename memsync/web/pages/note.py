@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -21,7 +22,7 @@ from memsync.model.conversation import ThreadMessage
 from memsync.model.past import cited_at
 from memsync.model.query import SearchRequest
 from memsync.model.upkeep import NoteLinks
-from memsync.model.vocabulary import Fresh, Kind
+from memsync.model.vocabulary import Fresh, JsonValue, Kind
 from memsync.notes.frontmatter import read_head
 from memsync.notes.ignore import is_note_name
 from memsync.notes.links import headings_in
@@ -38,13 +39,18 @@ MAX_LISTED = 50
 
 
 class Part(NamedTuple):
-    """Lines of a note as HTML, before and between the messages of a thread; the first lines of the parts around it."""
+    """Lines of a note as HTML, each message of a thread by itself; where the parts `before` and `after` it begin.
+
+    `head` is the front matter of the note, `headings` are its first ones, as (line, level, text).
+    """
 
     first: int
     last: int
     blocks: Sequence[tuple[ThreadMessage | None, Markup]]
     before: int
     after: int
+    head: Mapping[str, JsonValue]
+    headings: Sequence[tuple[int, int, str]]
 
 
 async def note(request: Request) -> Response:
@@ -74,8 +80,6 @@ async def note(request: Request) -> Response:
         links = links if excerpt.at else await site.run(MemoryApi.links, excerpt.path)
     line = number(request, "from", MAX_LINES) or marked.start
     part = await to_thread.run_sync(partial(_part, lines, line, marked, messages, _resolver(links)))
-    head = read_head(lines)
-    headings = [] if messages else [one for one in headings_in(lines) if one[0] > head.line_count]
     return await page(
         request,
         "note.html",
@@ -83,9 +87,7 @@ async def note(request: Request) -> Response:
         part=part,
         usage=usage,
         hits=hits,
-        head=head.values,
-        headings=headings[:MAX_LISTED],
-        has_title=any(level == 1 for number, level, _ in headings if part.first <= number <= part.last),
+        has_title=any(level == 1 for number, level, _ in part.headings if part.first <= number <= part.last),
         place=place,
         editor="" if excerpt.at else _editor(site, excerpt.path, line or 1),
         most=MAX_LISTED,
@@ -119,7 +121,8 @@ def _resolver(links: NoteLinks) -> Resolve:
 
 def _part(lines: Sequence[str], line: int, marked: range, messages: Sequence[ThreadMessage], resolve: Resolve) -> Part:
     """Return the part of a note that has a line; without one the first part."""
-    begin = read_head(lines).line_count + 1
+    head = read_head(lines)
+    begin = head.line_count + 1
     is_short = sum(map(len, lines)) <= MAX_RENDERED_CHARS
     breaks = {message.start_line for message in messages} or (breaks_in(lines, begin) if is_short else set())
     starts = part_starts(lines, begin, breaks)
@@ -140,7 +143,8 @@ def _part(lines: Sequence[str], line: int, marked: range, messages: Sequence[Thr
     shown = list(blocks(is_plain=False))
     if sum(len(html) for _, html in shown) > MAX_PART_CHARS:
         shown = list(blocks(is_plain=True))
-    return Part(first, last, shown, starts[at - 1] if at else 0, after)
+    headings = () if messages else islice((one for one in headings_in(lines) if one[0] >= begin), MAX_LISTED)
+    return Part(first, last, shown, starts[at - 1] if at else 0, after, head.values, list(headings))
 
 
 def _editor(site: Site, path: str, line: int) -> str:

@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from memsync.errors import UsageError
 from memsync.memory import MemoryApi
 from memsync.operation import Operation
-from memsync.web.pages.view import page, site_of
+from memsync.web.pages.view import link, number, page, site_of
 
 MAX_SHOWN = 50
 """Findings of one kind on a page; each has lines of two notes."""
@@ -25,21 +25,29 @@ async def upkeep(request: Request) -> Response:
     show = request.query_params.get("show", "")
     if show in SLOW:
         found: dict[str, Any] = {show: await site.run(SLOW[show])}
-    else:
-        show, found = "", {"proposals": await site.run(MemoryApi.proposals)}
-    return await page(request, "upkeep.html", found, show=show, ways=("", *SLOW), most=MAX_SHOWN)
+        return await page(request, "upkeep.html", found, show=show, ways=("", *SLOW), most=MAX_SHOWN)
+    return await _proposals(request, number(request, "proposal", 999_999), {})
+
+
+async def _proposals(request: Request, chosen: int, results: dict[str, Any]) -> Response:
+    """Show one proposal: the chosen one, otherwise the newest with an open change."""
+    found = await site_of(request).run(MemoryApi.proposals)
+    newest = [one for one in reversed(found.proposals) if one.changes]
+    is_open = (one for one in newest if any(change.state == "open" for change in one.changes))
+    shown = next((one for one in newest if one.number == chosen), next(is_open, newest[0] if newest else None))
+    more = {"show": "", "ways": ("", *SLOW), "most": MAX_SHOWN, "newest": newest, "shown": shown}
+    return await page(request, "upkeep.html", {"proposals": found, **results}, **more)
 
 
 async def decide(request: Request) -> Response:
     """Accept or reject the chosen changes of a proposal; if a change could not be applied, say why."""
-    site, number = site_of(request), request.path_params["number"]
+    chosen = request.path_params["number"]
     form = parse_qs((await request.body()).decode("utf-8", "replace"))
     lines = tuple(int(text) for text in form.get("line", ()) if text.isascii() and text.isdigit())
     if not lines:
         raise UsageError("no change is chosen", hint="Go back, and choose the changes to accept or to reject.")
     decided = MemoryApi.reject if form.get("do") == ["reject"] else MemoryApi.accept
-    result = await site.run(decided, number, line=lines)
+    result = await site_of(request).run(decided, chosen, line=lines)
     if result.failed or result.warnings:
-        found = {"result": result, "proposals": await site.run(MemoryApi.proposals)}
-        return await page(request, "upkeep.html", found, show="", ways=("", *SLOW), most=MAX_SHOWN)
-    return RedirectResponse(f"/upkeep#p{number}", 303)
+        return await _proposals(request, chosen, {"result": result})
+    return RedirectResponse(link("/upkeep", proposal=chosen), 303)
