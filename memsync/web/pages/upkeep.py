@@ -43,7 +43,7 @@ async def decide(request: Request) -> Response:
     """Accept or reject the chosen changes of a proposal; if a change could not be applied, say why."""
     chosen = request.path_params["number"]
     form = parse_qs((await request.body()).decode("utf-8", "replace"))
-    lines = tuple(int(text) for text in form.get("line", ()) if text.isascii() and text.isdigit())
+    lines = tuple(int(text) for text in form.get("line", ()) if text.isascii() and text.isdigit() and len(text) < 7)
     if not lines:
         raise UsageError("no change is chosen", hint="Go back, and choose the changes to accept or to reject.")
     decided = MemoryApi.reject if form.get("do") == ["reject"] else MemoryApi.accept
