@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -157,15 +157,13 @@ def progress_on_stderr() -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield no_progress
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as RichProgress
-
-    columns = (TextColumn("{task.description:<18}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with RichProgress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, Any] = {}
+    tasks: dict[str, Any] = {}
+    with ExitStack() as shown:
 
         def show(what: str, done: int, total: int) -> None:
+            if not tasks:  # only now, because a search that reports nothing must not wait for rich
+                tasks[""] = shown.enter_context(_bar())
+            bar = tasks[""]
             if not total:
                 bar.console.print(printable(what), markup=False, highlight=False)
                 return
@@ -174,6 +172,14 @@ def progress_on_stderr() -> Iterator[Progress]:
             bar.update(tasks[what], completed=done, total=total)
 
         yield show
+
+
+def _bar() -> AbstractContextManager[Any]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description:<18}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
 def say_waiting(holder: str) -> None:

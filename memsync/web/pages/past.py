@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -36,7 +38,9 @@ async def blame(request: Request) -> Response:
 async def changes(request: Request) -> Response:
     """Show what the memory learnt and dropped from one state to another; by default, in the last week."""
     asked = {name: request.query_params.get(name, "") for name in ("before", "after", "query")}
-    asked["before"] = asked["before"] or "7d"
+    if not asked["before"]:
+        listed, week = await commits(request), (datetime.now() - timedelta(days=7)).isoformat()
+        asked["before"] = next((one.short for one in listed if one.time < week), listed[-1].short if listed else "HEAD")
     found = await site_of(request).run(MemoryApi.diff, asked["before"], asked["after"], asked["query"])
     return await page(request, "changes.html", {"diff": found}, asked=asked, most=MAX_SHOWN)
 
