@@ -242,7 +242,7 @@ class Past:
         with revisions.git() as git:
             files = revisions.files(git, commit.name)
             near = {name: blob for name, blob in files.items() if name.rpartition("/")[2] in names}
-            with self.notes(revisions, git, commit, near) as notes:
+            with self.notes(git, commit, near) as notes:
                 try:
                     excerpt = read_excerpt(notes, self._memory.reader, path + place, lambda _: ())
                 except NoSuchNote as error:
@@ -250,11 +250,12 @@ class Past:
         return replace(excerpt, at=commit.short)
 
     @contextmanager
-    def notes(self, revisions: Revisions, git: Git, commit: Commit, files: Mapping[str, Blob]) -> Iterator[PastFiles]:
+    def notes(self, git: Git, commit: Commit, files: Mapping[str, Blob]) -> Iterator[PastFiles]:
         """Yield some files of a commit in a folder, which is deleted at the end. Raises FilesystemError.
 
         The ignore files must be among them, because they hide notes.
         """
+        revisions = self.revisions()
         own_folder(self._folder)
         with TemporaryDirectory(dir=self._folder, prefix="read-") as folder:
             blobs = _write(Path(folder), revisions, git, files)
