@@ -25,7 +25,7 @@ from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, NoSuchNote,
 from memsync.model.answer import SUPERSEDED_BY, Excerpt, Hit, SearchResult
 from memsync.model.note import FileStamp
 from memsync.model.past import Commit, cited_at, split_location
-from memsync.model.query import Query, SearchRequest
+from memsync.model.query import SearchRequest
 from memsync.model.vocabulary import Fresh, NotePath
 from memsync.notes.files import FileScan, NoteFiles, Places
 from memsync.notes.git import Git
@@ -151,13 +151,10 @@ class PastMemory:
         finally:
             timer.cancel()
 
-    def parse(self, request: SearchRequest) -> Query:
-        """Return the query that a request asks for. Raises UsageError."""
-        return self._memory.parse_for(replace(request, fresh=Fresh.NONE, generation=0), self.files, self.fresh_search)
-
     def answer(self, request: SearchRequest) -> SearchResult:
-        """Answer a search; each citation names the commit."""
-        result = self.fresh_search.answer(self.parse(request))
+        """Answer a search; each citation names the commit. Raises UsageError."""
+        request = replace(request, fresh=Fresh.NONE, generation=0)
+        result = self.fresh_search.answer(self._memory.parse_for(request, self.files, self.fresh_search))
         return replace(result, hits=tuple(map(self._cited, result.hits)), at=self.commit.name, at_time=self.commit.time)
 
     def _cited(self, hit: Hit) -> Hit:
@@ -226,7 +223,7 @@ class Past:
                 if past.is_intact():
                     return answer
             except (StateLost, IndexDamaged, RootError):  # its folder is gone, or is a later one
-                with self._locked():  # so that it is not a new one, which another process is making, that is deleted
+                with _locked(self._folder):  # so that it is not a new one, which another process is making, that is deleted
                     _delete(self._folder / self.resolve(revision).name)
         raise IndexBusy(f"the state of {revision} was deleted again and again", hint="Try again.")
 
@@ -275,14 +272,11 @@ class Past:
 
     # ---------------------------------------------------------------------------------------- making a state
 
-    def _locked(self) -> AbstractContextManager[None]:
-        return _locked(self._folder)
-
     def _opened(self, commit: Commit, progress: Progress) -> PastMemory:
         folder, revisions = self._folder / commit.name, self.revisions()
         state = revisions.head_state(commit.name)
         if not (folder / _READY).exists():
-            with self._locked():
+            with _locked(self._folder):
                 if not (folder / _READY).exists():
                     self._make(revisions, commit, state, progress)
         return PastMemory(self._memory, commit, folder, state)
