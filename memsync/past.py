@@ -202,10 +202,11 @@ class Past:
     def at(self, revision: str, progress: Progress = no_progress) -> PastMemory:
         """Return the memory at a commit. Raises UsageError, StateLost, IndexFailure, FilesystemError."""
         commit = self.resolve(revision)
+        past = self._open.get(commit.name)
+        if past is None or not past.is_intact():
+            past = self._opened(commit, progress)  # without our lock: searches of other states do not wait
         with self._lock:
-            past = self._open.pop(commit.name, None)
-            if past is None or not past.is_intact():
-                past = self._opened(commit, progress)
+            self._open.pop(commit.name, None)
             self._open[commit.name] = past
             for name in list(self._open)[:-OPEN]:
                 del self._open[name]  # it is closed when the last search that uses it has ended
@@ -263,7 +264,7 @@ class Past:
 
     def close(self) -> None:
         """Close the states that are open."""
-        for past in self._open.values():
+        for past in list(self._open.values()):
             past.index.close()
 
     def drop(self) -> None:
@@ -291,13 +292,15 @@ class Past:
                 blobs = _write(folder / _FILES, revisions, git, revisions.files(git, commit.name))
             self._nearest_index(blobs).copy_to(folder / _INDEX)
             (folder / _READY).write_text(json.dumps(blobs))
+            past = PastMemory(self._memory, commit, folder, state)
+            with closing(past.index):
+                past.index_text(progress)
+            shutil.rmtree(self._folder / commit.name, ignore_errors=True)
+            folder.rename(self._folder / commit.name)
+        except FileNotFoundError:
+            raise StateLost from None
         except OSError as error:
             raise FilesystemError(f"{folder} cannot be written: {error.strerror}", hint="Check the disk.") from error
-        past = PastMemory(self._memory, commit, folder, state)
-        with closing(past.index):
-            past.index_text(progress)
-        shutil.rmtree(self._folder / commit.name, ignore_errors=True)
-        folder.rename(self._folder / commit.name)
 
     def _nearest_index(self, wanted: Mapping[str, str]) -> Index:
         """Return the index that differs from these blobs in the fewest notes: the live one, or that of a state."""
