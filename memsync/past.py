@@ -25,7 +25,7 @@ from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, NoSuchNote,
 from memsync.model.answer import SUPERSEDED_BY, Excerpt, Hit, SearchResult
 from memsync.model.note import FileStamp
 from memsync.model.past import Commit, cited_at, split_location
-from memsync.model.query import Query, SearchRequest
+from memsync.model.query import SearchRequest
 from memsync.model.vocabulary import Fresh, NotePath
 from memsync.notes.files import FileScan, NoteFiles, Places
 from memsync.notes.git import Git
@@ -151,13 +151,10 @@ class PastMemory:
         finally:
             timer.cancel()
 
-    def parse(self, request: SearchRequest) -> Query:
-        """Return the query that a request asks for. Raises UsageError."""
-        return self._memory.parse_for(replace(request, fresh=Fresh.NONE, generation=0), self.files, self.fresh_search)
-
     def answer(self, request: SearchRequest) -> SearchResult:
-        """Answer a search; each citation names the commit."""
-        result = self.fresh_search.answer(self.parse(request))
+        """Answer a search; each citation names the commit. Raises UsageError."""
+        request = replace(request, fresh=Fresh.NONE, generation=0)
+        result = self.fresh_search.answer(self._memory.parse_for(request, self.files, self.fresh_search))
         return replace(result, hits=tuple(map(self._cited, result.hits)), at=self.commit.name, at_time=self.commit.time)
 
     def _cited(self, hit: Hit) -> Hit:
@@ -174,6 +171,7 @@ class Past:
     def __init__(self, memory: Workspace) -> None:
         self._memory = memory
         self._folder = memory.settings.index_dir / "past"
+        self._lock = threading.Lock()
         self._open: dict[str, PastMemory] = {}
         self._resolved: dict[tuple[str, bool, int], tuple[Commit, tuple[object, ...]]] = {}
 
@@ -207,11 +205,12 @@ class Past:
         state = revisions.head_state(commit.name)
         past = self._open.get(commit.name)
         if past is None or past.files.head_state() != state or not past.is_intact():
-            past = self._opened(revisions, commit, state, progress)
-        self._open.pop(commit.name, None)
-        self._open[commit.name] = past
-        for name in list(self._open)[:-OPEN]:
-            self._open.pop(name, None)  # it is closed when the last search that uses it has ended
+            past = self._opened(revisions, commit, state, progress)  # without our lock: other searches do not wait
+        with self._lock:
+            self._open.pop(commit.name, None)
+            self._open[commit.name] = past
+            for name in list(self._open)[:-OPEN]:
+                del self._open[name]  # it is closed when the last search that uses it has ended
         with suppress(OSError):
             os.utime(past.folder / _READY)
         past.complete(progress)
@@ -226,7 +225,9 @@ class Past:
                 if past.is_intact():
                     return answer
             except (StateLost, IndexDamaged, RootError):  # its folder is gone, or is a later one
-                with self._locked():  # so that it is not a new one, which another process is making, that is deleted
+                with _locked(
+                    self._folder
+                ):  # so that it is not a new one, which another process is making, that is deleted
                     _delete(self._folder / self.resolve(revision).name)
         raise IndexBusy(f"the state of {revision} was deleted again and again", hint="Try again.")
 
@@ -242,7 +243,7 @@ class Past:
         with revisions.git() as git:
             files = revisions.files(git, commit.name)
             near = {name: blob for name, blob in files.items() if name.rpartition("/")[2] in names}
-            with self.notes(revisions, git, commit, near) as notes:
+            with self.notes(git, commit, near) as notes:
                 try:
                     excerpt = read_excerpt(notes, self._memory.reader, path + place, lambda _: ())
                 except NoSuchNote as error:
@@ -250,11 +251,12 @@ class Past:
         return replace(excerpt, at=commit.short)
 
     @contextmanager
-    def notes(self, revisions: Revisions, git: Git, commit: Commit, files: Mapping[str, Blob]) -> Iterator[PastFiles]:
+    def notes(self, git: Git, commit: Commit, files: Mapping[str, Blob]) -> Iterator[PastFiles]:
         """Yield some files of a commit in a folder, which is deleted at the end. Raises FilesystemError.
 
         The ignore files must be among them, because they hide notes.
         """
+        revisions = self.revisions()
         own_folder(self._folder)
         with TemporaryDirectory(dir=self._folder, prefix="read-") as folder:
             blobs = _write(Path(folder), revisions, git, files)
@@ -265,7 +267,7 @@ class Past:
 
     def close(self) -> None:
         """Close the states that are open."""
-        for past in self._open.values():
+        for past in list(self._open.values()):
             past.index.close()
 
     def drop(self) -> None:
@@ -274,13 +276,10 @@ class Past:
 
     # ---------------------------------------------------------------------------------------- making a state
 
-    def _locked(self) -> AbstractContextManager[None]:
-        return _locked(self._folder)
-
     def _opened(self, revisions: Revisions, commit: Commit, state: HeadState, progress: Progress) -> PastMemory:
         folder = self._folder / commit.name
         if not (folder / _READY).exists():
-            with self._locked():
+            with _locked(self._folder):
                 if not (folder / _READY).exists():
                     self._make(revisions, commit, state, progress)
         return PastMemory(self._memory, commit, folder, state)
@@ -295,13 +294,15 @@ class Past:
                 blobs = _write(folder / _FILES, revisions, git, revisions.files(git, commit.name))
             self._nearest_index(blobs).copy_to(folder / _INDEX)
             (folder / _READY).write_text(json.dumps(blobs))
+            past = PastMemory(self._memory, commit, folder, state)
+            with closing(past.index):
+                past.index_text(progress)
+            shutil.rmtree(self._folder / commit.name, ignore_errors=True)
+            folder.rename(self._folder / commit.name)
+        except FileNotFoundError:
+            raise StateLost from None
         except OSError as error:
             raise FilesystemError(f"{folder} cannot be written: {error.strerror}", hint="Check the disk.") from error
-        past = PastMemory(self._memory, commit, folder, state)
-        with closing(past.index):
-            past.index_text(progress)
-        shutil.rmtree(self._folder / commit.name, ignore_errors=True)
-        folder.rename(self._folder / commit.name)
 
     def _nearest_index(self, wanted: Mapping[str, str]) -> Index:
         """Return the index that differs from these blobs in the fewest notes: the live one, or that of a state."""

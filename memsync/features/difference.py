@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
@@ -19,7 +19,7 @@ from memsync.model.text import count, printable
 from memsync.model.vocabulary import NotePath, citation
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import NoteFiles
-from memsync.notes.revisions import IGNORE_FILE, Blob, Revisions
+from memsync.notes.revisions import IGNORE_FILE, Blob
 from memsync.notes.validity import statements
 from memsync.operation import Cli, Command, operation
 from memsync.past import GIT_SECONDS
@@ -73,9 +73,7 @@ def diff(
     progress: Progress = no_progress,
 ) -> Diff:
     """Return what the memory learnt and dropped from one state to another. Raises UsageError."""
-    first = memory.past.resolve(before)
-    last = memory.past.resolve(after) if after else Commit()
-    return _difference(memory, first, last, query, progress)
+    return _difference(memory, memory.past.resolve(before), after, query, progress)
 
 
 @operation(
@@ -94,26 +92,22 @@ def digest(
     until: Annotated[str, Meta(description="The later state; default: the files as they are now.")] = "",
 ) -> Digest:
     """Return what the memory learnt and dropped since the beginning of a day, as Markdown. Raises UsageError."""
-    first = memory.past.resolve(since, before=True)
-    last = memory.past.resolve(until) if until else Commit()
-    found = _difference(memory, first, last)
+    found = _difference(memory, memory.past.resolve(since, before=True), until)
     learnt, dropped = (sum(len(getattr(change, name)) for change in found.changes) for name in ("learnt", "dropped"))
-    return Digest(_markdown(found, learnt, dropped), first, last, learnt, dropped, found.warnings)
+    return Digest(_markdown(found, learnt, dropped), found.before, found.after, learnt, dropped, found.warnings)
 
 
 def _difference(
-    memory: Workspace, first: Commit, last: Commit, query: str = "", progress: Progress = no_progress
+    memory: Workspace, first: Commit, after: str, query: str = "", progress: Progress = no_progress
 ) -> Diff:
+    """Return the difference from a commit to the state `after`; an empty text is the files as they are now."""
+    last = memory.past.resolve(after) if after else Commit()
     revisions, failed = memory.past.revisions(), list[str]()
     with revisions.git(GIT_SECONDS) as git:
         old = revisions.files(git, first.name)
         new = revisions.files(git, last.name) if last.name else _blobs_now(memory, failed, old)
-        gone, come = dict(old.items() - new.items()), dict(new.items() - old.items())
-        earlier = list(_said_at(memory, revisions, git, first, old, gone))
-        if last.name:
-            later = list(_said_at(memory, revisions, git, last, new, come))
-        else:
-            later = list(_said_in(memory, memory.files, sorted(come)))
+        earlier = list(_said_at(memory, git, first, old, new))
+        later = list(_said_at(memory, git, last, new, old))
     learnt, dropped = _without(later, earlier), _without(earlier, later)
     if query:
         learnt = _asked(learnt, memory.answer(SearchRequest(query, ASKED, at=last.name), progress))
@@ -122,36 +116,35 @@ def _difference(
 
 
 def _blobs_now(memory: Workspace, failed: list[str], known: Mapping[str, Blob]) -> dict[str, Blob]:
-    """Return the content of each note as it is now, as git names it; one that cannot be read counts as unchanged."""
+    """Return git's name for the content of each note as it is now; one that cannot be read counts as unchanged."""
     scan, blobs, unread = memory.files.scan(), dict[str, Blob](), set[str]()
     failed += [f"{failure.path}: {failure.reason}" for failure in scan.failures]
     for path in scan.files:
         try:
             stamp = memory.files.read(path)[1]
-            new = Blob(stamp.blob[:20].hex(), stamp.size)
-            old = known.get(path, new)
-            blobs[path] = old if stamp.is_blob(old.name) else new
         except FileNotFoundError:
             continue
         except NoteError as error:
             unread.add(path)
             failed.append(f"{path} cannot be compared: {error}")
+        else:
+            is_same = path in known and stamp.is_blob(known[path].name)
+            blobs[path] = known[path] if is_same else Blob(stamp.blob[:20].hex(), stamp.size)
     same = {path: blob for path, blob in known.items() if path in unread or scan.is_unknown(NotePath(path))}
     return {**blobs, **same}
 
 
 def _said_at(
-    memory: Workspace,
-    revisions: Revisions,
-    git: Git,
-    commit: Commit,
-    files: Mapping[str, Blob],
-    changed: Collection[str],
+    memory: Workspace, git: Git, commit: Commit, files: Mapping[str, Blob], others: Mapping[str, Blob]
 ) -> Iterator[_Said]:
-    """Yield what the changed notes of a commit say, which has these files."""
-    wanted = {path: blob for path, blob in files.items() if path in changed or path.endswith(IGNORE_FILE)}
-    with memory.past.notes(revisions, git, commit, wanted) as notes:
-        yield from _said_in(memory, notes, sorted(path for path in notes.scan().files if path in changed))
+    """Yield what those notes of a state say that another state does not have like this."""
+    paths = {path for path, _ in files.items() - others.items()}
+    if not commit.name:
+        yield from _said_in(memory, memory.files, sorted(paths))
+        return
+    wanted = {path: blob for path, blob in files.items() if path in paths or path.endswith(IGNORE_FILE)}
+    with memory.past.notes(git, commit, wanted) as notes:
+        yield from _said_in(memory, notes, sorted(path for path in notes.scan().files if path in paths))
 
 
 def _said_in(memory: Workspace, files: NoteFiles, paths: Iterable[str]) -> Iterator[_Said]:

@@ -110,6 +110,17 @@ class Git:
 
     def stream(self, *arguments: str, max_bytes: int, given: bytes = b"") -> Iterator[bytes]:
         """Yield a command's output in blocks. Raises GitUnusable if it fails, is too slow or prints too much."""
+        with self.output(*arguments, given=given) as output:
+            printed = 0
+            while block := output.read(1_000_000):
+                printed += len(block)
+                if printed > max_bytes:
+                    raise GitUnusable(f"git printed over {max_bytes // 1_000_000} MB")
+                yield block
+
+    @contextmanager
+    def output(self, *arguments: str, given: bytes = b"") -> Iterator[IO[bytes]]:
+        """Yield a command's output as a file. Raises GitUnusable at its end if the command fails or is too slow."""
         with (
             self._source(given) as source,
             self._started(
@@ -124,12 +135,7 @@ class Git:
             timer = threading.Timer(self._seconds_left(), process.kill)
             timer.start()
             try:
-                printed = 0
-                while block := process.stdout.read(1_000_000):
-                    printed += len(block)
-                    if printed > max_bytes:
-                        raise GitUnusable(f"git printed over {max_bytes // 1_000_000} MB")
-                    yield block
+                yield process.stdout
                 if process.wait() != 0:
                     is_late = time.monotonic() >= self._deadline
                     raise self._too_slow() if is_late else GitUnusable(f"git {arguments[0]} failed")

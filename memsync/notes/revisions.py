@@ -203,39 +203,17 @@ class Revisions:
         """Yield name and content of each of these blobs, in order. Raises GitUnusable if one is missing or larger."""
         wanted = list(blobs)
         given = "".join(f"{blob.name}\n" for blob in wanted).encode()
-        size = sum(blob.size + 100 for blob in wanted)
-        printed = _Printed(git.stream("cat-file", "--batch", "--buffer", max_bytes=size, given=given))
-        for blob in wanted:
-            kind, _, length = printed.line().removeprefix(blob.name.encode()).strip().partition(b" ")
-            if kind != b"blob" or int(length) > blob.size:
-                raise GitUnusable(f"it lacks the file {blob.name}")
-            yield blob.name, printed.take(int(length) + 1)[:-1]
-
-
-class _Printed:
-    """What git prints, to read line by line or by length."""
-
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks = blocks
-        self._waiting = bytearray()
-
-    def line(self) -> bytes:
-        while (end := self._waiting.find(b"\n")) < 0:
-            self._more()
-        return self.take(end + 1)
-
-    def take(self, length: int) -> bytes:
-        while len(self._waiting) < length:
-            self._more()
-        taken = bytes(self._waiting[:length])
-        del self._waiting[:length]
-        return taken
-
-    def _more(self) -> None:
-        block = next(self._blocks, b"")
-        if not block:
-            raise GitUnusable("git ended early")
-        self._waiting += block
+        with git.output("cat-file", "--batch", "--buffer", given=given) as printed:
+            for blob in wanted:
+                head = printed.readline().split()
+                if not head:  # git was ended
+                    break
+                if head[1] != b"blob" or int(head[2]) > blob.size:
+                    raise GitUnusable(f"it lacks the file {blob.name}")
+                content = printed.read(int(head[2]) + 1)
+                if len(content) <= int(head[2]):
+                    break
+                yield blob.name, content[:-1]
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
@@ -88,14 +89,11 @@ def _state(status: Status) -> str:
 
 
 class Events:
-    """The changes of a site's health, for several listeners: one task asks, as long as anybody listens."""
+    """The changes of a site's health, for several listeners."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self._listeners = 0
-        self._latest: Health | None = None
-        self._changed = asyncio.Event()
-        self._asking: asyncio.Task[None] | None = None
 
     async def listen(self) -> AsyncIterator[str]:
         """Return the stream of one listener, as server-sent events. Raises Refusal if there are too many."""
@@ -107,30 +105,16 @@ class Events:
     async def _stream(self) -> AsyncIterator[str]:
         self._listeners += 1
         try:
-            if self._asking is None or self._asking.done():
-                self._asking = asyncio.create_task(self._ask())
-            seen = None
             yield f"retry: {POLL_SECONDS * 1000:.0f}\n\n"  # how long the browser waits if the server begins anew
+            seen, sent_at = None, 0.0
             while True:
-                changed = self._changed
-                if self._latest is not seen:
-                    seen = self._latest
+                latest = await health(self._site)
+                if seen is None or replace(latest, index_age_seconds=seen.index_age_seconds) != seen:
+                    seen, sent_at = latest, time.monotonic()
                     yield f"data: {json_line(json.dumps(to_json(seen), ensure_ascii=False))}\n\n"
-                try:
-                    await asyncio.wait_for(changed.wait(), ALIVE_SECONDS)
-                except TimeoutError:
+                elif time.monotonic() - sent_at >= ALIVE_SECONDS:
+                    sent_at = time.monotonic()
                     yield ": nothing has changed\n\n"
+                await asyncio.sleep(POLL_SECONDS)
         finally:
             self._listeners -= 1
-
-    async def _ask(self) -> None:
-        while self._listeners:
-            latest = await health(self._site)
-            if (
-                self._latest is None
-                or replace(latest, index_age_seconds=self._latest.index_age_seconds) != self._latest
-            ):
-                self._latest = latest
-                self._changed.set()
-                self._changed = asyncio.Event()
-            await asyncio.sleep(POLL_SECONDS)

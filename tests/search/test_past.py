@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
@@ -27,6 +28,7 @@ from tests.support.sampling import sampled
 
 WORDS = ["heron", "tern", "ketch", "harbour", "alder", "rope", "nests", "dives"]
 PATHS = ["a.md", "b c.md", "deep/d.md", "deep/er/e.md", "daily/2024-02-29.md", "threads/t.md", "über.md"]
+T = TypeVar("T")
 Open = Callable[..., Memory]
 _AT = re.compile("@[0-9a-f]{12}")
 
@@ -617,6 +619,50 @@ def test_states_deleted_during_searches_give_the_right_answer(
 
 
 @only_sqlite
+def test_state_that_is_deleted_while_it_is_made_is_made_again(
+    memory: Memory, history: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the maker does next: writing, indexing, giving it its name."""
+    expected = texts(memory, "heron", at="v1")
+    left = 0
+
+    def delete_after(function: Callable[..., T]) -> Callable[..., T]:
+        def run(*args: Any, **kwargs: Any) -> T:
+            nonlocal left
+            result = function(*args, **kwargs)
+            if left:
+                left -= 1
+                shutil.rmtree(memory.settings.index_dir / "past/making")
+            return result
+
+        return run
+
+    for place, name in ((past, "_write"), (past.Past, "_nearest_index"), (past.PastMemory, "index_text")):
+        memory.past.drop()
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, delete_after(getattr(place, name)))
+            left = 1
+            assert texts(memory, "heron", at="v1") == expected
+        assert left == 0
+
+
+@only_sqlite
+def test_search_of_a_state_does_not_wait_while_another_one_is_made(memory: Memory, history: Repository) -> None:
+    """In the same process; making one may take minutes."""
+    expected = texts(memory, "heron", at="v1")
+    found: list[list[str]] = []
+
+    def search_meanwhile(*_: object) -> None:
+        if not found:
+            thread = threading.Thread(target=lambda: found.append(texts(memory, "heron", at="v1")))
+            thread.start()
+            thread.join(30)
+
+    memory.search("heron", at="main~2", progress=search_meanwhile)
+    assert found == [expected]
+
+
+@only_sqlite
 def test_get_while_another_state_is_made_reads_its_own_folder(
     memory: Memory, make_memory: MakeMemory, history: Repository
 ) -> None:
@@ -625,7 +671,7 @@ def test_get_while_another_state_is_made_reads_its_own_folder(
     commit = memory.past.resolve("v1")
     with revisions.git() as git:
         files = revisions.files(git, commit.name)
-        with memory.past.notes(revisions, git, commit, files) as notes:
+        with memory.past.notes(git, commit, files) as notes:
             assert make_memory().search("heron", at="main~2").hits
             assert sorted(notes.scan().files) == ["a.md", "b.md"]
     left = memory.settings.index_dir / "past/read-left"
