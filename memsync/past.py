@@ -224,9 +224,7 @@ class Past:
                 if past.is_intact():
                     return answer
             except (StateLost, IndexDamaged, RootError):  # its folder is gone, or is a later one
-                with _locked(
-                    self._folder
-                ):  # so that it is not a new one, which another process is making, that is deleted
+                with _locked(self._folder):  # otherwise it might delete a new state that another process makes
                     _delete(self._folder / self.resolve(revision).name)
         raise IndexBusy(f"the state of {revision} was deleted again and again", hint="Try again.")
 
