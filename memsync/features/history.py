@@ -16,13 +16,13 @@ from msgspec import Meta
 
 from memsync.errors import NoSuchNote, NoteError
 from memsync.model.answer import Excerpt
-from memsync.model.past import Blame, BlamedLine, Commit, History, Version, split_location
+from memsync.model.past import Blame, BlamedLine, Commit, History, Version
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import MAX_NOTE_BYTES
 from memsync.notes.history import MAX_LOG_BYTES, REGULAR, parts
 from memsync.notes.ignore import is_note_name
-from memsync.notes.revisions import COMMIT, Blob, Revisions, read_commit
+from memsync.notes.revisions import COMMIT, Blob, Revisions, read_commit, split_location
 from memsync.operation import Cli, Command, operation
 from memsync.search.excerpt import Location, find_place, lines_of, parse_location
 
