@@ -275,7 +275,7 @@ def blame(
     excerpt = memory.excerpt(location)
     path, revisions = excerpt.path, memory.past.revisions()
     with revisions.git() as git:
-        commit = memory.past.resolve(split_location(location)[1]).name if excerpt.at else ""
+        commit = memory.past.resolve(excerpt.at).name if excerpt.at else ""  # a branch may have moved meanwhile
         if commit:
             ((_, content),) = revisions.contents(git, [revisions.files(git, commit)[path]])
         else:
