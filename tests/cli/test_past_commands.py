@@ -104,7 +104,7 @@ def test_diff_prints_what_was_learnt_and_dropped(cli: Cli, names: list[str]) -> 
     shown = cli("diff", "main~1")
     assert shown.stdout == (
         f"birds.md › Birds\n  + The tern dives.  (birds.md:5)\n\n"
-        f"boats.md › Boats\n  - - the ketch {{by=codex session=s9}}  (boats.md@{names[1]}:3)\n"
+        f"boats.md › Boats\n  - the ketch {{by=codex session=s9}}  (boats.md@{names[1]}:3)\n"
     )
     assert shown.stderr == (
         f"memsync: 1 statement learnt, 1 dropped, from {names[1]} of {minute(SUMMER)} to the files as they are now\n"
