@@ -24,14 +24,14 @@ from msgspec.structs import replace
 from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, NoSuchNote, NoteError, RootError
 from memsync.model.answer import SUPERSEDED_BY, Excerpt, Hit, SearchResult
 from memsync.model.note import FileStamp
-from memsync.model.past import Commit, cited_at, split_location
+from memsync.model.past import Commit, cited_at
 from memsync.model.query import SearchRequest
 from memsync.model.vocabulary import Fresh, NotePath
 from memsync.notes.files import FileScan, NoteFiles, Places
 from memsync.notes.git import Git
 from memsync.notes.git_files import HeadState
 from memsync.notes.naming import spellings
-from memsync.notes.revisions import IGNORE_FILE, Blob, Revisions
+from memsync.notes.revisions import IGNORE_FILE, Blob, Revisions, split_location
 from memsync.ports import Index, Progress, no_progress
 from memsync.search.excerpt import read_excerpt
 from memsync.search.retrievals import UsageCounter
@@ -225,9 +225,7 @@ class Past:
                 if past.is_intact():
                     return answer
             except (StateLost, IndexDamaged, RootError):  # its folder is gone, or is a later one
-                with _locked(
-                    self._folder
-                ):  # so that it is not a new one, which another process is making, that is deleted
+                with _locked(self._folder):  # otherwise it might delete a new state that another process makes
                     _delete(self._folder / self.resolve(revision).name)
         raise IndexBusy(f"the state of {revision} was deleted again and again", hint="Try again.")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from memsync.cli.output import local_time, remark, say
-from memsync.model.past import Blame, Changed, Commit, Diff, Digest, History, Stated, cited_at
+from memsync.model.past import Blame, Commit, Diff, Digest, History, cited_at
 from memsync.model.text import count, printable, visible
 from memsync.model.vocabulary import citation, told_origin
 from memsync.operation import Command
@@ -23,7 +23,8 @@ def _history(history: History, _: Command) -> None:
         say(head)
         say(f"  {printable(version.citation)}")
         for sign, lines in (("-", version.removed), ("+", version.added)):
-            say("\n".join(f"  {sign} {visible(line)}".rstrip() for line in lines)) if lines else None
+            for line in lines:
+                say(f"  {sign} {visible(line)}".rstrip())
     if not history.versions:
         remark("no commit has changed a note")
 
@@ -51,17 +52,13 @@ def _diff(diff: Diff, _: Command) -> None:
         if position:
             say()
         say(printable(" › ".join((change.path, *change.heading_path))))
-        for sign, commit, stated in _signed(diff, change):
-            place = cited_at(citation(change.path, stated.start_line, stated.end_line), commit.name)
-            say(f"  {sign} {printable(stated.text)}  ({printable(place)})")
+        for sign, commit, statements in (("-", diff.before, change.dropped), ("+", diff.after, change.learnt)):
+            for stated in statements:
+                place = cited_at(citation(change.path, stated.start_line, stated.end_line), commit.name)
+                say(f"  {sign} {printable(stated.text)}  ({printable(place)})")
     learnt, dropped = (sum(len(getattr(change, name)) for change in diff.changes) for name in ("learnt", "dropped"))
     until = _state(diff.after) if diff.after.name else "the files as they are now"
     remark(f"{count(learnt, 'statement')} learnt, {dropped:,} dropped, from {_state(diff.before)} to {until}")
-
-
-def _signed(diff: Diff, change: Changed) -> list[tuple[str, Commit, Stated]]:
-    dropped = [("-", diff.before, stated) for stated in change.dropped]
-    return [*dropped, *(("+", diff.after, stated) for stated in change.learnt)]
 
 
 def _state(commit: Commit) -> str:

@@ -109,10 +109,8 @@ class WebServer:
         with self._guard:
             wanted = turned_on(self._settings)
             code = self._child.poll() if self._child is not None else None
-            if (
-                wanted == self._page and code is None
-            ):  # a new server must first live for a while, so that the pauses grow
-                self._health.mended("web")
+            if wanted == self._page and code is None:
+                self._health.mended("web")  # not when it begins: it must live for a while, so that the pauses grow
                 return self.url
             self._end()
             if code is not None:

@@ -212,12 +212,10 @@ def _markdown(found: Diff, learnt: int, dropped: int) -> str:
         if change.heading_path:
             lines += ["", f"### {_escaped(' › '.join(change.heading_path))}"]
         lines.append("")
-        for stated, commit, form in (
-            *((stated, found.after, "- {}  ({})") for stated in change.learnt),
-            *((stated, found.before, "- ~~{}~~  ({})") for stated in change.dropped),
-        ):
-            place = cited_at(citation(path, stated.start_line, stated.end_line), commit.name)
-            lines.append(form.format(_item(stated.text), _escaped(place)))
+        for strike, commit, changed in (("", found.after, change.learnt), ("~~", found.before, change.dropped)):
+            for stated in changed:
+                place = cited_at(citation(path, stated.start_line, stated.end_line), commit.name)
+                lines.append(f"- {strike}{_item(stated.text)}{strike}  ({_escaped(place)})")
     return "\n".join(lines) + "\n"
 
 

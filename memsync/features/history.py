@@ -9,20 +9,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice, takewhile
+from itertools import dropwhile, islice, takewhile
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from memsync.errors import NoSuchNote, NoteError
 from memsync.model.answer import Excerpt
-from memsync.model.past import Blame, BlamedLine, Commit, History, Version, split_location
+from memsync.model.past import Blame, BlamedLine, Commit, History, Version
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import MAX_NOTE_BYTES
 from memsync.notes.history import MAX_LOG_BYTES, REGULAR, parts
 from memsync.notes.ignore import is_note_name
-from memsync.notes.revisions import COMMIT, Blob, Revisions, read_commit
+from memsync.notes.revisions import COMMIT, Blob, Revisions, read_commit, split_location
 from memsync.operation import Cli, Command, operation
 from memsync.past import GIT_SECONDS
 from memsync.search.excerpt import Location, find_place, lines_of, parse_location
@@ -121,9 +121,9 @@ def _versions(memory: Workspace, git: Git, revisions: Revisions, path: NotePath,
     """Return the versions of a note until a commit, newest first, under all names that a search would not leave out."""
     found: list[_Past] = []
     name = revisions.folder + path
-    for commit_of, changed in _log(git, "--follow", "-M", commit, "--", name):
+    for commit_of, changed in islice(_log(git, "--follow", "-M", commit, "--", name), MAX_VERSIONS):
         for before, after, blob in changed:
-            if after == name and len(found) < MAX_VERSIONS:
+            if after == name:
                 found.append(_Past(commit_of, after.removeprefix(revisions.folder), blob))
                 name = before
     hidden = {name for name in {past.path for past in found} if memory.files.leaves_out(NotePath(name))}
@@ -160,30 +160,24 @@ def _log(git: Git, *arguments: str) -> Iterator[tuple[Commit, list[tuple[str, st
 
 def _changes(memory: Workspace, place: Location, texts: Iterator[tuple[_Past, Sequence[str]]]) -> Iterator[Version]:
     """Yield the versions that changed a place, newest first."""
+    is_part = bool(place.heading or place.first)
+    if is_part:  # of a note that was deleted, begin with its last text
+        texts = dropwhile(lambda version: not version[1], texts)
     newer = next(texts, None)
-    while newer is not None and _is_part(place) and not newer[1]:  # the note was deleted: begin with its last text
-        newer = next(texts, None)
-    span = _span(memory, place, newer[1]) if newer is not None else None
-    while newer is not None and span is not None:
-        past, lines = newer
-        older = next(texts, None)
-        before = _in_older(memory, place, span, lines, older[1]) if older is not None else None
-        said, earlier = _cut(lines, span), _cut(older[1], before) if older is not None and before is not None else []
+    span = _span(memory, place, newer[1]) if newer else None
+    while newer and span:
+        (past, lines), older = newer, next(texts, None)
+        before = _in_older(memory, place, span, lines, older[1]) if older else None
+        said, earlier = _cut(lines, span), _cut(older[1], before) if older and before else []
         added, removed = _different(earlier, said)
         if added or removed:
-            text, (first, last) = ("\n".join(said), span) if _is_part(place) else ("", (0, 0))
+            text, (first, last) = ("\n".join(said), span) if is_part else ("", (0, 0))
             yield Version(past.commit, NotePath(past.path), first, last, text, added, removed)
         newer, span = older, before
 
 
-def _is_part(place: Location) -> bool:
-    return bool(place.heading or place.first)
-
-
 def _span(memory: Workspace, place: Location, lines: Sequence[str]) -> Span:
     """Return the lines of a place in a version. Raises NoteError if it has no such heading or line."""
-    if not _is_part(place):
-        return 1, len(lines)
     return lines_of(place, lines, "\n".join(lines).encode(), memory.reader)
 
 
@@ -191,13 +185,9 @@ def _in_older(
     memory: Workspace, place: Location, span: Span, lines: Sequence[str], older: Sequence[str]
 ) -> Span | None:
     """Return the lines of an older version that became those of a span; None if there are none."""
-    if not _is_part(place):
-        return 1, len(older)
-    if place.heading:
-        try:
+    if not place.first:  # a section or the whole note
+        with suppress(NoteError):  # the heading was another one
             return _span(memory, place, older)
-        except NoteError:  # the heading was another one
-            pass
     return _mapped(older, lines, span)
 
 
@@ -246,9 +236,10 @@ def _texts(
 ) -> Iterator[tuple[_Past, Sequence[str]]]:
     """Yield each version of a note with its lines, newest first; with `is_now` first the file, if it is another one."""
     with suppress(FileNotFoundError, NoteError):
-        if versions and is_now and not (now := memory.files.read(path))[1].is_blob(versions[0].blob):
-            time = datetime.fromtimestamp(now[1].mtime_ns // 10**9).astimezone().isoformat(timespec="seconds")
-            yield _Past(Commit(time=time), path, ""), _lines(now[0])
+        content, stamp = memory.files.read(path)
+        if is_now and versions and not stamp.is_blob(versions[0].blob):
+            time = datetime.fromtimestamp(stamp.mtime_ns // 10**9).astimezone().isoformat(timespec="seconds")
+            yield _Past(Commit(time=time), path, ""), _lines(content)
     sizes = revisions.sizes(git, {past.blob for past in versions if past.blob})
     blobs = {name: Blob(name, size) for name, size in sizes.items() if size <= MAX_NOTE_BYTES}
     contents = revisions.contents(git, [blobs[past.blob] for past in versions if past.blob in blobs])
@@ -285,7 +276,7 @@ def blame(
     excerpt = memory.excerpt(location)
     path, revisions = excerpt.path, memory.past.revisions()
     with revisions.git() as git:
-        commit = memory.past.resolve(split_location(location)[1]).name if excerpt.at else ""
+        commit = memory.past.resolve(excerpt.at).name if excerpt.at else ""  # a branch may have moved meanwhile
         if commit:
             ((_, content),) = revisions.contents(git, [revisions.files(git, commit)[path]])
         else:

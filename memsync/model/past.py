@@ -11,14 +11,7 @@ from memsync.model.vocabulary import NotePath, Origin, citation
 
 SHORT = 12
 """How many characters of a commit's name a citation has."""
-_AT = re.compile(r"(?P<path>.+)@(?P<revision>[^@:#{][^:#]*)(?P<place>(?:[:#].*)?)", re.DOTALL)
 _PLACE = re.compile(r"(.*?)((?::\d+(?:-\d+)?)?)", re.DOTALL)
-
-
-def split_location(location: str) -> tuple[str, str, str]:
-    """Split `PATH@REVISION`, with `:LINES` or `#heading` at its end, into these three; no revision is an empty text."""
-    match = _AT.fullmatch(location)
-    return (match["path"], match["revision"], match["place"]) if match else (location, "", "")
 
 
 def cited_at(place: str, commit: str) -> str:

@@ -42,6 +42,7 @@ MAX_NAME = 100
 NAMED = 3
 """How many names the error about an unknown revision lists."""
 IGNORE_FILE = ".gitignore"
+_AT = re.compile(r"(?P<path>(?!\[\[).+)@(?P<revision>[^@:#{][^:#]*)(?P<place>(?:[:#].*)?)", re.DOTALL)
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 COMMIT = "%H%x00%ct%x00%an%x00%s"
 """The format in which git prints a commit for `read_commit`, with NULs between its fields."""
@@ -155,7 +156,7 @@ class Revisions:
         hint = (
             f"The nearest names: {', '.join(map(quoted, close))}."
             if close
-            else "The repository has no branch and no tag."
+            else "The repository has no branch and no tag: commit your notes first."
         )
         if self.is_shallow():
             hint += " The repository is a shallow clone, which lacks older commits: git fetch --unshallow"
@@ -214,6 +215,17 @@ class Revisions:
                 if len(content) <= int(head[2]):
                     break
                 yield blob.name, content[:-1]
+
+
+def split_location(location: str) -> tuple[str, str, str]:
+    """Split `PATH@REVISION`, with `:LINES` or `#heading` at its end, into these three; no revision is an empty text.
+
+    A link, and a note with an @ in its name, have none.
+    """
+    match = _AT.fullmatch(location)
+    if match is None or is_note_name(match["revision"]):
+        return location, "", ""
+    return match["path"], match["revision"], match["place"]
 
 
 @contextmanager

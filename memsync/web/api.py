@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -47,7 +48,7 @@ async def _call(request: Request) -> Response:
     if request.method == "POST":
         given = _from_body(await request.body())
     else:
-        given = _from_query(operation, request.query_params.multi_items())
+        given = _from_query(operation, request.query_params)
         if operation.changes(given):
             hint = f"Send POST /v1/{operation.name}."
             raise Refusal(405, f"{operation.name} would write", hint=hint, headers={"Allow": "POST"})
@@ -74,13 +75,10 @@ def _from_body(body: bytes) -> Mapping[str, Any]:
     return given
 
 
-def _from_query(operation: Operation[Any, Any], items: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def _from_query(operation: Operation[Any, Any], query: QueryParams) -> dict[str, Any]:
     """Return the arguments of a query. A name is repeated for a list."""
-    texts: dict[str, list[str]] = {}
-    for name, text in items:
-        texts.setdefault(name, []).append(text)
     values = operation.values
-    return {name: _value(values[name], given) if name in values else given for name, given in texts.items()}
+    return {name: _value(values[name], query.getlist(name)) if name in values else "" for name in query}
 
 
 def _value(parameter: Parameter, texts: list[str]) -> Any:

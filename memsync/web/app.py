@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Match, Mount, Route
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from memsync.errors import ConfigError, MemsyncError, how_to_install
@@ -36,7 +36,7 @@ def make_app(site: Site) -> Guard:
     app = Starlette(
         routes=[
             *api.routes(),
-            _NotForBrowsers("/health", _health),
+            Route("/health", _health),
             Route("/events", _events),
             Mount("/static", _Static(directory=STATIC)),
             *pages.routes(),
@@ -55,7 +55,16 @@ def wants_json(request: Request) -> bool:
     return request.url.path.endswith(".json") or (first_json >= 0 and not 0 <= first_html < first_json)
 
 
+def _accepts_pages(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "")
+
+
 async def _health(request: Request) -> Response:
+    """Return the health of the memory; a browser gets the page with the same path."""
+    from memsync.web import pages
+
+    if _accepts_pages(request):
+        return await pages.PAGES["/health"](request)
     found = await health(request.app.state.site)
     return json_response(to_json(found), STATUSES[found.status])
 
@@ -73,23 +82,13 @@ async def _failed(request: Request, error: Exception) -> Response:
         error = Refusal(error.status_code, f"{request.url.path[:200]!r}: {error.detail}", headers=error.headers)
     elif not isinstance(error, MemsyncError):
         error = unexpected("the page", error)
-    accepts_pages = "text/html" in request.headers.get("accept", "")
-    if wants_json(request) or not accepts_pages:
+    if wants_json(request) or not _accepts_pages(request):
         return problem_response(error)
     return pages.error_page(request, error, status_of(error))
 
 
 async def _left(request: Request, error: Exception) -> Response:  # noqa: ARG001 (because Starlette calls it)
     return Response(status_code=400)  # nobody reads it
-
-
-class _NotForBrowsers(Route):
-    """A route that leaves a browser to the page with the same path."""
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match unless the client accepts HTML."""
-        accepts_pages = "text/html" in Request(scope).headers.get("accept", "")
-        return (Match.NONE, {}) if accepts_pages and scope["type"] == "http" else super().matches(scope)
 
 
 class _Static(StaticFiles):

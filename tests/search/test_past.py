@@ -177,6 +177,23 @@ def test_note_of_a_commit_is_named_as_memsync_prints_it(memory: Memory, reposito
     assert missing.value.hint == "It was archived as archive/old.md."
 
 
+@pytest.mark.parametrize(
+    "location", ["user@home.md", "user@home.md:3", "to/a@b/c.md", "[[user@home]]", "[[user@home#x]]"]
+)
+def test_name_with_an_at_sign_is_no_revision(location: str, memory: Memory) -> None:
+    """A note that does not exist is just that, also in a folder without a repository."""
+    with pytest.raises(NoSuchNote):
+        memory.get(location)
+
+
+def test_history_of_a_deleted_note_with_an_at_sign(memory: Memory, repository: Repository, write: Write) -> None:
+    """Its name is not cut at the sign."""
+    place = write("user@home.md", "The heron nests.\n")
+    repository.commit(SPRING)
+    place.unlink()
+    assert [version.citation[:13] for version in memory.history("user@home.md:1").versions] == ["user@home.md@"]
+
+
 def test_local_edits_and_untracked_notes_are_in_no_commit(memory: Memory, history: Repository, write: Write) -> None:
     """Also not in the last one."""
     write("a.md", "The heron wakes.\n")
@@ -301,8 +318,9 @@ def test_without_a_repository_or_a_commit_the_error_says_so(memory: Memory, root
         memory.search("heron", at="main")
     Repository(root).git("init", "-q")
     for revision in ("main", "HEAD"):
-        with pytest.raises(UsageError, match="neither a commit nor a date"):
+        with pytest.raises(UsageError, match="neither a commit nor a date") as unknown:
             memory.search("heron", at=revision)
+        assert unknown.value.hint.endswith("commit your notes first.")
     with pytest.raises(UsageError, match="has no commit"):
         memory.search("heron", at="yesterday")
 

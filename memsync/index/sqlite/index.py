@@ -34,7 +34,6 @@ from memsync.index.sqlite.writer import SqliteWriter
 if TYPE_CHECKING:
     from memsync.ports import Index
 
-COPIED_PAGES = 1_000
 VEC0_CHUNK_ROWS = 1024
 """Rows that vec0 allocates at once; a table with fewer rows is never worth compacting."""
 
@@ -230,8 +229,7 @@ class SqliteIndex:
             source = self._local.connection
             assert source is not None
             with copy.backup("main", source, "main") as backup:
-                while not backup.done:
-                    backup.step(COPIED_PAGES)
+                backup.step()
 
     def take_over(self, other: Index) -> None:
         """Replace this index's file by that of `other`. Other processes notice the new inode and reopen the file.
