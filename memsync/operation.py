@@ -157,7 +157,7 @@ class Parameter(NamedTuple):
 
     @property
     def writes(self) -> bool:
-        """True if an operation that only reads writes when this is given."""
+        """True if this makes an operation write that otherwise only reads."""
         return bool((self.meta.extra or {}).get("writes"))
 
     @property

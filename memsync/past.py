@@ -55,9 +55,9 @@ GIT_SECONDS = 600.0
 WAIT_SECONDS = 600.0
 """How long a search waits while another process makes a state."""
 EMBED_SECONDS = 10.0
-"""How long a search embeds what a state lacks; the next one goes on."""
+"""How long a search embeds the missing vectors of a state; the next search continues."""
 LEFT_SECONDS = 3600.0
-"""How old a folder is that a killed process has left; no question takes so long."""
+"""After how long an unfinished folder counts as left by a killed process; no question takes so long."""
 _IMPOSSIBLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
 _FILES, _INDEX, _READY, _MAKING = "files", "index.db", "ready.json", "making"
 

@@ -110,8 +110,6 @@ def export(context: click.Context, threads: tuple[str, ...], output: str, html: 
 def _export_html(context: click.Context, words: tuple[str, ...], file: str) -> None:
     if not words:
         raise UsageError("--html needs names of notes, or words to search for", hint="See: memsync help export")
-    if find_spec("jinja2") is None:
-        raise ConfigError("pages need jinja2, which is not installed", hint=how_to_install("web"))
     from memsync.web.pages.export import exported
 
     places = [here(context).note(word) if is_note_name(word) else word for word in words]

@@ -39,8 +39,8 @@ def web(
 ) -> Answer:
     """Open the memory in your browser: search, notes, conversations and the state of the index.
 
-    The daemon then serves the pages on this machine, until you turn them off, and is started if none runs. The link
-    lets one browser in, once, within five minutes. The browser stays signed in for 30 days.
+    This starts the daemon if none runs. The daemon then serves the pages on this machine until you turn them off. The
+    link lets one browser in, once, within five minutes. The browser stays signed in for 30 days.
 
     \b
     memsync web
@@ -69,15 +69,15 @@ def web(
 
 @click.command()
 @_PORT
-@click.option("--read-only", is_flag=True, help="Refuse whatever writes.")
+@click.option("--read-only", is_flag=True, help="Refuse operations that write.")
 @_URL
 @click.option("--until-eof", is_flag=True, hidden=True, help="Report to standard output, and end with standard input.")
 @click.pass_context
 def http(context: click.Context, port: int | None, read_only: bool, public_url: str | None, until_eof: bool) -> None:
     """Serve the memory over HTTP on this machine until interrupted: an API with a token, and the pages.
 
-    Each operation is POST /v1/OPERATION, and GET if it only reads; /openapi.json describes them. The daemon answers if
-    one serves this memory, otherwise this process. To let the daemon serve the pages: memsync web
+    Each operation is POST /v1/OPERATION, and GET if it only reads; /openapi.json describes them. The daemon answers
+    requests if one serves this memory, otherwise this process does. To let the daemon serve the pages: memsync web
     """
     try:
         _serve(load(context), _page(Page(), port, public_url), is_read_only=read_only, is_child=until_eof)

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 SECTION = "Search"
 
 ASKED = 200
-"""A query leaves the changes that are among so many hits in one of the states."""
+"""With a query, only changes within this many hits of one of the states are left."""
 _MARKER = re.compile(r"^(?:[-+*]|\d{1,9}[.)])\s+")
 _BLOCK = re.compile(r"#{1,6}(?=\s|$)|>|(?:[-+*]|\d{1,9}[.)])(?=\s|$)|[-*_] ?[-*_] ?[-*_]|`{3}|&#126;|~|\[[^\]]*\]:")
 """What would begin a block of Markdown at the beginning of a text; `[name]:` would change links elsewhere."""
 _HTML = re.compile(r"<(?=[A-Za-z/!?])")
-BEFORE = "Its state before this day, or at this commit or tag: monday, 2026-11-01, main~20."
+BEFORE = "The earlier state: before this day, or at this commit or tag: monday, 2026-11-01, main~20."
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def _said_in(memory: Workspace, files: NoteFiles, paths: Iterable[str]) -> Itera
 
 
 def _without(said: Sequence[_Said], other: Sequence[_Said]) -> list[_Said]:
-    """Return what one state says more often than the other, wherever it stands."""
+    """Return the statements that one state has more often than the other, wherever they are in the notes."""
     known = Counter(one.words for one in other)
     rest = []
     for one in said:

@@ -49,7 +49,7 @@ Span = tuple[int, int]
 @operation(
     Command(
         "history",
-        help="Print what LOCATION said, commit by commit, newest first; without one, the commits of the memory.",
+        help="Print the versions of LOCATION, newest first; without LOCATION, the commits that changed notes.",
         notes="It follows a note that was renamed, and lines that moved. Lines that were added begin with +, removed "
         "ones with -. A change that is not committed comes first.",
         examples=(
@@ -260,8 +260,8 @@ def _lines(content: bytes) -> Sequence[str]:
 @operation(
     Command(
         "blame",
-        help="Print for each line of LOCATION the commit that wrote it, its day, and from whom it is.",
-        notes="The origin and the session of a line are what search says about it: an agent's name, tool, import, web.",
+        help="Print the commit and day of each line of LOCATION, and who wrote it.",
+        notes="The writer (an agent's name, tool, import, web) and the session of a line are those that search prints.",
         examples=("memsync blame MEMORY.md", "memsync blame MEMORY.md:12", "memsync blame MEMORY.md@v1"),
     )
 )

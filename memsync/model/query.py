@@ -122,8 +122,8 @@ class SearchRequest(Struct, frozen=True):
     `filters` are names and values, besides those in `query`. With `tokens`, hits that exceed this budget are left out.
     `generation` is the state of the index that the answer must include. `question` is a vector of another memory that
     was asked the same: a memory with the same embedding space need not embed the question again. `at` is the commit or
-    the date whose files to search, instead of the files now. A search that is not `counted` is no use of the
-    notes: the person is still typing, or only looks around.
+    the date whose files to search, instead of the files now. A search that is not `counted` does not
+    count as a use of the notes, for example while a person is still typing.
     """
 
     query: str = ""

@@ -187,7 +187,8 @@ class Revisions:
                 if size <= MAX_NOTE_BYTES and _may_be_written(path):
                     found[path] = Blob(blob.decode(), size)
         if sum(blob.size for blob in found.values()) > MAX_TREE_BYTES:
-            raise UsageError(f"the notes of {commit} have over {MAX_TREE_BYTES // 10**9} GB", hint="Search them now.")
+            reason = f"the notes of {commit} have over {MAX_TREE_BYTES // 10**9} GB"
+            raise UsageError(reason, hint="Search the notes as they are now, without a commit.")
         return found
 
     def sizes(self, git: Git, blobs: Iterable[str]) -> dict[str, int]:
@@ -230,7 +231,7 @@ def split_location(location: str) -> tuple[str, str, str]:
 
 @contextmanager
 def _telling() -> Iterator[None]:
-    """Turn what makes git unusable into UsageError, and a failure of our own files into FilesystemError."""
+    """Raise UsageError if git cannot be used, and FilesystemError if a file of ours cannot."""
     try:
         yield
     except GitUnusable as error:

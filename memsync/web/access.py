@@ -21,7 +21,7 @@ LINK_SECONDS = 300
 class Access:
     """The keys to the web servers of one memory; `keep` is its folder for data that outlives the index.
 
-    Nothing of it is in the memory of a process, so a cookie outlives a restart, and another process can make a link.
+    All of it is in files, so a cookie stays valid after a restart, and another process can make a link.
     """
 
     def __init__(self, keep: Path) -> None:

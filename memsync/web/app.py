@@ -28,9 +28,7 @@ STATIC_CACHING = "private, max-age=31536000, immutable"
 
 
 def make_app(site: Site) -> Guard:
-    """Return the application of a site; it is a Starlette application behind a Guard. Raises ConfigError."""
-    if importlib.util.find_spec("jinja2") is None:
-        raise ConfigError("the pages need jinja2, which is not installed", hint=how_to_install("web"))
+    """Return the application of a site; it is a Starlette application behind a Guard."""
     from memsync.web import pages
 
     app = Starlette(

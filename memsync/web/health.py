@@ -1,4 +1,4 @@
-"""What a monitor wants to know of a memory, as one document, and as events while a page is open."""
+"""The health of a memory: one document for monitors, and events while a page is open."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from memsync.web.problems import Refusal
 from memsync.web.site import Site
 
 STATUSES = {"ok": 200, "stale": 200, "degraded": 503, "failing": 503}
-"""How a memory is, and the status of the answer that says so.
+"""The states of a memory, and the HTTP status of each.
 
 ok: the index has every change. stale: it lacks some, or no daemon keeps it current; a search still reads changed files
 itself. degraded: a part has a fault, and searches are answered. failing: they may not be.
@@ -37,7 +37,7 @@ ALIVE_SECONDS = 15.0
 
 
 class Health(Struct, frozen=True):
-    """How a memory is. `scanned_at`: when its files were last compared; `reason`: why `watcher` is not `live`."""
+    """The health of a memory. `scanned_at`: when its files were last compared; `reason`: why it is not watched live."""
 
     status: str
     version: str = __version__
@@ -51,7 +51,7 @@ class Health(Struct, frozen=True):
 
 
 async def health(site: Site) -> Health:
-    """Return how the memory of a site is now."""
+    """Return the health of a site's memory now."""
     try:
         return health_of(await site.run(status_operation), datetime.now(UTC))
     except MemsyncError as error:
@@ -59,7 +59,7 @@ async def health(site: Site) -> Health:
 
 
 def health_of(status: Status, now: datetime) -> Health:
-    """Return how a memory with this status is, at the moment `now`."""
+    """Return the health that follows from a status, at the moment `now`."""
     daemon = status.daemon
     scanned = datetime.fromisoformat(status.last_sync) if status.last_sync else None
     faults = [*(daemon.errors if daemon else ()), *(f"{failure.path}: {failure.reason}" for failure in status.failures)]
