@@ -199,12 +199,15 @@ class Workspace:
 
     def excerpt(self, location: str) -> Excerpt:
         """Return the lines that a location names, as they are now or, after an `@`, at a commit. Raises NoSuchNote."""
+        from memsync.model.past import cited_at
         from memsync.notes.revisions import split_location
         from memsync.search.excerpt import read_excerpt
 
         try:
             return read_excerpt(self.files, self.reader, location, self.fresh_search.titled)
         except NoSuchNote:
+            if is_bare(self.settings.root) and not split_location(location)[1]:
+                location = cited_at(location, "HEAD")
             if not split_location(location)[1]:
                 raise
         return self.past.excerpt(location)

@@ -59,7 +59,7 @@ def command_of(
             # Name the note as it was typed, if its path was made of that.
             locations = (name for name, parameter in operation.values.items() if parameter.cli.names == "location")
             typed = next((given[name] for name in locations), None)
-            if not typed:
+            if not typed or not error.message.endswith(" does not exist"):
                 raise
             name, colon, rest = typed.partition(":") if memories is not None else ("", "", typed)
             raise NoSuchNote(f"{name}{colon}{without_place(rest)} does not exist", hint=error.hint) from error

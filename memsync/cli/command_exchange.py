@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from importlib.util import find_spec
 
 import click
 
 from memsync.cli.common import answering, here, opened, opened_here, progress_on_stderr
 from memsync.cli.output import NO_EXIT_CODE, Answer, remark, say_as_it_is
-from memsync.errors import ConfigError, FilesystemError, UsageError, how_to_install
+from memsync.errors import FilesystemError, UsageError
 from memsync.model.json import to_json
 from memsync.model.text import count, json_line, printable
 from memsync.notes.ignore import is_note_name

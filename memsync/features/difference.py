@@ -19,6 +19,7 @@ from memsync.model.text import count, printable
 from memsync.model.vocabulary import NotePath, citation
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import NoteFiles
+from memsync.notes.git_files import is_bare
 from memsync.notes.revisions import IGNORE_FILE, Blob
 from memsync.notes.validity import statements
 from memsync.operation import Cli, Command, operation
@@ -94,13 +95,17 @@ def digest(
     """Return what the memory learnt and dropped since the beginning of a day, as Markdown. Raises UsageError."""
     found = _difference(memory, memory.past.resolve(since, before=True), until)
     learnt, dropped = (sum(len(getattr(change, name)) for change in found.changes) for name in ("learnt", "dropped"))
-    return Digest(_markdown(found, learnt, dropped), found.before, found.after, learnt, dropped, found.warnings)
+    return Digest(_markdown(found, since, learnt, dropped), found.before, found.after, learnt, dropped, found.warnings)
 
 
 def _difference(
     memory: Workspace, first: Commit, after: str, query: str = "", progress: Progress = no_progress
 ) -> Diff:
-    """Return the difference from a commit to the state `after`; an empty text is the files as they are now."""
+    """Return the difference from a commit to the state `after`; an empty text is the files as they are now.
+
+    A bare repository has no files: there it is HEAD.
+    """
+    after = after or ("HEAD" if is_bare(memory.settings.root) else "")
     last = memory.past.resolve(after) if after else Commit()
     revisions, failed = memory.past.revisions(), list[str]()
     with revisions.git(GIT_SECONDS) as git:
@@ -199,11 +204,12 @@ def _grouped(learnt: Sequence[_Said], dropped: Sequence[_Said]) -> Iterator[Chan
         yield Changed(*place, tuple(new), tuple(old))
 
 
-def _markdown(found: Diff, learnt: int, dropped: int) -> str:
+def _markdown(found: Diff, since: str, learnt: int, dropped: int) -> str:
     until = found.after.time[:10] or datetime.now().date().isoformat()
     notes = count(len({change.path for change in found.changes}), "note")
-    lines = [f"# What changed from {found.before.time[:10]} to {until}", ""]
+    lines = [f"# What changed since {_escaped(since)}", ""]
     lines += [f"{count(learnt, 'statement')} learnt, {dropped:,} dropped, in {notes}."]
+    lines += [f"Compared: the commit {found.before.short} of {found.before.time[:10]} with the notes of {until}."]
     path = ""
     for change in found.changes:
         if change.path != path:

@@ -111,7 +111,8 @@ class Revisions:
     def resolve(self, git: Git, revision: str, *, before: bool = False) -> Commit:
         """Return the commit that a name or a date means: of a date, the last one until its end, or `before` it.
 
-        Raises UsageError, which names what is nearest.
+        Before the first commit there is none: with `before` it is the first one. Raises UsageError, which names what is
+        nearest.
         """
         name = "".join(character for character in revision.strip() if character >= " ")
         commit = self._named(git, name) or self._dated(git, revision, before=before)
@@ -142,6 +143,8 @@ class Revisions:
         if not first:
             raise UsageError("the repository has no commit", hint="Commit your notes first.")
         begin = self.commit(git, first[-1])
+        if before:
+            return begin
         is_said = "begins here, because it is a shallow clone, with" if self.is_shallow() else "begins with"
         raise UsageError(
             f"there is no commit until {quoted(text)}: the history {is_said} {begin.short} of {begin.time[:16]}",
@@ -156,7 +159,7 @@ class Revisions:
         hint = (
             f"The nearest names: {', '.join(map(quoted, close))}."
             if close
-            else "The repository has no branch and no tag: commit your notes first."
+            else "The repository has no commit: commit your notes first."
         )
         if self.is_shallow():
             hint += " The repository is a shallow clone, which lacks older commits: git fetch --unshallow"

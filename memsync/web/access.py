@@ -31,7 +31,8 @@ class Access:
 
     def has_token(self, authorization: bytes) -> bool:
         """Tell whether the value of an Authorization header has the token."""
-        return hmac.compare_digest(authorization, f"Bearer {self._token}".encode())
+        scheme, _, token = authorization.partition(b" ")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(token, self._token.encode())
 
     def make_cookie(self) -> str:
         """Return the value of a cookie that is valid for COOKIE_SECONDS."""

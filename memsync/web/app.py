@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -12,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from memsync.errors import ConfigError, MemsyncError, how_to_install
+from memsync.errors import MemsyncError
 from memsync.model.json import to_json
 from memsync.web import api
 from memsync.web.access import Access
@@ -69,6 +68,8 @@ async def _health(request: Request) -> Response:
 
 async def _events(request: Request) -> Response:
     events: Events = request.app.state.events
+    if request.method == "HEAD":
+        return Response(media_type="text/event-stream")
     return StreamingResponse(await events.listen(), media_type="text/event-stream")
 
 
