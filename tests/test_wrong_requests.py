@@ -307,7 +307,7 @@ def test_a_parameter_that_lacks_or_that_there_is_not_is_named(
     assert (error["code"], error["message"]) == (INVALID_PARAMS, said.format("search"))
     assert "limit, mode, tokens" in error["data"]["hint"]
     told = told_by_tool(world.memory, "memory_search", params)
-    assert told == f"{said.format('memory_search')}. Its parameters are: query, limit, tokens."
+    assert told == f"{said.format('memory_search')}. Its parameters are: query, limit, tokens, at."
 
 
 @pytest.mark.parametrize(

@@ -131,13 +131,18 @@ def repository_of(root: str | os.PathLike[str]) -> Repository | None:
 
     To read a bare repository does no harm, because git sees nothing that it configures.
     """
-    found, folder = find_repository(root), os.path.realpath(root)
-    return Repository(folder, folder, folder) if found is None and is_bare(folder) else found
+    folder = os.path.realpath(root)
+    return Repository(folder, folder, folder) if is_bare(root) else find_repository(root)
 
 
-def is_bare(folder: str | os.PathLike[str]) -> bool:
-    """Tell whether a folder looks like a repository without a working tree."""
-    return all(os.path.lexists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs"))
+def is_bare(root: str | os.PathLike[str]) -> bool:
+    """Tell whether a memory root is a repository without a working tree, in none."""
+    if not all(os.path.lexists(os.path.join(root, name)) for name in ("HEAD", "objects", "refs")):
+        return False
+    try:
+        return find_repository(root) is None
+    except GitUnusable:
+        return False
 
 
 def _linked(folder: str, place: str, *, is_link: bool) -> Repository:

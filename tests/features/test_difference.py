@@ -198,14 +198,15 @@ def test_digest_is_markdown_with_citations(memory: Memory, first: Repository, wr
     digest = memory.digest(since="main")
     today = datetime.now().date().isoformat()
     assert digest.text == (
-        f"# What changed from 2023-11-14 to {today}\n\n2 statements learnt, 1 dropped, in 2 notes.\n\n"
+        "# What changed since main\n\n2 statements learnt, 1 dropped, in 2 notes.\n"
+        f"Compared: the commit {commit} of 2023-11-14 with the notes of {today}.\n\n"
         "## a.md\n\n### A › Store\n\n- PostgreSQL  (a.md:10)\n"
         f"- ~~SQLite~~  (a.md@{commit}:11)\n\n## c.md\n\n- The ketch sails.  (c.md:1)\n"
     )
     assert (digest.learnt, digest.dropped) == (2, 1)
     first.commit(SUMMER)
     until = memory.digest(since="main~1", until="main")
-    assert until.text.startswith("# What changed from 2023-11-14 to 2024-07-03\n")
+    assert "of 2023-11-14 with the notes of 2024-07-03." in until.text
     assert "(c.md@" in until.text
 
 

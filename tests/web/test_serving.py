@@ -178,16 +178,3 @@ def test_port_in_use_names_who_has_it() -> None:
         with pytest.raises(UsageError, match=f"in use, by process {os.getpid()} "):
             listening(port)
     assert listener(port) == ""
-
-
-def test_missing_jinja_is_named_with_how_to_install_it(cli: Cli, tmp_path: Path) -> None:
-    """The command that the hint names works in a clone."""
-    hidden = (
-        "import importlib.util as u; f = u.find_spec; u.find_spec = lambda n, *a: n != 'jinja2' and f(n, *a) or None"
-    )
-    code = f"{hidden}; from memsync.cli.entry import run; run()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "--root", str(cli.root), "http", "--port", "0"],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert done.returncode == 3 and "pip install '.[web]'" in done.stderr
