@@ -37,6 +37,7 @@ MAX_VERSIONS = 5_000
 """How many versions of a note are compared to find those that changed a part of it."""
 MAX_COMPARED = 1_000_000
 """Changed lines of one version times those of the other that are compared; longer changes count as one."""
+CUT = "The repository is a shallow clone: what is older counts as of its first commit."
 _NOW = Commit()
 _START = b"\x01"
 _HEAD = re.compile(rb"[0-9a-f]{40,64} \d+ \d+( \d+)?")
@@ -74,7 +75,7 @@ def history(
     Raises UsageError if the notes are in no repository, NoSuchNote.
     """
     revisions, head = memory.past.revisions(), memory.past.resolve("HEAD").name
-    is_cut = ("The repository is a shallow clone: older commits are missing.",) if revisions.is_shallow() else ()
+    is_cut = (CUT,) if revisions.is_shallow() else ()
     with revisions.git(GIT_SECONDS) as git:
         if not location:
             return History(tuple(islice(_commits(git, revisions, head), limit)), is_cut)
@@ -244,7 +245,8 @@ def _texts(
     blobs = {name: Blob(name, size) for name, size in sizes.items() if size <= MAX_NOTE_BYTES}
     contents = revisions.contents(git, [blobs[past.blob] for past in versions if past.blob in blobs])
     for past in versions:
-        yield past, _lines(next(contents)[1]) if past.blob in blobs else ()
+        if past.blob in blobs or not past.blob:  # one that is too large would look as if it said nothing
+            yield past, _lines(next(contents)[1]) if past.blob else ()
 
 
 def _lines(content: bytes) -> Sequence[str]:
@@ -288,7 +290,8 @@ def blame(
         BlamedLine(number, text, commits.get(written.get(number, ""), _NOW), *origins.get(number, ()))
         for number, text in enumerate(excerpt.text.split("\n"), excerpt.start_line)
     )
-    return Blame(path, tuple(lines), excerpt.at)
+    is_cut = (CUT,) if revisions.is_shallow() else ()
+    return Blame(path, tuple(lines), excerpt.at, is_cut)
 
 
 def _blamed(git: Git, revisions: Revisions, excerpt: Excerpt, content: bytes, commit: str) -> dict[int, str]:

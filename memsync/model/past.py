@@ -85,6 +85,7 @@ class Blame(Struct, frozen=True):
     path: NotePath
     lines: tuple[BlamedLine, ...]
     at: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 class Stated(Struct, frozen=True):

@@ -15,14 +15,13 @@ from memsync.errors import MemsyncError
 from memsync.model.json import to_json
 from memsync.web import api
 from memsync.web.access import Access
-from memsync.web.guard import Guard
+from memsync.web.guard import MAX_BODY_BYTES, Guard
 from memsync.web.health import STATUSES, Events, health
 from memsync.web.problems import Refusal, json_response, problem_response, status_of
 from memsync.web.serving import Scope
 from memsync.web.site import Site, unexpected
 
 STATIC = Path(__file__).with_name("static")
-MAX_BODY_BYTES = 1_000_000
 STATIC_CACHING = "private, max-age=31536000, immutable"
 
 

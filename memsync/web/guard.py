@@ -21,6 +21,7 @@ from memsync.web.problems import Refusal, problem_response
 from memsync.web.serving import HOST, App, Receive, Scope, Send
 from memsync.web.site import Site
 
+MAX_BODY_BYTES = 1_000_000
 HOW_TO_GET_IN = "Run memsync web in a terminal: it opens this page with a link that works once."
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
@@ -61,6 +62,7 @@ class Guard:
                     app = self._enter(request.query_params.get("key", ""))
                 else:
                     self._check_identity(request)
+                    _check_size(request)
             except Refusal as refusal:
                 app = _refused(request, refusal)
         await app(scope, receive, _with_headers(send))
@@ -96,6 +98,13 @@ class Guard:
         cookie, secure = self._access.make_cookie(), self._is_secure
         response.set_cookie(self._cookie, cookie, COOKIE_SECONDS, secure=secure, httponly=True, samesite="strict")
         return response
+
+
+def _check_size(request: Request) -> None:
+    """Refuse a body that says that it is too large; the application counts the bytes of any other."""
+    length = _header(request, "content-length")
+    if length.isdecimal() and int(length[:20]) > MAX_BODY_BYTES:
+        raise Refusal(413, f"a body may have {MAX_BODY_BYTES:,} bytes", hint="Send less.")
 
 
 def _header(request: Request, name: str) -> str:
