@@ -30,12 +30,15 @@ from playwright.sync_api import Browser, Page, Route, expect  # noqa: E402
 
 EXPECTED = 200, 303, 304, 307, 400, 404  # an error is a page, too
 WIDTHS = 360, 1280, 2560
+PATIENCE_MS = 180_000
+"""The machine may be busy with other tests."""
 RULES = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
     "resultTypes": ["violations"],
 }
 PAGES = (
-    "/", "/?q=heron", "/?q=heron+kind:daily", "/?q=tags:x", "/note/birds.md?line=3-4", "/note/threads/the-bridge.md",
+    "/", "/?q=heron", "/?q=heron&at=now", "/?q=heron+kind:daily", "/?q=tags:x", "/note/birds.md?line=3-4",
+    "/note/threads/the-bridge.md",
     "/threads", "/log", "/memory", "/upkeep", "/upkeep?show=conflicts", "/upkeep?show=check", "/usage", "/recalls",
     "/health", "/help", "/note/nowhere.md", "/history", "/history/birds.md", "/blame/birds.md", "/changes",
 )  # fmt: skip
@@ -125,6 +128,7 @@ def serving(memory: Memory) -> Iterator[Site]:
 def visiting(browser: Browser, site: Site, **options: object) -> Iterator[Page]:
     """Yield a page that was let in by a link; at its end nothing must have been wrong in the browser."""
     context = browser.new_context(base_url=site.url, **options)  # type: ignore[arg-type]
+    context.set_default_timeout(PATIENCE_MS)
     wrong = list[str]()
     context.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
     context.on("weberror", lambda error: wrong.append(str(error.error)))
