@@ -57,7 +57,7 @@ WAIT_SECONDS = 600.0
 EMBED_SECONDS = 10.0
 """How long a search embeds the missing vectors of a state; the next search continues."""
 LEFT_SECONDS = 3600.0
-"""After how long an unfinished folder counts as left by a killed process; no question takes so long."""
+"""An unfinished folder that is older was left by a killed process, because no question takes so long."""
 _IMPOSSIBLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
 _FILES, _INDEX, _READY, _MAKING = "files", "index.db", "ready.json", "making"
 
@@ -125,7 +125,7 @@ class PastMemory:
         self._lacks_vectors = True
 
     def is_intact(self) -> bool:
-        """Tell whether nobody has begun to delete the state, or has deleted its index."""
+        """Tell whether the state and its index still exist: another process may delete them."""
         if not (self.folder / _READY).exists():
             return False
         with self.index.reading() as reader:

@@ -19,7 +19,6 @@ from memsync.model.status import Status
 from memsync.model.text import quoted
 from memsync.model.vocabulary import Kind, NotePath, Origin, named_origin
 from memsync.model.written import Written
-from memsync.notes.git_files import is_bare
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules, unusable_local_only
 from memsync.ports import (
     Clock,
@@ -191,6 +190,8 @@ class Workspace:
         """Answer a search and count it as one. Raises UsageError, RootError, IndexFailure, UnknownModel."""
         if request.at:
             return self.past.asked(request.at, lambda past: past.answer(request), progress)
+        from memsync.notes.git_files import is_bare
+
         result = self.fresh_search.answer(self.parse(request))
         if not result.hits and is_bare(self.settings.root):
             advice = f"{self.settings.root} is a bare repository, without files: search a commit, with --at HEAD"
@@ -200,6 +201,7 @@ class Workspace:
     def excerpt(self, location: str) -> Excerpt:
         """Return the lines that a location names, as they are now or, after an `@`, at a commit. Raises NoSuchNote."""
         from memsync.model.past import cited_at
+        from memsync.notes.git_files import is_bare
         from memsync.notes.revisions import split_location
         from memsync.search.excerpt import read_excerpt
 

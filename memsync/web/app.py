@@ -1,4 +1,4 @@
-"""The application: the API, the health of the memory and the pages, behind the guard."""
+"""Combine the API, the health of the memory and the pages into one application, which Guard protects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STATIC_CACHING = "private, max-age=31536000, immutable"
 
 
 def make_app(site: Site) -> Guard:
-    """Return the application of a site; it is a Starlette application behind a Guard."""
+    """Return the application of a site. Guard checks each request before Starlette sees it."""
     from memsync.web import pages
 
     app = Starlette(
@@ -86,7 +86,7 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 
 async def _left(request: Request, error: Exception) -> Response:  # noqa: ARG001 (because Starlette calls it)
-    return Response(status_code=400)  # nobody reads it
+    return Response(status_code=400)  # for the log: the client has gone
 
 
 class _Static(StaticFiles):

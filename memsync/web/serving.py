@@ -1,4 +1,4 @@
-"""Serve an application on loopback: the token's file, the socket, and connections that lock nobody out."""
+"""Serve an application on loopback: the token's file, the socket, and limits for slow and idle connections."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def test_later_fault_is_in_health_until_the_server_works(
 def test_server_that_does_not_start_is_an_error(
     server: WebServer, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the reason, nothing is left of it."""
+    """Its process has ended, and it has no URL."""
     turn_on(settings, Page(0))
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(MemsyncError, match="the web server did not start"):

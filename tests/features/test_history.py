@@ -48,7 +48,7 @@ def test_versions_of_a_note_are_listed_newest_first(memory: Memory, repository: 
 
 
 def test_uncommitted_change_comes_first(memory: Memory, repository: Repository, write: Write) -> None:
-    """Without a name and with the time of the file; an unchanged file adds none, whatever its time."""
+    """It has no commit name, and the time of the file. A file with the committed content adds no version."""
     path = write("a.md", "one\n")
     repository.commit(SPRING)
     os.utime(path)

@@ -16,7 +16,7 @@ from memsync.web.pages.view import link, number, page, site_of
 MAX_SHOWN = 50
 """Findings of one kind on a page; each has lines of two notes."""
 SLOW: dict[str, Operation[..., Any]] = {name: getattr(MemoryApi, name) for name in ("duplicates", "conflicts", "check")}
-"""What is looked for only when somebody asks: it reads all notes."""
+"""These are computed only on request, because each reads all notes."""
 
 
 async def upkeep(request: Request) -> Response:
