@@ -84,6 +84,7 @@ def export(context: click.Context, threads: tuple[str, ...], output: str, html: 
     memsync export the-store > the-store.jsonl
     memsync export --html answer.html which store did we choose
     memsync export --html notes.html MEMORY.md decisions/store.md
+    memsync export --html - MEMORY.md           to standard output
     """
     if raw:
         if len(threads) != 1 or output:
@@ -118,7 +119,7 @@ def _export_html(context: click.Context, words: tuple[str, ...], file: str) -> N
 
 def _write_new(path: str, parts: Iterable[str]) -> None:
     try:
-        with open(path, "x", encoding="utf-8", newline="\n") as file:
+        with click.open_file(path, "x", encoding="utf-8") as file:  # - is standard output
             file.writelines(parts)
     except OSError as error:
         hint = "Name a new file, in a folder that exists."

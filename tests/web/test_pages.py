@@ -516,3 +516,11 @@ def test_export_is_one_file_that_needs_nothing(full: Memory, cli: Cli, tmp_path:
     assert "heron" in page.text
     assert not {"script", "link", "form", "img"} & {tag for tag, _ in page.tags}
     assert not page.attributes("a", "href")
+
+
+def test_export_to_standard_output(full: Memory, cli: Cli, tmp_path: Path) -> None:
+    """`-` is no file of that name."""
+    done = cli("--root", str(cli.root), "export", "--html", "-", "heron", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "heron" in Elements(done.stdout).text
+    assert not (tmp_path / "-").exists()

@@ -81,22 +81,27 @@ def number(request: Request, name: str, highest: int) -> int:
 def foot_of(results: Mapping[str, Any], status: Status | None = None) -> Iterator[str]:
     """Yield sentences: when the files were compared with the index, and what the results lack."""
     fresh: Any = next((one.freshness for one in results.values() if hasattr(one, "freshness")), None)
-    lacks = fresh or max(results.values(), key=lambda one: getattr(one, "pending_text", -1), default=None)
-    pending = getattr(lacks, "pending_text", None)
-    source: Any = fresh or (status and status.daemon)
-    vectors = fresh.pending_vectors if fresh else status.pending_vectors if status else 0
-    scanned = source.scanned_at if source else status.last_sync if status else ""
-    is_now = pending is not None and not fresh
-    yield f"The files were compared with the index {'just now' if is_now else age(scanned)}."
-    if pending:
-        yield still_indexing(pending)
-    if vectors:
-        yield f"{count(vectors, 'passage is', 'passages are')} found by word only: no vector yet."
-    if source and source.reason:
-        yield f"Watching is {source.watcher}: {source.reason}"
+    if fresh:  # the warnings of a search say what it lacks
+        yield f"The files were compared with the index {age(fresh.scanned_at)}."
+    else:
+        lacks = max(results.values(), key=lambda one: getattr(one, "pending_text", -1), default=None)
+        yield from _state(getattr(lacks, "pending_text", None), status)
     for one in results.values():
         yield from (text for text in getattr(one, "warnings", ()) if isinstance(text, str))
         yield from (f"{failed.path}: {failed.reason}" for failed in getattr(one, "failed", ()))
+
+
+def _state(pending: int | None, status: Status | None) -> Iterator[str]:
+    """Yield what `status` says; `pending` is how many files a result lacks, None if it was not made of files."""
+    daemon = status and status.daemon
+    scanned = daemon.scanned_at if daemon else status.last_sync if status else ""
+    yield f"The files were compared with the index {'just now' if pending is not None else age(scanned)}."
+    if pending:
+        yield still_indexing(pending)
+    if status and status.pending_vectors:
+        yield f"{count(status.pending_vectors, 'passage is', 'passages are')} found by word only: no vector yet."
+    if daemon and daemon.reason:
+        yield f"Watching is {daemon.watcher}: {daemon.reason}"
 
 
 # ------------------------------------------------------------------------------------------------- templates
