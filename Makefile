@@ -37,7 +37,7 @@ demo: .venv/.installed
 test: lint types imports
 	$(BIN)/pytest --sample $(if $(SEED),--hypothesis-seed=$(SEED))
 
-# Every case, as CI runs it.
+# Every case, as CI runs it, but of the longest enumerations only a part, drawn anew in each run.
 test-all: lint types imports
 	$(BIN)/pytest $(if $(SEED),--hypothesis-seed=$(SEED))
 
@@ -64,12 +64,15 @@ browser: .venv/.installed-dev
 	$(BIN)/pytest tests/web/test_browser.py
 
 SOAK_MINUTES ?= 10
+LONGEST := tests/convergence/test_planted_bugs.py tests/faults/test_planted_database_bugs.py \
+	tests/faults/test_move_killed.py tests/faults/test_forget_killed.py tests/search/test_past.py
 
 # Long runs of what the tests run short: random worlds, faults and power losses of the database, kills of the daemon.
 soak: .venv/.installed-dev
 	$(BIN)/python -m tests.convergence.soak --minutes $(SOAK_MINUTES) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.faults.soak_database $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.faults.soak_daemon $(if $(SEED),--seed $(SEED))
+	$(BIN)/pytest --every $(LONGEST)
 
 # Faults planted in a copy of the package, one at a time: which do the tests find? ROOM=search,sync and SEED=2 choose;
 # KEEP=1 traces again only what test files were changed. What is known already is in .mutants/.

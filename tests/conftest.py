@@ -50,8 +50,9 @@ MakeMemory = Callable[..., Memory]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let `make test` ask for a sample."""
+    """Let `make test` ask for a sample, and `make soak` for everything."""
     parser.addoption("--sample", action="store_true", help="run a few drawn cases of each long enumeration")
+    parser.addoption("--every", action="store_true", help="run every case of the longest enumerations, too")
 
 
 @pytest.hookimpl(tryfirst=True)

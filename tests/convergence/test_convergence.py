@@ -28,7 +28,7 @@ def test_index_in_postgres_equals_one_in_sqlite_after_anything() -> None:
 
 def test_index_equals_the_files_after_something_new(pytestconfig: pytest.Config) -> None:
     """Each run of the tests tries worlds that none has tried before: those of its seed. The soak tries more."""
-    for number in range(fewer(8, 1)):
+    for number in range(fewer(4, 1)):
         run_batch(int(pytestconfig.option.hypothesis_seed) + number, shrink=False)
 
 

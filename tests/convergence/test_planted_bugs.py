@@ -27,13 +27,13 @@ def is_caught(plant: Plant, seed: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("bug", sampled(PLANTED, 2))
+@pytest.mark.parametrize("bug", sampled(PLANTED, 2, 5))
 def test_planted_bug_is_caught(bug: str) -> None:
     """A memsync that has this bug does not pass."""
     assert any(is_caught(PLANTED[bug], seed) for seed in SEEDS)
 
 
-@pytest.mark.parametrize("bug", sampled(PLANTED_IN_POSTGRES, 1))
+@pytest.mark.parametrize("bug", sampled(PLANTED_IN_POSTGRES, 1, 3))
 def test_planted_bug_of_the_postgres_index_is_caught(bug: str) -> None:
     """The same for the bugs of the other backend."""
     with on_backend("postgres"):

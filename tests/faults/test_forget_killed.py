@@ -98,7 +98,7 @@ def _finishes(root: Path, what: str, step: int) -> bool:
 
 def test_killed_apply_loses_nothing_and_continues(root: Path) -> None:
     """Whenever it was killed, an undo gives every byte, and applying again finishes the work."""
-    for step in sampled(range(steps(root, "apply")), 6):
+    for step in sampled(range(steps(root, "apply")), 6, 30):
         begin(root)
         with Memory.open(root) as memory:
             memory.purge_forgotten()
@@ -120,7 +120,7 @@ def test_killed_apply_loses_nothing_and_continues(root: Path) -> None:
 
 def test_killed_undo_continues(root: Path) -> None:
     """Whenever it was killed, another undo puts back the rest."""
-    for step in sampled(range(steps(root, "undo")), 6):
+    for step in sampled(range(steps(root, "undo")), 6, 30):
         begin(root)
         with Memory.open(root) as memory:
             memory.purge_forgotten()
@@ -137,7 +137,7 @@ def test_killed_undo_continues(root: Path) -> None:
 
 def test_killed_purge_continues(root: Path) -> None:
     """Whenever it was killed, another purge deletes the rest, and no half of a run is ever put back."""
-    for step in sampled(range(steps(root, "purge")), 6):
+    for step in sampled(range(steps(root, "purge")), 6, 30):
         begin(root)
         with Memory.open(root) as memory:
             memory.purge_forgotten()

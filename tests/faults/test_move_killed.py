@@ -118,7 +118,7 @@ def steps(root: Path, what: str, before: str = "") -> int:
 @pytest.mark.parametrize("what", MOVES)
 def test_killed_move_is_undone_byte_for_byte(root: Path, what: str) -> None:
     """Whenever it was killed; or it had not begun, and moving again does all of it."""
-    for step in sampled(range(steps(root, what)), 6):
+    for step in sampled(range(steps(root, what)), 6, 30):
         begin(root)
         is_finished = finishes(root, what, step)
         assert not is_finished or files_in(root) == MOVES[what]
@@ -137,7 +137,7 @@ def test_killed_move_is_undone_byte_for_byte(root: Path, what: str) -> None:
 @pytest.mark.parametrize("what", MOVES)
 def test_killed_undo_continues(root: Path, what: str) -> None:
     """Whenever it was killed, another undo puts back the rest."""
-    for step in sampled(range(steps(root, "undo", what)), 6):
+    for step in sampled(range(steps(root, "undo", what)), 6, 30):
         begin(root, what)
         is_finished = finishes(root, "undo", step)
         with Memory.open(root) as memory:

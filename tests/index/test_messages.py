@@ -27,7 +27,7 @@ HEADS = st.sampled_from(["", "---\nsession: s1\n---\n\n", "---\nkind: note\n---\
 VERSIONS = st.lists(st.tuples(HEADS, st.lists(PARTS, max_size=6)), min_size=2, max_size=4)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=fewer(25, 5), deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=fewer(15, 5), deadline=None)
 @given(versions=VERSIONS, is_deleted=st.booleans())
 def test_rows_are_those_of_an_index_built_anew(
     memory: Memory, root: Path, versions: list[tuple[str, list[str]]], is_deleted: bool
