@@ -34,6 +34,8 @@ SECTION = "Search"
 
 ASKED = 200
 """With a query, only changes within this many hits of one of the states are left."""
+_DEFINITIONS = re.compile(r"""(?:\[(?!\^)[^\]]++\]:\s*+\S++(?:\s++"[^"]*+")?+(?:\s++|$))++""")
+"""Lines that only say where links lead."""
 _MARKER = re.compile(r"^(?:[-+*]|\d{1,9}[.)])\s+")
 _BLOCK = re.compile(r"#{1,6}(?=\s|$)|>|(?:[-+*]|\d{1,9}[.)])(?=\s|$)|[-*_] ?[-*_] ?[-*_]|`{3}|&#126;|~|\[[^\]]*\]:")
 """What would begin a block of Markdown at the beginning of a text; `[name]:` would change links elsewhere."""
@@ -165,7 +167,8 @@ def _said_in(memory: Workspace, files: NoteFiles, paths: Iterable[str]) -> Itera
             first = max(section.start_line, note.head_lines + 1)
             for one in statements(note.lines[first - 1 : section.end_line], first):
                 text = _MARKER.sub("", one.text)
-                yield _Said(path, section.heading_path, Stated(one.first, one.last, text), one.digest)
+                if not _DEFINITIONS.fullmatch(text):
+                    yield _Said(path, section.heading_path, Stated(one.first, one.last, text), one.digest)
 
 
 def _without(said: Sequence[_Said], other: Sequence[_Said]) -> list[_Said]:

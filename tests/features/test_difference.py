@@ -105,6 +105,14 @@ def test_front_matter_is_compared_line_by_line(memory: Memory, first: Repository
     ]
 
 
+def test_where_links_lead_is_no_statement(memory: Memory, first: Repository, write: Write) -> None:
+    """Definitions of links, unlike footnotes and items that look alike."""
+    write(
+        "b.md", '# B\n\nThe tern dives.\n\n[a]: #a\n[b c]: https://example.org "B"\n\n- [a]: two words\n\n[^1]: Deep.\n'
+    )
+    assert said(memory.diff("main")) == [("b.md", ("B",), ["[a]: two words", "[^1]: Deep."], [])]
+
+
 def test_notes_that_are_no_text_or_too_large_are_named_or_left_out(
     memory: Memory, first: Repository, write: Write, root: Path
 ) -> None:
