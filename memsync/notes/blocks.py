@@ -6,7 +6,6 @@ numbers count from 1, as everywhere outside markdown-it.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,6 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from markdown_it import MarkdownIt
-from markdown_it.common.utils import mdTrim
 from markdown_it.parser_block import ParserBlock
 from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
@@ -59,10 +57,6 @@ class BlockTree:
 
 
 CODE_INDENT = 4
-# A line that begins so can only be a paragraph: with a letter, or a bracket that does not begin a link definition.
-_PARAGRAPH = re.compile(r"[A-Za-z]|\[(?!\^)[^\[\]\\\n]*\](?!:)")
-# A line like this can only be a list item: it has text and cannot be a table row.
-_BULLET = re.compile(r"[-*+] +[A-Za-z\[][^|\n]*$")
 
 
 class _TooInvolvedError(Exception):
@@ -81,42 +75,6 @@ class _BoundedState(StateBlock):
         if len(self.tokens) > MAX_TOKENS:
             raise _TooInvolvedError
         return super().push(ttype, tag, nesting)
-
-    def takes_single_line(self, line: int, end: int) -> bool:
-        """Parse the paragraph on `line` if it has one line and a list item follows; otherwise return False.
-
-        Link lists consist of such lines. This is a shortcut: to recognize one, markdown-it tries ten rules on it and
-        twice five on the next line. The result must equal markdown-it's, including the number of tried rules and the
-        parent type, which markdown-it leaves as "paragraph".
-        """
-        begin, indent, counts = self.bMarks[line] + self.tShift[line], self.blkIndent, self.sCount
-        if end != self.lineMax or not 0 <= counts[line] - indent < CODE_INDENT:
-            return False
-        if not _PARAGRAPH.match(self.src, begin, self.eMarks[line]):
-            return False
-        trials = 10
-        if (following := line + 1) < end:
-            begin = self.bMarks[following] + self.tShift[following]
-            is_inside = counts[following] >= indent
-            is_nested_too_far = self.listIndent >= 0 and counts[following] - self.listIndent >= CODE_INDENT
-            if not 0 <= counts[following] < indent + CODE_INDENT or (is_nested_too_far and not is_inside):
-                return False
-            if not _BULLET.match(self.src, begin, self.eMarks[following]):
-                return False
-            trials += is_inside + 2 * (4 + (line + 3 <= end and counts[line + 2] >= indent))
-        self._count(trials)
-        content = mdTrim(self.getLines(line, following, indent, False))
-        self.line, self.tight, self.parentType = following, True, "paragraph"
-        self.push("paragraph_open", "p", 1).map = [line, following]
-        inline = self.push("inline", "", 0)
-        inline.content, inline.map, inline.children = content, [line, following], []
-        self.push("paragraph_close", "p", -1)
-        return True
-
-    def _count(self, trials: int) -> None:
-        self.checks += trials
-        if self.checks > MAX_CHECKS:
-            raise _TooInvolvedError
 
     def is_code_block(self, line: int) -> bool:
         """Count a tried rule: nearly every rule calls this first. For speed it does not call `super()`."""
@@ -138,10 +96,6 @@ class _BoundedBlocks(ParserBlock):
             following = range(startLine + 1, endLine)
             outside = (line for line in following if not state.isEmpty(line) and state.sCount[line] < state.blkIndent)
             endLine = next(outside, endLine)  # noqa: N806 (because it is the parameter)
-        elif isinstance(state, _BoundedState) and state.takes_single_line(startLine, endLine):
-            startLine += 1  # noqa: N806 (because it is the parameter)
-            if startLine >= endLine or state.sCount[startLine] < state.blkIndent:
-                return
         super().tokenize(state, startLine, endLine)
 
 

@@ -33,8 +33,8 @@ LINKS = (
 )
 
 
-def parsed(text: str) -> tuple[list[Any], dict[str, Any], int]:
-    """Return the tokens of a text's blocks, what else there is to know, and how many trials they took."""
+def parsed(text: str) -> tuple[list[Any], dict[str, Any]]:
+    """Return the tokens of a text's blocks, and what else there is to know."""
     tokens: list[Any] = []
     env: dict[str, Any] = {}
     state = blocks._BoundedState(text, thread_parser(), env, tokens)
@@ -42,38 +42,14 @@ def parsed(text: str) -> tuple[list[Any], dict[str, Any], int]:
         thread_parser().block.tokenize(state, state.line, state.lineMax)
     except IndexError:  # of markdown-it's
         tokens.append("failed")
-    return tokens, env, state.checks
-
-
-@given(MARKDOWN)
-@example(LINKS)
-def test_lines_of_a_list_are_what_markdown_it_makes_of_them(text: str) -> None:
-    """Tokens, link definitions and the number of trials, by which too involved files are known, are the same."""
-    quickly = parsed(text)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks._BoundedState, "takes_single_line", lambda state, line, end: False)
-        assert parsed(text) == quickly
-
-
-def test_lines_of_a_list_are_told_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test above would also pass if the shortcut were never taken."""
-    taken: list[bool] = []
-    real = blocks._BoundedState.takes_single_line
-
-    def takes(state: Any, line: int, end: int) -> bool:
-        taken.append(real(state, line, end))
-        return taken[-1]
-
-    monkeypatch.setattr(blocks._BoundedState, "takes_single_line", takes)
-    parsed("- [One](u)\n- [Two](u)\n  - three\n* four\n")
-    assert taken.count(True) == 4
+    return tokens, env
 
 
 @given(MARKDOWN)
 @example(LINKS)
 def test_plain_links_are_those_of_a_full_parse(text: str) -> None:
     """Targets, anchors, labels, lines, tags and what was too involved are the same."""
-    tokens, env, _ = parsed(text)
+    tokens, env = parsed(text)
     found = [token for token in tokens if token != "failed"]
     quickly = inline.find_inline(thread_parser(), found, dict(env))
     with pytest.MonkeyPatch.context() as patch:
@@ -83,7 +59,7 @@ def test_plain_links_are_those_of_a_full_parse(text: str) -> None:
 
 def test_plain_links_are_told_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above would also pass if the shortcut were never taken."""
-    tokens, env, _ = parsed(LINKS)
+    tokens, env = parsed(LINKS)
     monkeypatch.setattr(inline, "parse_inline", None)
     assert len(inline.find_inline(thread_parser(), tokens, env).links) == 4
 
