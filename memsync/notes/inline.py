@@ -27,13 +27,6 @@ _MIN_STEPS = 100
 _STEPS_LEFT = "steps_left"
 _TAG = re.compile(r"#(?=[\w/-]*[^\W\d_])(\w[\w/-]*)")
 _MAY_HOLD_TAG = re.compile(r"(?:^|[\s(\[{,;'\"])#\w")
-_INVOLVED = re.compile(r"[\\`<]|[!^]\[|&#?\w+;")
-# A label without markup and a target that markdown-it leaves as it is: a path, or a URL with a lower-case host.
-_PLAIN_LINK = re.compile(
-    r"\[([^\[\]*_\n]+)\]"
-    r"\(((?:https?://[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,3}(?:/|(?=\)))|[A-Za-z0-9._-])"
-    r"(?:[A-Za-z0-9\-._~!$'*+,;@/?&=#]|%[0-9A-Fa-f]{2})*+)\)"
-)
 _HEAD_LINK = re.compile(r"\[\[(?=\s*[^\s\]])([^\[\]\n]{1,500})\]\]")
 _BEFORE_TAG = " \t\n([{,;'\""
 
@@ -80,10 +73,6 @@ def find_inline(markdown: MarkdownIt, blocks: Sequence[Token], env: dict[str, An
     finds = InlineFinds()
     for index, token in enumerate(blocks):
         if token.type == "inline" and token.map and _may_hold(token.content, env):
-            plain = _plain_links(token)
-            if plain is not None:
-                finds.links += plain
-                continue
             children = parse_inline(markdown, token.content, env)
             if children is None:
                 finds.skipped.append(token.map[0] + 1)
@@ -131,26 +120,6 @@ def plain_text(tokens: Iterable[Token]) -> str:
         elif token.type != "html_inline":
             parts.append(token.content)
     return " ".join("".join(parts).split())
-
-
-def _plain_links(paragraph: Token) -> list[Link] | None:
-    """Return the links of a paragraph that has only plain links, or None if it must be parsed.
-
-    Link lists consist of such paragraphs, and this takes a twentieth of the time. The result is what markdown-it would
-    find: no other markup may begin in the paragraph, each bracket must belong to a link, and markdown-it must leave
-    each target as it is.
-    """
-    content = paragraph.content
-    if len(content) > MAX_INLINE_CHARS or _INVOLVED.search(content) or _holds_tag(content):
-        return None
-    matches = list(_PLAIN_LINK.finditer(content))
-    if not len(matches) == content.count("[") == content.count("]"):
-        return None
-    links, line, counted = [], (paragraph.map or [0])[0] + 1, 0
-    for match in matches:
-        line, counted = line + content.count("\n", counted, match.start()), match.start()
-        links.append(Link(*target_of(match[2]), " ".join(match[1].split()), line, wiki=False))
-    return links
 
 
 def _may_hold(content: str, env: dict[str, Any]) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from markdown_it.common.normalize_url import normalizeLink, validateLink
 from tokenizers import Tokenizer
 
 from memsync.embed import minilm
@@ -34,43 +33,21 @@ LINKS = (
 
 
 def parsed(text: str) -> tuple[list[Any], dict[str, Any]]:
-    """Return the tokens of a text's blocks, and what else there is to know."""
-    tokens: list[Any] = []
-    env: dict[str, Any] = {}
-    state = blocks._BoundedState(text, thread_parser(), env, tokens)
-    try:
-        thread_parser().block.tokenize(state, state.line, state.lineMax)
-    except IndexError:  # of markdown-it's
-        tokens.append("failed")
-    return tokens, env
+    """Return the tokens of a text's blocks, and the link definitions; none if it cannot be parsed."""
+    tree = blocks.parse_blocks(text.split("\n"))
+    return (tree.tokens, tree.env) if tree else ([], {})
 
 
 @given(MARKDOWN)
 @example(LINKS)
-def test_plain_links_are_those_of_a_full_parse(text: str) -> None:
-    """Targets, anchors, labels, lines, tags and what was too involved are the same."""
+def test_paragraphs_that_are_not_parsed_have_no_links_and_no_tags(text: str) -> None:
+    """Targets, anchors, labels, lines and tags are those of a full parse."""
     tokens, env = parsed(text)
-    found = [token for token in tokens if token != "failed"]
-    quickly = inline.find_inline(thread_parser(), found, dict(env))
+    quickly = inline.find_inline(thread_parser(), tokens, dict(env))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inline, "_plain_links", lambda paragraph: None)
-        assert inline.find_inline(thread_parser(), found, dict(env)) == quickly
-
-
-def test_plain_links_are_told_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test above would also pass if the shortcut were never taken."""
-    tokens, env = parsed(LINKS)
-    monkeypatch.setattr(inline, "parse_inline", None)
-    assert len(inline.find_inline(thread_parser(), tokens, env).links) == 4
-
-
-@given(st.from_regex(re.compile(inline._PLAIN_LINK.pattern.replace("*+", "*")), fullmatch=True))
-def test_target_of_a_plain_link_is_written_as_markdown_it_would(link: str) -> None:
-    """It encodes nothing of it, and takes it for no danger."""
-    match = inline._PLAIN_LINK.fullmatch(link)
-    assert match is not None
-    assert normalizeLink(match[2]) == match[2]
-    assert validateLink(match[2])
+        patch.setattr(inline, "_may_hold", lambda content, env: True)
+        fully = inline.find_inline(thread_parser(), tokens, dict(env))
+    assert (quickly.links, quickly.tags) == (fully.links, fully.tags)
 
 
 WORDS = [
