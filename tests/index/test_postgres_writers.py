@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from memsync.errors import IndexBusy, IndexDamaged, IndexFailure, IndexReadOnly, MemsyncError
+from memsync.errors import IndexBusy, IndexFailure, IndexReadOnly, MemsyncError
 from memsync.index.postgres import connections
 from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.index import PostgresIndex
@@ -162,18 +162,15 @@ def test_note_without_words_is_counted(dsn: str, open_memory: Open, write: Write
     assert memory.verify() is None
 
 
-def test_damage_is_reported_once_by_the_next_sync(dsn: str, open_memory: Open) -> None:
-    """The sync fills the emptied memory again."""
+@pytest.mark.parametrize("key", ["word_rows", "word_total"])
+def test_wrong_count_of_words_is_repaired(dsn: str, open_memory: Open, key: str) -> None:
+    """`verify` also compares the counts by which searches weigh words."""
     memory = open_memory(dsn)
     memory.sync()
-    execute(dsn, "UPDATE meta SET value = '7' WHERE key = 'word_rows'")
-    with pytest.raises(IndexDamaged):
-        memory.index.check()
-    report = memory.sync()
-    assert [failure.path for failure in report.failed] == ["(index)"]
-    assert report.warnings == ()
-    assert report.added == 2
-    assert memory.sync().failed == ()
+    execute(dsn, f"UPDATE meta SET value = '7' WHERE key = '{key}'")
+    difference = memory.verify()
+    assert difference is not None and difference.mended
+    assert memory.verify() is None
 
 
 def test_rebuild_of_another_machine_is_not_discarded(dsn: str, open_memory: Open, settings: Settings) -> None:

@@ -100,8 +100,8 @@ def check_sound(memory: Memory) -> None:
     if isinstance(memory.index, SqliteIndex):
         assert_sound(memory.index.path)
         return
-    from memsync.index.postgres.integrity import find_damage
     from memsync.index.postgres.reader import PostgresReader
+    from tests.support.postgres_integrity import find_damage
 
     with memory.index.reading() as reader:
         assert isinstance(reader, PostgresReader)

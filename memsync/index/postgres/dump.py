@@ -17,14 +17,17 @@ from memsync.index.vectors import to_int8
 from memsync.model.vocabulary import Form, NotePath
 
 if TYPE_CHECKING:
-    from memsync.index.postgres.keyword import Rows
+    from memsync.index.postgres.keyword import Rows, Totals
 
 MAX_ITEMS = 256
 _COLUMNS = ("body", "heading", "context", "cjk")
 
 
-def lines(rows: Rows, history: Mapping[NotePath, tuple[bytes, int]], space: int | None) -> Iterator[str]:
-    """Yield the dump, one JSON list per line; `space` is the number of the active space."""
+def lines(rows: Rows, history: Mapping[NotePath, tuple[bytes, int]], space: int | None, known: Totals) -> Iterator[str]:
+    """Yield the dump, one JSON list per line; `space` is the number of the active space.
+
+    Another line says if the word index has other totals than `known`, with which searches compute bm25.
+    """
     for statement in (
         queries.DUMP_NOTES, queries.DUMP_CHUNKS, queries.DUMP_TAGS, queries.DUMP_LINKS, queries.DUMP_MESSAGES,
         queries.DUMP_PASSAGES,
@@ -47,6 +50,8 @@ def lines(rows: Rows, history: Mapping[NotePath, tuple[bytes, int]], space: int 
             yield _line(("words of", path, ordinal, item, b"".join(map(_varint, sizes)).hex()))
     all_words = b"".join(map(_varint, (row_count, *totals))).hex() if row_count else ""
     yield _line(("words of all", all_words if all_words.strip("0") else ""))
+    if known != (row_count, sum(totals)):
+        yield _line(("words that searches count", *known))
     for word, parts in groupby(rows(queries.ALL_POSTINGS, {}), key=lambda row: str(row[0])):
         yield _line(("word", word, *_checksums([(postings, places) for _, postings, places in parts], numbers)))
 

@@ -204,7 +204,7 @@ class PostgresReader(SqlReader):
         """Yield the canonical dump, one JSON list per line: the same as that of the SQLite index."""
         self.be_patient()
         active = self._space_row("active")
-        return dump.lines(self.rows, self.history(), active[0] if active else None)
+        return dump.lines(self.rows, self.history(), active[0] if active else None, self._totals)
 
     def be_patient(self) -> None:
         """Wait for the server as long as it takes: the next statements read the whole index."""

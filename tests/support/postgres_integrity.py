@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from memsync.index.postgres import queries
 from memsync.index.postgres.postings import read_places, read_postings
-
-if TYPE_CHECKING:
-    from memsync.index.postgres.reader import PostgresReader
+from memsync.index.postgres.reader import PostgresReader
 
 # What is wrong -> (table, its column, table and column that must have the same value).
 _LOST = {
