@@ -71,8 +71,8 @@ class IndexedFile(NamedTuple):
 class PendingPassage(Struct, frozen=True):
     """A passage that waits for its vector, and a note that contains it.
 
-    The index keeps its text until it is embedded. If `text` is None, read it from the note again, as when a new space
-    is built.
+    An index on this machine keeps its text until it is embedded. If `text` is None, read it from the note again, as
+    when a new space is built.
     """
 
     passage_id: int

@@ -18,7 +18,6 @@ from memsync.index.postgres.local_state import LocalState
 from memsync.index.postgres.migrate import require_version
 from memsync.index.postgres.reader import EXACT_PASSAGES, Outside, PostgresReader
 from memsync.index.postgres.rows import postgres_note, postgres_note_with_text
-from memsync.index.postgres.waiting_texts import WaitingTexts
 from memsync.index.postgres.writer import PostgresWriter
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class PostgresIndex:
         self._folder = folder
         self._claim = claim
         state = LocalState(folder / "local.json")
-        self._outside = Outside(state, ef_search, WaitingTexts(), stores_text)
+        self._outside = Outside(state, ef_search, stores_text)
         self._frequencies = FrequencyCache()
         self._thread = _ThreadReader()
         self._write_lock = threading.RLock()

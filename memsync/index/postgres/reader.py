@@ -17,7 +17,6 @@ from memsync.index.postgres.keyword import Totals, WordIndex, merged
 from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, LocalState, State
 from memsync.index.postgres.postings import key_of, words_of
 from memsync.index.postgres.text import matching, storable
-from memsync.index.postgres.waiting_texts import WaitingTexts
 from memsync.index.postgres.zone import local_time
 from memsync.index.reading import EVERY_WORD_ROWS, SqlReader, Statements, ranked
 from memsync.model.filters import Filters
@@ -48,13 +47,12 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 class Outside(NamedTuple):
     """What a transaction needs besides the database.
 
-    `ef_search` is how many vectors an HNSW search visits, `texts` those that wait for their
-    vector in this process; `stores_text` whether the notes' text is to be in the database.
+    `ef_search` is how many vectors an HNSW search visits, `stores_text` whether the notes' text is to be in the
+    database.
     """
 
     local: LocalState
     ef_search: int
-    texts: WaitingTexts
     stores_text: bool
 
 
@@ -187,16 +185,10 @@ class PostgresReader(SqlReader):
     # ------------------------------------------------------------------------------------------ spaces
 
     def pending_passages(self, space: EmbeddingSpace, passages: Sequence[int]) -> list[PendingPassage]:
-        """Return those of `passages` that wait for their vector, in the same order.
-
-        The text is there if this process has it: it is not in the database.
-        """
+        """Return those of `passages` that wait for their vector, in the same order. Their text is only in the files."""
         parameters = {"space": self._space_number(space), "passages": list(passages)}
         rows = self.rows(queries.PENDING, parameters)
-        return [
-            PendingPassage(number, digest, NotePath(path or ""), self._outside.texts.get(digest))
-            for number, digest, path in rows
-        ]
+        return [PendingPassage(number, digest, NotePath(path or ""), None) for number, digest, path in rows]
 
     # ------------------------------------------------------------------------------------------ status
 

@@ -205,7 +205,7 @@ class PostgresWriter(PostgresReader, SqlWriter):
     def _put_chunks(self, note_id: int, note: PostgresNote, positions: Sequence[int], ids: list[int]) -> None:
         """Insert the chunks at some positions of a note with their tags, facts and passages; set their ids in `ids`."""
         chunks = note.rows.chunks
-        passages = self._put_passages({chunks[p].passage: chunks[p].text for p in positions if chunks[p].passage})
+        passages = self._put_passages(chunks[p].passage for p in positions if chunks[p].passage)
         rows, tags, facts = [], list[tuple[Any, ...]](), []
         for position in positions:
             chunk, number = chunks[position], self._new_id("chunk")
@@ -300,16 +300,15 @@ class PostgresWriter(PostgresReader, SqlWriter):
             self._run(f"DELETE FROM {table} WHERE root = %(root)s AND note = %(note)s", {"note": note_id})
         self._run("DELETE FROM note WHERE root = %(root)s AND id = %(note)s", {"note": note_id})
 
-    def _put_passages(self, texts: Mapping[bytes, str]) -> dict[bytes, int]:
+    def _put_passages(self, hashes: Iterable[bytes]) -> dict[bytes, int]:
         """Insert the new passages, which then wait for their vectors; return all ids."""
-        wanted = list(texts)
+        wanted = list(dict.fromkeys(hashes))
         known = {digest: number for number, digest in self.rows(_KNOWN_PASSAGES, {"hashes": wanted})} if wanted else {}
         new = {digest: self._new_id("passage") for digest in wanted if digest not in known}
         copy_rows(self._db, "passage", [(self._root, number, digest) for digest, number in new.items()])
         spaces = "SELECT id FROM space WHERE root = %(root)s AND state <> 'retired'"  # as earlier versions left some
         for (space,) in list(self.rows(spaces)) if new else ():
             copy_rows(self._db, "pending", [(self._root, space, number) for number in new.values()])
-            self._outside.texts.add({digest: texts[digest] for digest in new})
         return {**known, **new}
 
     def _new_id(self, table: str) -> int:
@@ -451,7 +450,6 @@ class PostgresWriter(PostgresReader, SqlWriter):
         waiting = {(row[0], row[1]) for row in self.rows(_WAITING, parameters)} & set(passages)
         statement = "DELETE FROM pending WHERE root = %(root)s AND space = %(space)s AND passage = ANY (%(passages)s)"
         self._run(statement, {"space": number, "passages": [passage_id for passage_id, _ in waiting]})
-        self._outside.texts.discard(digest for _, digest in waiting)
         return waiting
 
     def _activate(self, space: EmbeddingSpace) -> None:
