@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from memsync.errors import EmbedderError
 from memsync.index.reading import SqlReader
+from memsync.index.vectors import usable
 from memsync.model.query import EmbeddingSpace
+from memsync.model.status import PendingPassage
+
+if TYPE_CHECKING:
+    from memsync.index.vectors import Vector
 
 
 class SqlWriter(SqlReader):
@@ -37,6 +45,13 @@ class SqlWriter(SqlReader):
     @abstractmethod
     def _remove_space(self, number: int) -> None:
         """Delete a space with its vectors and its queue."""
+
+    @abstractmethod
+    def _put_values(self, number: int, values: Mapping[tuple[int, bytes], bytes]) -> int:
+        """Give waiting passages their vectors by (id, hash), take them off the queue, and return how many these were.
+
+        It compares hashes, because a new passage may have the id of a deleted one and wait for a different vector.
+        """
 
     # ------------------------------------------------------------------------------------------ common
 
@@ -75,6 +90,24 @@ class SqlWriter(SqlReader):
         self._remove_any("active")
         self._activate(space)
         return True
+
+    def put_vectors(
+        self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]
+    ) -> list[EmbedderError]:
+        """Store computed vectors of passages that wait for them; return an error for each unusable vector."""
+        number = self._space_number(space)
+        if number is None:  # another process has rebuilt the index meanwhile; the next sync computes the vectors
+            return []
+        values, unusable = usable(vectors, space.dimension)
+        self._put_values(number, values)
+        return unusable
+
+    def put_known_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[int, bytes, bytes]]) -> int:
+        """Store (passage id, hash, float16 vector) for passages that wait for one; return how many these were."""
+        number = self._space_number(space)
+        if number is None:
+            return 0
+        return self._put_values(number, {(passage_id, digest): value for passage_id, digest, value in vectors})
 
     def _remove_any(self, state: str) -> None:
         if space := self._space_row(state):

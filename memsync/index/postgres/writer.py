@@ -7,21 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from memsync.errors import EmbedderError
 from memsync.index.postgres.copying import COLUMNS, copy_rows, copy_vectors
 from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, State
 from memsync.index.postgres.postings import BLOCK_BITS, Block, add_note, is_hashed, without_chunks
 from memsync.index.postgres.reader import PostgresReader
 from memsync.index.postgres.rows import PostgresNote, PrivateNote, attribute_facts, path_key
-from memsync.index.vectors import usable
 from memsync.index.writing import SqlWriter
 from memsync.model.note import FileStamp
 from memsync.model.query import EmbeddingSpace
-from memsync.model.status import IndexedFile, PendingPassage
+from memsync.model.status import IndexedFile
 from memsync.model.vocabulary import NotePath
 
 if TYPE_CHECKING:
-    from memsync.index.vectors import Vector
     from memsync.ports import PreparedNote
 
 
@@ -414,43 +411,18 @@ class PostgresWriter(PostgresReader, SqlWriter):
             {"space": number},
         )
 
-    def put_vectors(
-        self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]
-    ) -> list[EmbedderError]:
-        """Store computed vectors of passages that wait for them; return an error for each unusable vector."""
-        number = self._space_number(space)
-        if number is None:  # another process has rebuilt the index meanwhile; the next sync computes the vectors
-            return []
-        values, unusable = usable(vectors, space.dimension)
-        self._put_values(number, values)
-        return unusable
-
-    def put_known_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[int, bytes, bytes]]) -> int:
-        """Store (passage id, hash, float16 vector) for passages that wait for one; return how many these were."""
-        number = self._space_number(space)
-        if number is None:
+    def _put_values(self, number: int, values: Mapping[tuple[int, bytes], bytes]) -> int:
+        parameters = {"space": number, "passages": [passage_id for passage_id, _ in values]}
+        waiting = {(row[0], row[1]) for row in self.rows(_WAITING, parameters)} & values.keys()
+        if not waiting:
             return 0
-        return self._put_values(number, {(passage_id, digest): value for passage_id, digest, value in vectors})
-
-    def _put_values(self, space: int, values: Mapping[tuple[int, bytes], bytes]) -> int:
-        """Store vectors by (passage, hash) for the passages that wait for one; return how many these were."""
-        waiting = self._dequeue(space, list(values))
-        if waiting:
-            among = "DELETE FROM embedding WHERE root = %(root)s AND space = %(space)s AND hash = ANY (%(hashes)s)"
-            self._run(among, {"space": space, "hashes": [digest for _, digest in waiting]})
-            copy_vectors(self._db, self._root, space, [(key[1], key[0], values[key]) for key in waiting])
+        for among, gone in (
+            ("pending WHERE root = %(root)s AND space = %(space)s AND passage", [passage for passage, _ in waiting]),
+            ("embedding WHERE root = %(root)s AND space = %(space)s AND hash", [digest for _, digest in waiting]),
+        ):
+            self._run(f"DELETE FROM {among} = ANY (%(gone)s)", {"space": number, "gone": gone})
+        copy_vectors(self._db, self._root, number, [(key[1], key[0], values[key]) for key in waiting])
         return len(waiting)
-
-    def _dequeue(self, number: int, passages: Sequence[tuple[int, bytes]]) -> set[tuple[int, bytes]]:
-        """Take waiting passages, given as (id, hash), off the queue; return which these were.
-
-        It compares hashes, because a new passage may have the id of a deleted one and wait for a different vector.
-        """
-        parameters = {"space": number, "passages": [passage_id for passage_id, _ in passages]}
-        waiting = {(row[0], row[1]) for row in self.rows(_WAITING, parameters)} & set(passages)
-        statement = "DELETE FROM pending WHERE root = %(root)s AND space = %(space)s AND passage = ANY (%(passages)s)"
-        self._run(statement, {"space": number, "passages": [passage_id for passage_id, _ in waiting]})
-        return waiting
 
     def _activate(self, space: EmbeddingSpace) -> None:
         self._run("UPDATE space SET state = 'active' WHERE root = %(root)s AND name = %(name)s", {"name": space.name})

@@ -7,19 +7,16 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memsync.errors import EmbedderError
 from memsync.index.rows import ChunkRows, NoteRows, to_json
 from memsync.index.sqlite.queries import GROUP_ROWS, MAX_ITEMS
 from memsync.index.sqlite.reader import SqliteReader
-from memsync.index.vectors import to_int8, usable
+from memsync.index.vectors import to_int8
 from memsync.index.writing import SqlWriter
 from memsync.model.note import FileStamp
 from memsync.model.query import EmbeddingSpace
-from memsync.model.status import PendingPassage
 from memsync.model.vocabulary import Form, NotePath
 
 if TYPE_CHECKING:
-    from memsync.index.vectors import Vector
     from memsync.ports import PreparedNote
 
 _TEXT_LEVEL = 1
@@ -252,29 +249,7 @@ class SqliteWriter(SqliteReader, SqlWriter):
         self._create_nearest(number, space.dimension)
         return number
 
-    def put_vectors(
-        self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]
-    ) -> list[EmbedderError]:
-        """Store computed vectors of passages that wait for them; return an error for each unusable vector."""
-        number = self._space_number(space)
-        if number is None:  # another process has rebuilt the index meanwhile; the next sync computes the vectors
-            return []
-        values, unusable = usable(vectors, space.dimension)
-        self._put_values(number, values)
-        return unusable
-
-    def put_known_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[int, bytes, bytes]]) -> int:
-        """Store (passage id, hash, float16 vector) for passages that wait for one; return how many these were."""
-        number = self._space_number(space)
-        if number is None:
-            return 0
-        return self._put_values(number, {(passage_id, digest): value for passage_id, digest, value in vectors})
-
     def _put_values(self, number: int, values: Mapping[tuple[int, bytes], bytes]) -> int:
-        """Give waiting passages their vectors by (id, hash), take them off the queue, and return how many these were.
-
-        It compares hashes, because a new passage may have the id of a deleted one and wait for a different vector.
-        """
         passages = json.dumps([passage_id for passage_id, _ in values])
         rows = self.rows(_WAITING, {"space": number, "passages": passages})
         waiting = [(passage, value) for passage, digest in rows if (value := values.get((passage, digest))) is not None]
