@@ -11,7 +11,8 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from memsync.errors import UsageError
 from memsync.index.fields import is_single_word
@@ -41,45 +42,11 @@ TELLING_CHUNKS = 8
 """Look for such a passage in so many first chunks of a note."""
 
 
-class Statements(Protocol):
-    """The statements that SqlReader runs. The `queries` module of each backend says what they return."""
-
-    ACTIVE_VECTORS: str
-    CHUNKS: str
-    CHUNKS_OF_PASSAGES: str
-    CHUNKS_OF_PASSAGES_FILTERED: str
-    COMMITTED: str
-    COSTS: str
-    COST_KEYS: dict[str, tuple[str, str]]
-    COUNTS: str
-    LAPSING: str
-    LINKS: str
-    LATEST: str
-    MARKED_CHUNKS: str
-    MARKED_NOTES: str
-    MESSAGES: str
-    NOTES: str
-    NOTES_WHERE: str
-    PASSAGE_COUNT: str
-    PENDING_COUNT: str
-    PENDING_HASHES: str
-    SINGLE_ENTRIES: str
-    SOME_ARCHIVED: str
-    SPACES: str
-    SPACE_IN_STATE: str
-    SPACE_NUMBER: str
-    TAGS: str
-    THREADS: str
-    VECTORS: str
-    WAITING: str
-    WAITING_NOTES: str
-
-
 class SqlReader(ABC):
     """The reading half of the Index port, over one connection in a transaction."""
 
-    statements: ClassVar[Statements]
-    """The backend's statements."""
+    statements: ClassVar[ModuleType]
+    """The backend's module `queries`. It says above each statement what it returns."""
     _frequencies: dict[str, int]
     """The number of rows in the word index that have a word, for the words that were counted."""
 

@@ -18,7 +18,7 @@ from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, LocalState,
 from memsync.index.postgres.postings import key_of, words_of
 from memsync.index.postgres.text import matching, storable
 from memsync.index.postgres.zone import local_time
-from memsync.index.reading import EVERY_WORD_ROWS, SqlReader, Statements, ranked
+from memsync.index.reading import EVERY_WORD_ROWS, SqlReader, ranked
 from memsync.model.filters import Filters
 from memsync.model.query import Candidate, EmbeddingSpace, Query
 from memsync.model.status import IndexedFile, PendingPassage
@@ -59,7 +59,7 @@ class Outside(NamedTuple):
 class PostgresReader(SqlReader):
     """The reading half of the Index port, over one connection in a transaction."""
 
-    statements: ClassVar[Statements] = queries
+    statements: ClassVar = queries
 
     def __init__(
         self, connection: Connection, root: int, outside: Outside, frequencies: FrequencyCache | None = None

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from memsync.index.fields import all_of, any_of, every_of
 from memsync.index.frequencies import FrequencyCache
-from memsync.index.reading import EVERY_WORD_ROWS, SqlReader, Statements, ranked
+from memsync.index.reading import EVERY_WORD_ROWS, SqlReader, ranked
 from memsync.index.rows import to_json
 from memsync.index.sqlite import queries
 from memsync.index.sqlite.integrity import find_damage, find_miscount, unseen_vectors, word_rows
@@ -32,7 +32,7 @@ MAX_NEAREST = 4_096
 class SqliteReader(SqlReader):
     """The reading half of the Index port, over one connection in a transaction."""
 
-    statements: ClassVar[Statements] = queries
+    statements: ClassVar = queries
 
     def __init__(self, connection: apsw.Connection, path: Path, frequencies: FrequencyCache | None = None) -> None:
         self._db = connection
