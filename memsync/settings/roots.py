@@ -22,11 +22,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from memsync.errors import ConfigError, FilesystemError, IndexBusy, UsageError
+from memsync.errors import ConfigError, IndexBusy, UsageError
 from memsync.settings.config_file import parse_config
 from memsync.settings.connection_string import server_in
 from memsync.settings.paths import expanded, folder_identity, is_inside, keep_identity, kept_identity
-from memsync.system.user_folders import config_folder, other_writer, replace_file, state_folder
+from memsync.system.user_folders import config_folder, filesystem_errors, other_writer, replace_file, state_folder
 
 FILE_NAME = "roots.toml"
 MAX_NAME_CHARS = 64
@@ -283,11 +283,9 @@ def _locked() -> Iterator[None]:
 def _write(roots: Mapping[str, RegisteredRoot]) -> None:
     """Replace the list in one step; only the user may read it. If the file is a link, the link stays."""
     path = os.path.realpath(roots_path())
-    try:
+    with filesystem_errors(f"{path} cannot be written", "Check its folder."):
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         replace_file(path, "\n".join(map(_table, roots.values())).encode(), sync=True)
-    except OSError as error:
-        raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check its folder.") from error
 
 
 def _table(root: RegisteredRoot) -> str:

@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from memsync.errors import FilesystemError
 from memsync.settings.config_file import ConfigFile
 from memsync.settings.paths import is_inside, root_of
-from memsync.system.user_folders import digest_of, other_writer, state_folder, write_own_file
+from memsync.system.user_folders import digest_of, filesystem_errors, other_writer, state_folder, write_own_file
 
 HARMLESS = frozenset(
     {
@@ -61,22 +60,17 @@ def trust(file: ConfigFile, risky: Mapping[str, Any]) -> None:
     path = os.path.realpath(file.path)
     place = _place(path)
     record = json.dumps({"path": path, "settings": _to_record(file, risky)})
-    try:
+    with filesystem_errors(f"{place} cannot be written", "Check its folder."):
         write_own_file(place, record.encode())
-    except OSError as error:
-        raise FilesystemError(f"{place} cannot be written: {error.strerror}", hint="Check its folder.") from error
 
 
 def revoke(path: str) -> bool:
     """Revoke the trust in a file; return whether it was trusted. Raises FilesystemError."""
     place = _place(os.path.realpath(path))
-    try:
+    with filesystem_errors(f"{place} cannot be removed", "Check its folder."), suppress(FileNotFoundError):
         os.unlink(place)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise FilesystemError(f"{place} cannot be removed: {error.strerror}", hint="Check its folder.") from error
-    return True
+        return True
+    return False
 
 
 def trusted_paths() -> list[str]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import FilesystemError
 from memsync.settings.paths import index_dir, keep_dir
-from memsync.system.user_folders import own_folder, state_folder, sync_folder, write_own_file
+from memsync.system.user_folders import filesystem_errors, own_folder, state_folder, sync_folder, write_own_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,7 +168,7 @@ def _rename(old: str, new: str, displaced: str) -> None:
     """Move a folder to a name. A folder that has that name already gets its root's identity added to its name."""
     import time
 
-    try:
+    with filesystem_errors(f"{old} cannot be renamed to {new}", "Check its folder."):
         with suppress(OSError):  # it does not exist or is not empty
             os.rmdir(new)
         if os.path.lexists(new):
@@ -178,10 +178,6 @@ def _rename(old: str, new: str, displaced: str) -> None:
             os.rename(new, aside)
         os.rename(old, new)
         sync_folder(os.path.dirname(new))
-    except OSError as error:
-        raise FilesystemError(
-            f"{old} cannot be renamed to {new}: {error.strerror}", hint="Check its folder."
-        ) from error
 
 
 # --------------------------------------------------------------------------------------- former paths

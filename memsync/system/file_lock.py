@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from memsync.errors import FilesystemError, MemsyncError
-from memsync.system.user_folders import own_folder
+from memsync.errors import MemsyncError
+from memsync.system.user_folders import filesystem_errors, own_folder
 
 
 @contextmanager
@@ -27,13 +27,9 @@ def file_lock(
     Raises `busy(holder)` after that time, FilesystemError if the file cannot be created. The file is never deleted:
     only the lock has a meaning.
     """
-    try:
+    with filesystem_errors(f"{path} cannot be created", "Check the folder's permissions."):
         own_folder(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise FilesystemError(
-            f"{path} cannot be created: {error.strerror}", hint="Check the folder's permissions."
-        ) from error
     try:
         acquire(descriptor, wait_seconds, busy, poll_seconds, on_wait)
         os.ftruncate(descriptor, 0)

@@ -9,7 +9,8 @@ import errno
 import os
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from memsync.errors import FilesystemError
 
@@ -56,6 +57,15 @@ def digest_of(content: bytes) -> str:
     """Return the SHA-256 of some bytes in hexadecimal."""
     digest: str = sha256(content).hexdigest()
     return digest
+
+
+@contextmanager
+def filesystem_errors(message: str, hint: str) -> Iterator[None]:
+    """Raise FilesystemError with a message and a hint for an OSError in the block, whose reason follows the message."""
+    try:
+        yield
+    except OSError as error:
+        raise FilesystemError(f"{message}: {error.strerror}", hint=hint) from error
 
 
 def own_folder(folder: str | os.PathLike[str]) -> None:

@@ -9,8 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memsync.errors import FilesystemError
-from memsync.system.user_folders import write_own_file
+from memsync.system.user_folders import filesystem_errors, write_own_file
 
 FILE = "memory.json"
 
@@ -37,9 +36,5 @@ def write_claim(folder: Path, claim: KeptClaim) -> None:
 
 def write_kept(path: Path, content: Mapping[str, Any]) -> None:
     """Write a file of the index folder as JSON. Raises FilesystemError."""
-    try:
+    with filesystem_errors(f"{path} cannot be written", "Check its folder and the disk's free space."):
         write_own_file(os.fspath(path), json.dumps(content, ensure_ascii=False).encode())
-    except OSError as error:
-        raise FilesystemError(
-            f"{path} cannot be written: {error.strerror}", hint="Check its folder and the disk's free space."
-        ) from error

@@ -14,18 +14,15 @@ from memsync.errors import ConfigError, FilesystemError
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.postgres.kept_claim import KeptClaim, read_claim
 from memsync.settings.load import DSN, Settings
-from memsync.system.user_folders import own_folder, state_folder, write_own_file
+from memsync.system.user_folders import filesystem_errors, own_folder, state_folder, write_own_file
 
 MAX_NAME = 200
 
 
 def open_postgres(settings: Settings) -> PostgresIndex:
     """Return the index of the settings' memory root, not connected yet. Raises ConfigError, FilesystemError."""
-    try:
+    with filesystem_errors(f"{settings.index_dir} cannot be used", "Check its permissions."):
         own_folder(settings.index_dir)
-    except OSError as error:
-        reason = f"{settings.index_dir} cannot be used: {error.strerror}"
-        raise FilesystemError(reason, hint="Check its permissions.") from error
     kept, machine = read_claim(settings.index_dir), machine_id()
     is_ours = kept is not None and kept.writer.startswith(f"{machine}:")  # not one that came with a copied folder
     writer = kept.writer if kept and is_ours else f"{machine}:{settings.index_name}"

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from memsync.errors import FilesystemError
-from memsync.system.user_folders import own_folder, sync_folder
+from memsync.system.user_folders import filesystem_errors, own_folder, sync_folder
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite keeps next to a database."""
@@ -29,7 +28,7 @@ def create_private(path: Path) -> None:
 
     An existing file is not opened: closing it would drop the locks that SQLite holds on it in this process.
     """
-    with _os_errors(f"{path} cannot be opened for writing", "Set XDG_STATE_HOME to a folder you can write."):
+    with filesystem_errors(f"{path} cannot be opened for writing", "Set XDG_STATE_HOME to a folder you can write."):
         own_folder(path.parent)
         if not path.exists():
             _create(path)
@@ -73,7 +72,7 @@ def set_aside(path: Path, damaged: int, *, kept: int = KEPT_COPIES) -> Path | No
     """
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
     with (
-        _os_errors(f"{path} is damaged and cannot be renamed", "Check the permissions of its folder."),
+        filesystem_errors(f"{path} is damaged and cannot be renamed", "Check the permissions of its folder."),
         _locked(path.parent),
     ):
         if inode(path) != damaged:
@@ -97,7 +96,7 @@ def damaged_copies(path: Path) -> list[Path]:
 
 def remove(path: Path) -> None:
     """Remove a database and its side files. Raises FilesystemError."""
-    with _os_errors(f"{path} cannot be removed", "Check its folder's permissions and the disk."):
+    with filesystem_errors(f"{path} cannot be removed", "Check its folder's permissions and the disk."):
         path.unlink(missing_ok=True)
         remove_side_files(path)
 
@@ -115,15 +114,7 @@ def remove_side_files(path: Path) -> None:
 
 def replace(path: Path, by: Path) -> None:
     """Replace a database, whose log must be empty, by another, closed one. Raises FilesystemError."""
-    with _os_errors(f"index {path} cannot be replaced", "Check its folder's permissions and the disk."):
+    with filesystem_errors(f"index {path} cannot be replaced", "Check its folder's permissions and the disk."):
         remove_side_files(path)
         by.replace(path)
         sync_folder(path.parent)
-
-
-@contextmanager
-def _os_errors(message: str, hint: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise FilesystemError(f"{message}: {error.strerror}", hint=hint) from error

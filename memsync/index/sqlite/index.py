@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import zlib
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ from memsync.index.sqlite.integrity import find_damage
 from memsync.index.sqlite.reader import SqliteReader
 from memsync.index.sqlite.transactions import read_transaction, translate_sqlite_errors, write_transaction
 from memsync.index.sqlite.writer import SqliteWriter
+from memsync.system.user_folders import filesystem_errors
 
 if TYPE_CHECKING:
     from memsync.ports import Index
@@ -293,18 +293,12 @@ class SqliteIndex:
 
     def _reopen_if_replaced(self) -> None:
         """Reopen the database if its path has another file now; otherwise a deleted file would still answer."""
-        try:
-            inode = os.stat(self.path).st_ino
-        except FileNotFoundError:
-            inode = 0
-        except OSError as error:
-            raise FilesystemError(
-                f"the index {self.path} cannot be reached: {error.strerror}", hint="Check its folder."
-            ) from error
+        with filesystem_errors(f"the index {self.path} cannot be reached", "Check its folder."):
+            inode = database_files.inode(self.path)
         if inode == self._inode:
             return
         with self._write_lock:
-            if self._inode == (self.path.stat().st_ino if self.path.exists() else 0):  # another thread has done it
+            if self._inode == database_files.inode(self.path):  # another thread has done it
                 return
             _close(self._writer)
             self._reopen()
