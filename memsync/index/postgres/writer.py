@@ -44,10 +44,6 @@ WHERE c.root = %(root)s AND c.note = %(note)s ORDER BY c.ordinal DESC
 _UPDATE_CHUNK = f"""
 UPDATE chunk SET ({", ".join(_COLUMNS)}) = ROW ({", ".join(["%s"] * len(_COLUMNS))}) WHERE root = %s AND id = %s
 """
-_OLD_MESSAGES = """
-SELECT role, time, start_line, end_line, model, tokens_in, tokens_out, cost_nanos, attributes
-FROM message WHERE root = %(root)s AND note = %(note)s ORDER BY ordinal
-"""
 # (id, hash) of those of :hashes that are passages already.
 _KNOWN_PASSAGES = "SELECT id, hash FROM passage WHERE root = %(root)s AND hash = ANY (%(hashes)s)"
 _LISTS_OF_BLOCK = "SELECT word, postings, places FROM posting WHERE root = %(root)s AND block = %(block)s"
@@ -138,7 +134,7 @@ class PostgresWriter(PostgresReader, SqlWriter):
         assert isinstance(note, PostgresNote)
         self._private.pop(note.path, None)
         note_id, is_known = self._put_note_row(note, stamp, parsed_by)
-        self._put_messages(note_id, note.rows.messages, is_known=is_known)
+        copy_rows(self._db, "message", [(self._root, note_id, i, *row) for i, row in enumerate(note.rows.messages)])
         old: dict[tuple[bytes, bytes], list[tuple[Any, ...]]] = {}
         for row in self.rows(_OLD_CHUNKS, {"note": note_id}) if is_known else ():
             old.setdefault((row[1], row[2 + _COLUMNS.index("words")]), []).append(row)
@@ -157,7 +153,7 @@ class PostgresWriter(PostgresReader, SqlWriter):
         self._forget_chunks([row for rows in old.values() for row in rows])
 
     def _put_note_row(self, note: PostgresNote, stamp: FileStamp, parsed_by: str) -> tuple[int, bool]:
-        """Replace a note's row, links and facts; return its id, and whether it was there before."""
+        """Replace a note's row, links and facts, and delete its messages; return its id, and whether it was there."""
         rows = note.rows
         *about, pinned, archived, _, front_matter, warnings = rows.note
         values = [
@@ -170,7 +166,8 @@ class PostgresWriter(PostgresReader, SqlWriter):
         note_id, is_known = cursor.fetchone() or (0, False)
         self.__dict__.pop("_ids", None)
         if is_known:
-            self._run("DELETE FROM link WHERE root = %(root)s AND note = %(note)s", {"note": note_id})
+            for table in ("link", "message"):
+                self._run(f"DELETE FROM {table} WHERE root = %(root)s AND note = %(note)s", {"note": note_id})
             self._run("DELETE FROM fact WHERE root = %(root)s AND note = %(note)s AND chunk = 0", {"note": note_id})
         links = [(self._root, note_id, *link[:4], bool(link[4])) for link in rows.links]
         copy_rows(self._db, "link", links)
@@ -186,18 +183,6 @@ class PostgresWriter(PostgresReader, SqlWriter):
         """Insert (note, chunk, key, value), and each value without regard to case."""
         rows = [(self._root, note, chunk, key, value, value.lower()) for note, chunk, key, value in facts]
         copy_rows(self._db, "fact", rows)
-
-    def _put_messages(self, note_id: int, rows: Sequence[tuple[Any, ...]], *, is_known: bool) -> None:
-        """Replace a note's message rows from the first one that differs."""
-        new = [tuple(row) for row in rows]
-        old = list(self.rows(_OLD_MESSAGES, {"note": note_id})) if is_known else []
-        same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-        if same < len(old):
-            statement = "DELETE FROM message WHERE root = %(root)s AND note = %(note)s AND ordinal >= %(same)s"
-            self._run(statement, {"note": note_id, "same": same})
-        copy_rows(
-            self._db, "message", [(self._root, note_id, same + i, *row) for i, row in enumerate(new[same:])]
-        )  # fmt: skip
 
     def _put_chunks(self, note_id: int, note: PostgresNote, positions: Sequence[int], ids: list[int]) -> None:
         """Insert the chunks at some positions of a note with their tags, facts and passages; set their ids in `ids`."""

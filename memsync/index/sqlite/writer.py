@@ -73,10 +73,6 @@ _WAITING = """
 SELECT p.id, p.hash FROM pending w JOIN passage p ON p.id = w.passage
 WHERE w.space = :space AND w.passage IN (SELECT value FROM json_each(:passages))
 """
-_OLD_MESSAGES = """
-SELECT role, time, start_line, end_line, model, tokens_in, tokens_out, cost_nanos, attributes
-FROM message WHERE note = ? ORDER BY ordinal
-"""
 _INSERT_MESSAGE = "INSERT INTO message VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -94,7 +90,8 @@ class SqliteWriter(SqliteReader, SqlWriter):
         assert isinstance(note, NoteRows)
         self.notes_changed = True
         note_id = self._put_note_row(note, stamp, parsed_by)
-        self._put_messages(note_id, note.messages)
+        self._db.execute("DELETE FROM message WHERE note = ?", (note_id,))
+        self._db.executemany(_INSERT_MESSAGE, ((note_id, i, *row) for i, row in enumerate(note.messages)))
         old: dict[tuple[bytes, bytes], list[tuple[Any, ...]]] = {}
         for row in list(self.rows(_OLD_CHUNKS, (note_id,))):
             old.setdefault((row[1], row[-1]), []).append(row)
@@ -118,14 +115,6 @@ class SqliteWriter(SqliteReader, SqlWriter):
     def _forget_vector(self, space: int, passage: int) -> None:
         self._db.execute(f"DELETE FROM vec_{space} WHERE rowid = ?", (passage,))
         self._db.execute("DELETE FROM vector WHERE space = ? AND passage = ?", (space, passage))
-
-    def _put_messages(self, note_id: int, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Replace a note's message rows from the first one that differs."""
-        old = list(self.rows(_OLD_MESSAGES, (note_id,)))
-        same = next((i for i, (a, b) in enumerate(zip(old, rows, strict=False)) if a != b), min(len(old), len(rows)))
-        if same < len(old):
-            self._db.execute("DELETE FROM message WHERE note = ? AND ordinal >= ?", (note_id, same))
-        self._db.executemany(_INSERT_MESSAGE, [(note_id, same + i, *row) for i, row in enumerate(rows[same:])])
 
     def _put_chunks(self, note_id: int, chunks: Sequence[ChunkRows], *, local_only: bool) -> None:
         """Insert chunks with their words, tags and passages, one statement per table."""
