@@ -137,11 +137,7 @@ def _row(*parts: str) -> tuple[str, str, str, str]:
 
 def _entry_json(entry: Entry) -> str:
     """Return an entry's fields as a JSON list without empty fields at the end: most entries are only six numbers."""
-    start, end, position, window_count, token_count, traits = entry[:6]
-    numbers = f"{start},{end},{position},{window_count},{token_count},{traits}"
-    if not (entry.time or entry.attributes or entry.tags or entry.later or entry.speaker):
-        return f"[{numbers}]"
-    rest: list[Any] = [entry.time, dict(entry.attributes), list(entry.tags), list(entry.later), entry.speaker]
-    while not rest[-1]:
-        rest.pop()
-    return f"[{numbers},{to_json(rest)[1:-1]}]"
+    values = [*entry[:7], dict(entry.attributes), entry.tags, entry.later, entry.speaker]
+    while len(values) > 6 and not values[-1]:
+        values.pop()
+    return to_json(values)

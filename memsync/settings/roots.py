@@ -16,6 +16,7 @@ Only the user's commands change this list. Nothing in a memory root can: the fil
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -40,7 +41,6 @@ OWN_MEMORY = "-memory"
 _TABLE = "roots"
 _NAME = re.compile(rf"[a-z0-9_-]{{1,{MAX_NAME_CHARS}}}")
 _HOW_TO_NAME = f"Use lower-case letters, digits, - and _, at most {MAX_NAME_CHARS} characters."
-_SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\"}
 
 
 class RegisteredRoot(NamedTuple):
@@ -289,21 +289,7 @@ def _write(roots: Mapping[str, RegisteredRoot]) -> None:
 
 
 def _table(root: RegisteredRoot) -> str:
-    """Return an entry as TOML, with the keys that it has."""
-    values = {key: value for key in _KEYS if (value := getattr(root, key))}
-    return "".join([f"[{_TABLE}.{root.name}]\n", *(f"{key} = {_toml(value)}\n" for key, value in values.items())])
-
-
-def _toml(value: bool | str | tuple[str, ...]) -> str:
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml_text, value))}]"
-    return _toml_text(value) if isinstance(value, str) else "true"
-
-
-def _toml_text(text: str) -> str:
-    """Return a text as a basic string of TOML."""
-    escaped = "".join(
-        _SHORT_ESCAPES.get(character) or (character if character.isprintable() else f"\\U{ord(character):08x}")
-        for character in text
-    )
-    return f'"{escaped}"'
+    """Return an entry as TOML, with the keys that it has. JSON is TOML, except that it may have a plain DEL."""
+    values = {key: json.dumps(value, ensure_ascii=False) for key in _KEYS if (value := getattr(root, key))}
+    lines = [f"[{_TABLE}.{root.name}]\n", *(f"{key} = {value}\n" for key, value in values.items())]
+    return "".join(lines).replace("\x7f", "\\u007f")
