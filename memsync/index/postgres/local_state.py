@@ -8,14 +8,14 @@ committed counts for nothing.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
 
 from memsync.index.postgres.kept_claim import write_kept
 from memsync.model.status import IndexedFile
@@ -26,15 +26,13 @@ KEPT_KEYS = frozenset({"failures", "dates", "root"})
 TOKEN_KEY = "local_state"  # noqa: S105 (because this token is not a password)
 """The key under which the database has the token of the state that belongs to it."""
 
-History = Mapping[NotePath, tuple[bytes, int]]
 
-
-class State(NamedTuple):
+class State(Struct, frozen=True, array_like=True):
     """Values by key, (blob name, seconds since 1970) of the last commit by path, and stamps of local-only notes."""
 
-    meta: Mapping[str, str] = MappingProxyType({})
-    history: History = MappingProxyType({})
-    private: Mapping[NotePath, IndexedFile] = MappingProxyType({})
+    meta: Mapping[str, str] = {}
+    history: Mapping[NotePath, tuple[bytes, int]] = {}
+    private: Mapping[NotePath, IndexedFile] = {}
 
 
 EMPTY = State()
@@ -69,31 +67,15 @@ class LocalState:
             self._path.unlink()
 
     def _store(self, states: Mapping[str, State]) -> None:
-        write_kept(self._path, {token: _to_json(state) for token, state in states.items()})
+        write_kept(self._path, states)
 
     def _read(self) -> dict[str, State]:
         try:
             known = os.stat(self._path)
             identity = (known.st_ino, known.st_mtime_ns)
             if identity != self._identity:
-                states = json.loads(self._path.read_text(encoding="utf-8"))
-                self._states = {token: _from_json(state) for token, state in states.items()}
+                self._states = msgspec.json.decode(self._path.read_bytes(), type=dict[str, State])
                 self._identity = identity
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):  # lost or damaged: derived again
+        except (OSError, ValueError):  # lost or damaged: derived again
             self._states, self._identity = {}, None
         return self._states
-
-
-def _to_json(state: State) -> dict[str, Any]:
-    history = {path: (blob.hex(), seconds) for path, (blob, seconds) in state.history.items()}
-    private = {path: (*stamp[:4], stamp.digest.hex(), *stamp[5:]) for path, stamp in state.private.items()}
-    return {"meta": dict(state.meta), "history": history, "private": private}
-
-
-def _from_json(state: dict[str, Any]) -> State:
-    history = {NotePath(path): (bytes.fromhex(blob), int(time)) for path, (blob, time) in state["history"].items()}
-    private = {
-        NotePath(path): IndexedFile(row[0], row[1], row[2], row[3], bytes.fromhex(row[4]), row[5], row[6])
-        for path, row in state["private"].items()
-    }
-    return State({key: str(value) for key, value in state["meta"].items()}, history, private)
