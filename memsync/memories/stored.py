@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
@@ -27,7 +27,7 @@ from memsync.model.query import EmbeddingSpace, Query, SearchRequest
 from memsync.model.status import Failure
 from memsync.model.vocabulary import Fresh, NotePath
 from memsync.notes.chunk import ChunkLimits
-from memsync.notes.files import MAX_NOTE_BYTES
+from memsync.notes.files import MAX_NOTE_BYTES, FileScan
 from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.operation import Operation
@@ -100,20 +100,13 @@ class StoredNotes:
         """Return a time long ago: nobody saves a stored note."""
         return 0
 
-    def scan(self) -> StoredScan:
+    def scan(self) -> FileScan:
         """Return the paths of the stored notes."""
-        return StoredScan(dict.fromkeys(self._index.paths(), (0, 0, 0, 0)))
+        return FileScan(files=dict.fromkeys(self._index.paths(), (0, 0, 0, 0)))
 
 
 def _unreadable(path: NotePath, fault: str) -> NoteError:
     return NoteError(f"the stored text of {path} {fault}", hint="Run memsync rebuild where its files are.")
-
-
-class StoredScan:
-    """What `StoredNotes.scan` found, like FileScan."""
-
-    def __init__(self, files: Mapping[NotePath, tuple[int, int, int, int]]) -> None:
-        self.files = files
 
 
 class NotCompared:

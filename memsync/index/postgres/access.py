@@ -119,13 +119,11 @@ def revoke(connections: Connections, memory: str, role: str) -> bool:
         return revoked
 
 
-def forget(
-    connections: Connections, memory: str, machine: str, *, apply: bool, take_over: bool = False
-) -> HeldByIndex | None:
-    """Delete a memory and all its rows, unless `apply` is False; return what it held, None if there is none.
+def forget(connections: Connections, memory: str, machine: str, *, apply: bool, take_over: bool = False) -> HeldByIndex:
+    """Delete a memory and all its rows, unless `apply` is False; return what it held.
 
-    `machine` is the id of this user on this machine. Raises IndexFailure if somebody else writes the memory, unless
-    `take_over` is set.
+    `machine` is the id of this user on this machine. Raises UsageError if there is no such memory, IndexFailure if
+    somebody else writes it, unless `take_over` is set.
     """
     server = connections.server
     with connections.writing() as connection:
@@ -134,7 +132,7 @@ def forget(
         row = connection.execute(_WRITER + lock, (memory,)).fetchone()
         found = next((known for known in _memories(connection) if known.name == memory), None)
         if row is None or found is None:
-            return None
+            raise _no_memory(connection, server, memory)
         is_own = str(row[0]).startswith(f"{machine}:")
         held = HeldByIndex(
             server, found.notes, found.passages, writer=found.writer, last_sync=found.last_sync, is_own=is_own
@@ -162,6 +160,11 @@ def _not_own(memory: str, held: HeldByIndex) -> IndexFailure:
     )
 
 
+def _no_memory(connection: Connection, server: str, memory: str) -> UsageError:
+    names = ", ".join(known.name for known in _memories(connection)) or "none"
+    return UsageError(f"{server} has no memory {memory!r}", hint=f"It has: {names}.")
+
+
 def _may_use(connection: Connection, role: str, schema: str) -> bool:
     statement = b"SELECT has_schema_privilege(%s, to_regnamespace(%s)::oid, 'USAGE')"
     return connection.execute(statement, (role, schema)).fetchone() == (True,)
@@ -173,8 +176,7 @@ def _root_and_role(connection: Connection, server: str, memory: str, role: str) 
     # A rebuild that gives the name to another memory meanwhile makes the first attempt find none.
     row = connection.execute(statement, (memory,)).fetchone() or connection.execute(statement, (memory,)).fetchone()
     if row is None:
-        names = ", ".join(known.name for known in _memories(connection)) or "none"
-        raise UsageError(f"{server} has no memory {memory!r}", hint=f"It has: {names}.")
+        raise _no_memory(connection, server, memory)
     found = connection.execute(b"SELECT oid FROM pg_catalog.pg_roles WHERE rolname = %s", (role,)).fetchone()
     if found is None:
         raise UsageError(f"{server} has no role {role!r}", hint="Create it with CREATE ROLE, or see \\du in psql.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from memsync.errors import UsageError
 from memsync.index.postgres import access, migrate
 from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.opening import dsn_of, machine_id, name_of, open_postgres
@@ -61,8 +60,4 @@ def forget_memory(dsn: str, memory: str, *, apply: bool, take_over: bool = False
     `source` is as in `refusal_of`. Raises UsageError if the database has no such memory, IndexFailure.
     """
     with closing(Connections(dsn, source=source)) as connections:
-        held = access.forget(connections, memory, machine_id(), apply=apply, take_over=take_over)
-        if held is None:
-            names = ", ".join(known.name for known in access.status(connections).memories) or "none"
-            raise UsageError(f"{connections.server} has no memory {memory!r}", hint=f"It has: {names}.")
-        return held
+        return access.forget(connections, memory, machine_id(), apply=apply, take_over=take_over)
