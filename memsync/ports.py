@@ -313,7 +313,7 @@ class Index(Protocol):
 
     @property
     def prepare(self) -> Callable[[Note, Sequence[Chunk]], PreparedNote]:
-        """A function of a module that returns a note in the form that `put_note` takes. Needs no transaction."""
+        """A function that can be pickled: it returns a note in the form that `put_note` takes. Needs no transaction."""
 
     def take_damage(self) -> str:
         """Return the damage found since the last call and what was done about it; empty if there is none."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from memsync.model.upkeep import Place
 from memsync.model.vocabulary import NotePath, Origin
 
 
-class ContextPassage(Struct, frozen=True):
+class ContextPassage(Place, frozen=True):
     """Whole lines of a note. `tokens` counts its text without the citation; `origin` is as that of a hit."""
 
-    path: NotePath
-    start_line: int
-    end_line: int
     text: str
     tokens: int
     origin: str = Origin.OWNER

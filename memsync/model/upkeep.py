@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from msgspec import Struct
 
 from memsync.model.status import Failure
 from memsync.model.vocabulary import Kind, NotePath, Tier, citation
+from memsync.model.written import Line
 
 
 class Retirement(Struct, frozen=True):
@@ -117,20 +117,6 @@ class Duplicates(Struct, frozen=True):
     pending_vectors: int = 0
     left_out: int = 0
     warnings: tuple[str, ...] = ()
-
-
-class Line(Struct, frozen=True):
-    """A line of a note."""
-
-    computed: ClassVar = ("citation",)
-
-    path: NotePath
-    line: int
-
-    @property
-    def citation(self) -> str:
-        """`path:line`, as in search results."""
-        return f"{self.path}:{self.line}"
 
 
 class Side(Line, frozen=True):

@@ -9,7 +9,21 @@ from msgspec import Struct
 from memsync.model.vocabulary import NotePath
 
 
-class Written(Struct, frozen=True):
+class Line(Struct, frozen=True):
+    """A line of a note."""
+
+    computed: ClassVar = ("citation",)
+
+    path: NotePath
+    line: int
+
+    @property
+    def citation(self) -> str:
+        """`path:line`, as in search results."""
+        return f"{self.path}:{self.line}"
+
+
+class Written(Line, frozen=True):
     """One write: the note, and the line on which the written text begins.
 
     `generation` names a state of the index that includes it, for `search(generation=…)`. It is 0 if the note is not
@@ -17,18 +31,9 @@ class Written(Struct, frozen=True):
     missing. `commit` is the git commit, empty if there is none.
     """
 
-    computed: ClassVar = ("citation",)
-
-    path: NotePath
-    line: int
     generation: int = 0
     commit: str = ""
     warnings: tuple[str, ...] = ()
-
-    @property
-    def citation(self) -> str:
-        """`path:line`, as in search results."""
-        return f"{self.path}:{self.line}"
 
 
 class Overwritten(Struct, frozen=True):

@@ -64,7 +64,7 @@ class NoteWorkers:
     """Decides which notes workers parse. `count` 0: one worker per processor, up to MAX_WORKERS."""
 
     def __init__(self, reader: NoteReader, prepare: Prepare, count: int = 0) -> None:
-        """`prepare` is a function of a module, which each worker imports."""
+        """`prepare` is pickled for each worker."""
         rules = PathRules(dict(reader.rules.kinds), dict(reader.rules.tiers), tuple(reader.rules.local_only))
         self._make = partial(NoteParser, replace(reader, rules=rules), prepare, reader.parsed_by)
         self._count = count or min(_processors(), MAX_WORKERS)

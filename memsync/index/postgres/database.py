@@ -29,11 +29,8 @@ class Database:
 
     def claim(self, *, take_over: bool) -> str:
         """Make this machine and folder the writer of the memory, see `PostgresIndex.claim`."""
-        index = open_postgres(self._settings)
-        try:
+        with closing(open_postgres(self._settings)) as index:
             return index.claim(take_over=take_over)
-        finally:
-            index.close()
 
     def grant(self, role: str) -> None:
         """Let a database role read the memory."""

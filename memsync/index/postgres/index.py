@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +18,7 @@ from memsync.index.postgres.kept_claim import KeptClaim, write_claim
 from memsync.index.postgres.local_state import LocalState
 from memsync.index.postgres.migrate import require_version
 from memsync.index.postgres.reader import EXACT_PASSAGES, Outside, PostgresReader
-from memsync.index.postgres.rows import postgres_note, postgres_note_with_text
+from memsync.index.postgres.rows import postgres_note
 from memsync.index.postgres.writer import PostgresWriter
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class PostgresIndex:
     @property
     def prepare(self) -> Callable[[Note, Sequence[Chunk]], PreparedNote]:
         """The function that makes the rows of a note."""
-        return postgres_note_with_text if self._outside.stores_text else postgres_note
+        return partial(postgres_note, stores_text=self._outside.stores_text)
 
     @property
     def server(self) -> str:

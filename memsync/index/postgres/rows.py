@@ -65,8 +65,8 @@ class PrivateNote(NamedTuple):
     chunk_count: int = 0
 
 
-def postgres_note(note: Note, chunks: Sequence[Chunk]) -> PostgresNote | PrivateNote:
-    """Return the rows of a note without its text; equal notes give equal rows."""
+def postgres_note(note: Note, chunks: Sequence[Chunk], *, stores_text: bool = False) -> PostgresNote | PrivateNote:
+    """Return the rows of a note; equal notes give equal rows."""
     if note.local_only:
         return PrivateNote(note.path)
     rows = note_rows(note, chunks)
@@ -78,15 +78,8 @@ def postgres_note(note: Note, chunks: Sequence[Chunk]) -> PostgresNote | Private
         [_field(head, name) for name in FIELDS] if note.front_matter else [""] * len(FIELDS),
         [sum(entry.token_count for entry in chunk.entries) for chunk in chunks],
         list(accumulate((len(chunk.columns) for chunk in rows.chunks), initial=0))[:-1],
+        zlib.compress("\n".join(note.lines).encode()) if stores_text else None,
     )
-
-
-def postgres_note_with_text(note: Note, chunks: Sequence[Chunk]) -> PostgresNote | PrivateNote:
-    """Return the rows of a note with its text, for `index.store_text`."""
-    prepared = postgres_note(note, chunks)
-    if isinstance(prepared, PrivateNote):
-        return prepared
-    return prepared._replace(text=zlib.compress("\n".join(note.lines).encode()))
 
 
 class _ThreadDatabase(threading.local):
