@@ -14,7 +14,6 @@ folders are then renamed: its identity is added to their names, so that it finds
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import islice
@@ -22,7 +21,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import FilesystemError
 from memsync.settings.paths import index_dir, keep_dir
-from memsync.system.user_folders import filesystem_errors, own_folder, state_folder, sync_folder, write_own_file
+from memsync.system.user_folders import (
+    filesystem_errors,
+    open_private,
+    own_folder,
+    state_folder,
+    sync_folder,
+    write_own_file,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -228,20 +234,12 @@ def recorded_roots() -> set[str]:
 
 def _recorded(place: str) -> str:
     """Return the path stored in a file; empty if there is none or other users can write the file."""
-    try:
-        descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            return ""
-        path = os.fsdecode(os.read(descriptor, MAX_PATH_BYTES))
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
-    return path if os.path.isabs(path) and "\0" not in path else ""
+    with suppress(OSError), open(place, "rb", opener=open_private) as stream:
+        status = os.fstat(stream.fileno())
+        path = os.fsdecode(stream.read(MAX_PATH_BYTES))
+        if status.st_uid == os.geteuid() and not status.st_mode & 0o022 and os.path.isabs(path) and "\0" not in path:
+            return path
+    return ""
 
 
 def _place(status: os.stat_result) -> str:
