@@ -173,27 +173,16 @@ class Past:
         self._folder = memory.settings.index_dir / "past"
         self._lock = threading.Lock()
         self._open: dict[str, PastMemory] = {}
-        self._resolved: dict[tuple[str, bool, int], tuple[Commit, tuple[object, ...]]] = {}
 
     def revisions(self) -> Revisions:
         """Return the commits of the memory root. Raises UsageError if it is in no repository."""
         return Revisions.of(self._memory.settings.root)
 
     def resolve(self, revision: str, *, before: bool = False) -> Commit:
-        """Return the commit that a name or a date means, or the last one `before` that date. Raises UsageError.
-
-        git runs only if a reference has changed, or a minute has begun: a date may count from now.
-        """
-        revisions, key = self.revisions(), (revision, before, int(time.time() // 60))
-        known, signature = self._resolved.get(key), revisions.signature()
-        if known is not None and signature == known[1]:
-            return known[0]
+        """Return the commit that a name or a date means, or the last one `before` that date. Raises UsageError."""
+        revisions = self.revisions()
         with revisions.git() as git:
-            commit = revisions.resolve(git, revision, before=before)
-        if len(self._resolved) >= 100:
-            self._resolved.clear()
-        self._resolved[key] = commit, signature
-        return commit
+            return revisions.resolve(git, revision, before=before)
 
     def is_ready(self, revision: str) -> bool:
         """Tell whether a search of this state need not make it first. Raises UsageError."""

@@ -89,23 +89,6 @@ class Revisions:
             return bool(read_file(f"{self.repository.common_dir}/shallow", MAX_SHALLOW_BYTES))
         return False
 
-    def signature(self) -> tuple[object, ...]:
-        """Return what changes if a name may mean another commit, or if a commit may have been removed.
-
-        It reads no file: the stamps of HEAD, of each reference, and of the folders of objects. It always changes if
-        these are too many, or if another repository has some of the objects.
-        """
-        common = self.repository.common_dir
-        if os.path.lexists(f"{common}/objects/info/alternates"):
-            return (object(),)
-        names = [f"{self.repository.git_dir}/HEAD", *(f"{common}/{name}" for name in ("packed-refs", "shallow"))]
-        names += [f"{common}/objects/pack", *(f"{common}/objects/{number:02x}" for number in range(256))]
-        for folder, _, files in os.walk(f"{common}/refs"):
-            names += [folder, *(os.path.join(folder, name) for name in files)]
-            if len(names) > MAX_REFERENCES:
-                return (object(),)
-        return tuple(map(_stamp, names))
-
     # ------------------------------------------------------------------------------------------ commits
 
     def resolve(self, git: Git, revision: str, *, before: bool = False) -> Commit:
@@ -257,11 +240,3 @@ def _may_be_written(path: str) -> bool:
     is_wanted = is_note_name(name) if name else False
     is_inside = all(part not in ("", ".", "..") for part in folder.split("/")) if folder else True
     return is_inside and not (folder and is_hidden(folder)) and (is_wanted or name == IGNORE_FILE)
-
-
-def _stamp(path: str) -> tuple[int, ...]:
-    try:
-        info = os.lstat(path)
-    except OSError:
-        return ()
-    return info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
