@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 
 from memsync.daemon.health import Health
 from memsync.daemon.reported_paths import Due, ReportedPaths
 from memsync.daemon.watch import MakeWatcher
+from memsync.daemon.worker import Worker
 from memsync.errors import IndexDamaged, MemsyncError, RootError
 from memsync.memory import Memory
 from memsync.model.text import count
@@ -39,7 +39,7 @@ SET_SECONDS = 1.0
 """The wall clock and the monotonic clock differ by more only if the wall clock was set or the machine slept."""
 
 
-class Keeper:
+class Keeper(Worker):
     """Keeps the text of one memory's index current, on its own thread. Searches use it as `Live` (memsync/ports.py).
 
     `on_text` is called after each commit with its number of files, so that their passages can be embedded.
@@ -53,6 +53,7 @@ class Keeper:
         on_text: Callable[[int], None],
         clock: Clock = time,
     ) -> None:
+        super().__init__("keeper")
         settings = memory.settings
         self._memory = memory
         self._watcher = make_watcher(self._reported, self._lost)
@@ -61,10 +62,8 @@ class Keeper:
         self._clock = clock
         self._rescan_seconds = float(settings["daemon.rescan_seconds"])
         self._reports = ReportedPaths(SETTLE_SECONDS, LONGEST_SETTLE_SECONDS)
-        self._condition = threading.Condition()
         self._hurries = False
         self._taken, self._finished = 0, 0
-        self._stopping = False
         file_system = file_system_of(settings.root)
         self._remote = file_system.type if file_system.is_remote else ""
         self._watches = False
@@ -72,32 +71,25 @@ class Keeper:
         self._has_failed = False
         self._ahead_seconds = self._wall_clock_ahead()
         self._next_tick = self._next_scan = self._next_store = clock.monotonic()
-        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
         self.pending_text = 0
 
     def start(self) -> None:
         """Start the thread. It first compares all files; a search with bounded freshness waits for that."""
         self.notice()
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Make the thread end after the current commit. Close the gate first."""
-        with self._condition:
-            self._stopping = True
-            self._condition.notify_all()
+        super().start()
 
     def join(self, seconds: float) -> bool:
         """Wait for the thread and stop watching; return whether the thread ended in time."""
-        self._thread.join(seconds)
+        has_ended = super().join(seconds)
         if self._watches:
             self._watcher.stop()
-        return not self._thread.is_alive()
+        return has_ended
 
     # -------------------------------------------------------------------------------------------- Live
 
     def watching(self) -> tuple[WatcherState, str]:
         """Return how the daemon learns of changes, and the reason if that is not `live` (otherwise empty text)."""
-        if not self._thread.is_alive() and not self._stopping and self._thread.ident is not None:
+        if self._has_died():
             return WatcherState.DEGRADED, "the thread that indexes changes has died: run memsync restart"
         if reason := self._health.reason("root", "watcher"):
             return WatcherState.DEGRADED, f"{reason}; files are compared every {POLL_SECONDS:g} s instead"

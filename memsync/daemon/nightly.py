@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import date, datetime
 
 from memsync.daemon.health import Health
+from memsync.daemon.worker import Worker
 from memsync.errors import MemsyncError
 from memsync.memory import Memory
 
@@ -17,33 +17,22 @@ NIGHT_HOUR, LAST_HOUR = 3, 23
 """
 
 
-class Nightly:
+class Nightly(Worker):
     """Runs `memsync curate --auto` on a thread of its own."""
 
     def __init__(self, memory: Memory, health: Health) -> None:
+        super().__init__("curator")
         self._memory = memory
         self._health = health
-        self._stopping = threading.Event()
         self._failed_on: date | None = None
-        self._thread = threading.Thread(target=self._run, name="curator", daemon=True)
 
     def start(self) -> None:
         """Start the thread, if the settings say so."""
         if self._memory.settings["curator.nightly"]:
-            self._thread.start()
-
-    def stop(self) -> None:
-        """Make the thread end."""
-        self._stopping.set()
-
-    def join(self, seconds: float) -> bool:
-        """Wait for the thread; return whether it ended in time."""
-        if self._thread.ident is not None:
-            self._thread.join(seconds)
-        return not self._thread.is_alive()
+            super().start()
 
     def _run(self) -> None:
-        while not self._stopping.wait(CHECK_SECONDS):
+        while self._waits(CHECK_SECONDS):
             now = datetime.now()
             if NIGHT_HOUR <= now.hour < LAST_HOUR and now.date() != self._failed_on:  # a program may cost money
                 self.step()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,6 +11,7 @@ from memsync.agents import NAMES, agent_named
 from memsync.agents.ingest import Ingester, transcripts_root
 from memsync.agents.sources import Source, sources_of
 from memsync.daemon.health import Health
+from memsync.daemon.worker import Worker
 from memsync.errors import IndexBusy, MemsyncError
 from memsync.memory import Memory
 from memsync.notes import secrets
@@ -25,36 +25,22 @@ SCAN_SECONDS = 60.0
 """How often all transcripts are checked, including those of agents without a hook."""
 
 
-class TranscriptKeeper:
+class TranscriptKeeper(Worker):
     """Takes in transcripts on its own thread: when a hook has run, while they grow, and all of them every minute."""
 
     def __init__(self, memory: Memory, health: Health, clock: Clock = time) -> None:
+        super().__init__("transcripts")
         self._memory = memory
         self._health = health
         self._clock = clock
-        self._condition = threading.Condition()
-        self._stopping = False
         self._hooked: set[str] = set()
         self._growing: dict[tuple[str, str], float] = {}
-        self._thread = threading.Thread(target=self._run, name="transcripts", daemon=True)
 
     def start(self) -> None:
         """Start the thread, if the memory is the one of transcripts."""
         with suppress(MemsyncError):  # other commands report errors in the list of memories
             if transcripts_root() == self._memory.settings.root:
-                self._thread.start()
-
-    def stop(self) -> None:
-        """Make the thread end after the current transcript."""
-        with self._condition:
-            self._stopping = True
-            self._condition.notify_all()
-
-    def join(self, seconds: float) -> bool:
-        """Wait for the thread; return whether it ended in time."""
-        if self._thread.ident is not None:
-            self._thread.join(seconds)
-        return not self._thread.is_alive()
+                super().start()
 
     def hooked(self, agent: str) -> None:
         """Check an agent's transcripts at once, because it has run a hook."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from contextlib import suppress
 
 from memsync.daemon.footprint import give_memory_back
 from memsync.daemon.health import Health
+from memsync.daemon.worker import Worker
 from memsync.errors import IndexBusy, IndexDamaged, MemsyncError
 from memsync.memory import Memory
 from memsync.ports import Clock
@@ -25,42 +25,25 @@ TIDY_IDLE_SECONDS = 600.0
 """How long the daemon must be idle before it compacts the index after fewer changes."""
 
 
-class VectorKeeper:
+class VectorKeeper(Worker):
     """Embeds passages on its own thread soon after their text was committed.
 
     `has_warmed` is True once the model is loaded or has failed to load.
     """
 
     def __init__(self, memory: Memory, health: Health, clock: Clock = time) -> None:
+        super().__init__("vectors")
         self._memory = memory
         self._health = health
         self._clock = clock
         self._idle_seconds = 60.0 * memory.settings["daemon.idle_unload_minutes"]
-        self._condition = threading.Condition()
         self._wanted = True
-        self._stopping = False
         self._retry_at: float | None = None
         self._has_failed = False
         self._untidy = 0
         self.has_warmed = False
         self._last_work = clock.monotonic()
         self._working_since: float | None = None
-        self._thread = threading.Thread(target=self._run, name="vectors", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread: load the model and embed the passages that have no vector."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Make the thread end after the current step."""
-        with self._condition:
-            self._stopping = True
-            self._condition.notify_all()
-
-    def join(self, seconds: float) -> bool:
-        """Wait for the thread; return whether it ended in time. A model that hangs cannot be stopped."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
 
     def text_committed(self, notes: int) -> None:
         """Schedule embedding after a commit that changed `notes` notes."""
@@ -73,7 +56,7 @@ class VectorKeeper:
 
     def hanging(self) -> str:
         """Return a message if the thread has died or the model has not answered for too long; otherwise empty text."""
-        if self._thread.ident is not None and not self._thread.is_alive() and not self._stopping:
+        if self._has_died():
             return "model: the thread that embeds has died: run memsync restart"
         since = self._working_since
         now = self._clock.monotonic()

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from memsync.client import wire
 from memsync.daemon.health import Health
+from memsync.daemon.worker import Worker
 from memsync.errors import ConfigError, DaemonError, FilesystemError, MemsyncError
 from memsync.settings.load import Settings
 from memsync.system.user_folders import open_private, write_own_file
@@ -58,17 +59,16 @@ def _path(settings: Settings) -> Path:
     return settings.keep_dir / "web.json"
 
 
-class WebServer:
+class WebServer(Worker):
     """Starts and ends the server on a thread of its own. `url` is where it serves; empty while it does not."""
 
     def __init__(self, settings: Settings, health: Health) -> None:
+        super().__init__("web")
         self._settings = settings
         self._health = health
-        self._stopping = threading.Event()
         self._guard = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._page: Page | None = None
-        self._thread = threading.Thread(target=self._run, name="web", daemon=True)
         self.url = ""
 
     @property
@@ -76,24 +76,15 @@ class WebServer:
         """Whether the pages should be served; then the daemon is never idle."""
         return _path(self._settings).exists()
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
     def stop(self) -> None:
         """Make the server and the thread end."""
-        self._stopping.set()
+        super().stop()
         if (child := self._child) is not None:  # the thread may be waiting for its first line
             child.terminate()
 
-    def join(self, seconds: float) -> bool:
-        """Wait for the thread; return whether it ended in time."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
-
     def _run(self) -> None:
         pause = 0.0
-        while not self._stopping.wait(pause):
+        while self._waits(pause):
             try:
                 self.apply()
                 pause = CHECK_SECONDS
@@ -115,7 +106,7 @@ class WebServer:
             self._end()
             if code is not None:
                 raise DaemonError(f"the web server ended with exit code {code}", hint="See web.log beside the index.")
-            if wanted is not None and not self._stopping.is_set():
+            if wanted is not None and not self._stopping:
                 self._begin(wanted)
             return self.url
 
