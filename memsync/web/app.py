@@ -18,11 +18,9 @@ from memsync.web.access import Access
 from memsync.web.guard import MAX_BODY_BYTES, Guard
 from memsync.web.health import STATUSES, Events, health
 from memsync.web.problems import Refusal, json_response, problem_response, status_of
-from memsync.web.serving import Scope
 from memsync.web.site import Site, unexpected
 
 STATIC = Path(__file__).with_name("static")
-STATIC_CACHING = "private, max-age=31536000, immutable"
 
 
 def make_app(site: Site) -> Guard:
@@ -34,7 +32,7 @@ def make_app(site: Site) -> Guard:
             *api.routes(),
             Route("/health", _health),
             Route("/events", _events),
-            Mount("/static", _Static(directory=STATIC)),
+            Mount("/static", StaticFiles(directory=STATIC)),
             *pages.routes(),
         ],
         exception_handlers={MemsyncError: _failed, HTTPException: _failed, ClientDisconnect: _left, Exception: _failed},
@@ -87,14 +85,3 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 async def _left(request: Request, error: Exception) -> Response:  # noqa: ARG001 (because Starlette calls it)
     return Response(status_code=400)  # for the log: the client has gone
-
-
-class _Static(StaticFiles):
-    """Files that a browser keeps if their URL has a version."""
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        """Return a file."""
-        response = await super().get_response(path, scope)
-        if scope["query_string"]:
-            response.headers["Cache-Control"] = STATIC_CACHING
-        return response

@@ -281,15 +281,3 @@ def test_answer_to_an_unexpected_error_has_the_headers(
         answer = other.get("/broken")
     assert (answer.status_code, {name: answer.headers[name] for name in HEADERS}) == (500, HEADERS)
     assert "secret" not in answer.text
-
-
-def test_versioned_files_are_cached(
-    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Site
-) -> None:
-    """By this browser alone. A URL without a version is asked for each time."""
-    (tmp_path / "a.css").write_text("p {}")
-    monkeypatch.setattr("memsync.web.app.STATIC", tmp_path)
-    with TestClient(make_app(site), base_url=URL, headers=dict(client.headers)) as other:
-        assert other.get("/static/a.css?v=1").headers["cache-control"].startswith("private, max-age=")
-        assert other.get("/static/a.css").headers["cache-control"] == "no-store"
-        assert other.get("/static/..%2f..%2fpyproject.toml").status_code == 404

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
@@ -122,15 +121,8 @@ def templates() -> Environment:
     environment.filters |= {function.__name__: function for function in filters}
     environment.tests["note"] = lambda path: is_note_name(path.rpartition("/")[2])
     environment.filters["ordinal"] = lambda day: date.fromisoformat(day).toordinal()
-    environment.globals |= {"asset": asset, "count": count, "note_url": note_url, "link": link, "by": told_origin}
+    environment.globals |= {"count": count, "note_url": note_url, "link": link, "by": told_origin}
     return environment
-
-
-@cache
-def asset(file: str) -> str:
-    """Return the URL of a file in static/, which changes with its content."""
-    digest = hashlib.sha256((FOLDER / "static" / file).read_bytes()).hexdigest()
-    return f"/static/{file}?v={digest[:12]}"
 
 
 def link(path: str, **query: str | int) -> str:
