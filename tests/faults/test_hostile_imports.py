@@ -21,11 +21,9 @@ from hypothesis import strategies as st
 
 from memsync.errors import UsageError
 from memsync.features.conversations import ConversationText, Skipped, array, read
-from memsync.features.conversations.importing import sources_in_files
 from memsync.features.conversations.read import read_conversations
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
-from memsync.notes.files import NoteFiles
 from memsync.notes.rules import PathRules
 from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings, with_changes
 from tests.conftest import Write
@@ -137,7 +135,7 @@ def test_source_of_a_note_elsewhere_does_not_redirect_an_import(memory: Memory, 
 
 @pytest.fixture
 def hurried(root: Path, make_memory: Callable[..., Memory]) -> Memory:
-    """Open a memory that indexes nothing before it answers: a note is pending, so sources are looked for in files."""
+    """Open a memory that indexes nothing before it answers."""
     (root / "pending.md").write_text("not indexed yet\n")
     return make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_SEARCH_DEADLINE_MS": "0"}, cwd=root))
 
@@ -168,7 +166,6 @@ def test_import_reads_no_sources_behind_a_link(hurried: Memory, root: Path, writ
     (outside / "secret.md").write_text("---\nsource: claude:u-1\n---\n")
     (root / folder).parent.mkdir(parents=True, exist_ok=True)
     (root / folder).symlink_to(outside)
-    assert dict(sources_in_files(NoteFiles(root), set())) == {}
     report = hurried.import_file(export(root, TALK))
     assert "secret" not in f"{report.paths} {report.wrong}"
     assert [one.name for one in outside.iterdir()] == ["secret.md"]

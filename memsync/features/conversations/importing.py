@@ -6,12 +6,11 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from posixpath import basename, dirname
+from posixpath import basename
 
 from memsync.edit import note_file
 from memsync.edit.addition import Addition
@@ -19,14 +18,13 @@ from memsync.edit.markdown import exact_message
 from memsync.edit.note_paths import cannot_write, folder_of, numbered, thread_path
 from memsync.edit.set_fields import head_of
 from memsync.edit.titles import slug_of
-from memsync.errors import MemsyncError, NoteError, UsageError
+from memsync.errors import MemsyncError, UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable, shortened
 from memsync.features.conversations.read import read_conversations
 from memsync.model.note import Note
 from memsync.model.text import count, quoted, whole_characters
 from memsync.model.vocabulary import THREAD_STATUSES, JsonValue, NotePath, Tier
 from memsync.notes.decode import split_lines
-from memsync.notes.files import NoteFiles, Places
 from memsync.notes.frontmatter import MAX_HEAD_BYTES, read_head
 from memsync.notes.message_format import original_of, written_time
 from memsync.notes.parse import conflict_in
@@ -74,8 +72,6 @@ class Importer:
 
     def __init__(self, memory: Workspace) -> None:
         self._memory = memory
-        self._open = ExitStack()
-        self._folders: dict[str, int] = {}
 
     def write(self, conversations: Iterable[ConversationText | Skipped]) -> ImportReport:
         """Write the messages that are not there yet; report each conversation that cannot be written, and go on.
@@ -83,12 +79,9 @@ class Importer:
         It waits for the disk only once, at the end: after an interruption the user can simply run it again.
         """
         report = ImportReport()
-        with self._memory.as_of_now() as (reader, pending):
+        with self._memory.as_of_now() as (reader, _):
             sources = {thread.source: thread.path for thread in reader.threads() if thread.source}
-        if pending:
-            sources = {**dict(sources_in_files(self._memory.files, set(sources.values()))), **sources}
-        with self._memory.writer.lock(), ExitStack() as self._open:
-            self._folders.clear()
+        with self._memory.writer.lock():
             is_wrong_file = True
             for conversation in conversations:
                 if isinstance(conversation, Skipped):
@@ -156,7 +149,10 @@ class Importer:
 
     def _content(self, path: NotePath) -> bytes | None:
         try:
-            with note_file.opened(self._folder(path), path, basename(path)) as file:
+            with (
+                folder_of(self._memory.files.root, path) as folder,
+                note_file.opened(folder, path, basename(path)) as file,
+            ):
                 return note_file.read(file, path)
         except FileNotFoundError:
             return None
@@ -164,19 +160,13 @@ class Importer:
     def _make(self, path: NotePath, content: bytes) -> bool:
         """Create a thread and return True; return False if it exists."""
         try:
-            note_file.create(self._folder(path), basename(path), content, sync=False)
+            with folder_of(self._memory.files.root, path, create=True) as folder:
+                note_file.create(folder, basename(path), content, sync=False)
         except FileExistsError:
             return False
         except OSError as error:
             raise cannot_write(path, error) from error
         return True
-
-    def _folder(self, path: NotePath) -> int:
-        """Return a descriptor of the note's folder, which stays open until the import is over."""
-        name = dirname(path)
-        if name not in self._folders:
-            self._folders[name] = self._open.enter_context(folder_of(self._memory.files.root, path, create=True))
-        return self._folders[name]
 
     def _agrees(self, path: NotePath, turns: Sequence[Turn]) -> bool:
         """Tell whether a thread is empty or has one of the messages; otherwise it is another one of the same name."""
@@ -231,23 +221,6 @@ def _is_allowed(key: str, value: JsonValue) -> bool:
     if key == "tags" and isinstance(value, list):
         return bool(value) and all(isinstance(item, str) for item in value)
     return isinstance(value, (str, int, float)) and value != ""
-
-
-def sources_in_files(files: NoteFiles, known: Container[NotePath]) -> Iterator[tuple[str, NotePath]]:
-    """Yield (source, path) for the threads in the memory root, except those in `known`.
-
-    This finds threads that the index does not have yet; otherwise they would be imported a second time. Opens only
-    files that a scan takes for notes. Raises RootError.
-    """
-    folders = Places(folder.rstrip("/") for folder in (THREADS_FOLDER, f"{ARCHIVE_FOLDER}{THREADS_FOLDER}"))
-    for path in files.scan(folders).files:
-        head = b""
-        with suppress(FileNotFoundError, NoteError):
-            head = files.beginning(path, MAX_HEAD_BYTES) if path not in known else b""
-        if b"\nsource:" in head:
-            source = read_head(split_lines(head.decode("utf-8-sig", "replace"))).values.get("source")
-            if isinstance(source, str) and source:
-                yield source, path
 
 
 def export_lines(note: Note) -> Iterator[str]:
@@ -306,6 +279,7 @@ def import_file(memory: Workspace, path: str | os.PathLike[str], *, progress: Pr
     The file is memsync's own JSON Lines (docs/conversations.md), or an export of ChatGPT or Claude. `wrong` in the
     report lists what could not be used. The daemon or the next sync indexes the new threads. Raises UsageError.
     """
+    memory.syncer.refresh(progress=progress)  # otherwise an import would begin a second thread for a source
     return Importer(memory).write(read_conversations(Path(path), progress))
 
 
