@@ -19,7 +19,7 @@ from memsync.client import wire
 from memsync.daemon.daemon_lock import is_in_place
 from memsync.daemon.methods import Host, Request, RequestError, is_method, method_names, pool_of
 from memsync.daemon.peer import READ_LIMIT, Connection
-from memsync.errors import DaemonError, DaemonRunning, MemsyncError
+from memsync.errors import DaemonError, MemsyncError
 from memsync.sync.gate import Stopped
 
 log = logging.getLogger("memsync.daemon")
@@ -140,15 +140,19 @@ class Server:
 
 
 def bound(path: str) -> socket.socket:
-    """Return a socket bound to `path`, with mode 0600 in a folder of mode 0700; replace a dead socket there.
+    """Return a socket bound to `path`, with mode 0600 in a folder of mode 0700; replace a socket there.
 
-    The caller must hold the daemon's lock. Raises DaemonRunning if something answers at `path`, and DaemonError.
+    The caller must hold the daemon's lock. A daemon that has lost it notices that its socket was replaced, and ends.
+    Raises DaemonError.
     """
     folder = os.path.dirname(path)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         wire.require_private(folder)
-        _remove_dead(path)
+        with suppress(FileNotFoundError):
+            if not stat.S_ISSOCK(os.lstat(path).st_mode):
+                raise DaemonError(f"{path} is in the way of the daemon's socket", hint="Move it away.")
+            os.unlink(path)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listening.bind(path)
         Path(path).chmod(0o600)  # nobody can connect before listen()
@@ -157,25 +161,6 @@ def bound(path: str) -> socket.socket:
         raise DaemonError(
             f"cannot create a socket at {path}: {error.strerror or error}", hint="Check that folder."
         ) from error
-
-
-def _remove_dead(path: str) -> None:
-    try:
-        mode = os.lstat(path).st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise DaemonError(f"{path} is in the way of the daemon's socket", hint="Move it away.")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(path)
-        except ConnectionRefusedError:
-            os.unlink(path)
-            return
-        except FileNotFoundError:
-            return
-    raise DaemonRunning(f"another process already answers at {path}", hint="Stop it first.")
 
 
 def where(error: BaseException) -> str:
