@@ -82,7 +82,6 @@ def move(
     if not old or not new:
         raise UsageError("mv needs two names", hint="Write: memsync mv OLD NEW")
     with nullcontext() if dry_run else memory.writer.lock():
-        warnings = _interrupted(memory)
         with memory.as_of_now() as (reader, pending):
             if pending:
                 reason = f"{count(pending, 'file is', 'files are')} not indexed yet, and may have links"
@@ -90,7 +89,7 @@ def move(
             renaming = _Renaming(memory, reader, old, new)
         lines, changes = renaming.lines(), renaming.changes()
         moves = tuple(MovedFile(NotePath(path), NotePath(target)) for path, target in renaming.moved.items())
-        plan = Moving(moves, tuple(lines), warnings=warnings)
+        plan = Moving(moves, tuple(lines))
         if dry_run:
             return plan
         outcome = memory.runs(Work.MOVE).carry_out(changes, f"memsync mv: {old} to {new}")
@@ -100,17 +99,6 @@ def move(
             reasons = "; ".join(f"{one.path}: {one.reason}" for one in outcome.failed[:MAX_NAMED])
             raise WriteRefused(f"not moved: {reasons}", hint="Correct this, and try again.")
     return _done(memory, plan, outcome)
-
-
-def _interrupted(memory: Workspace) -> tuple[str, ...]:
-    """Return a warning if the last run was killed: after another one, one undo does not restore both."""
-    steps = memory.writer.kept.steps(Work.MOVE)
-    last = [step for step in steps if step.run == steps[0].run and step.path != step.other]
-    root = memory.files.root
-    is_back = any(os.path.lexists(root / step.path) and not os.path.lexists(root / step.other) for step in last)
-    return (
-        ("the move before this one was interrupted, or moved back by hand: see memsync mv --undo",) if is_back else ()
-    )
 
 
 @operation(writes=True, is_slow=True)
@@ -130,7 +118,7 @@ def undo_move(memory: Workspace) -> Moving:
 
 def _done(memory: Workspace, plan: Moving, outcome: Outcome) -> Moving:
     with memory.as_of_now() as (_, pending):
-        warnings = (*plan.warnings, *filter(None, [outcome.complaint]))
+        warnings = tuple(filter(None, [outcome.complaint]))
     return replace(plan, failed=tuple(outcome.failed), warnings=warnings, pending_text=pending, applied=True)
 
 
