@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from memsync.errors import MemsyncError, UsageError
+from memsync.errors import MemsyncError
 from memsync.memories.opener import Opener, Openers
 from memsync.memories.several import Memories, covered
 from memsync.operation import Operation
-from memsync.settings.roots import chosen_roots, is_root_name, registered_roots
+from memsync.settings.roots import chosen_roots, registered_roots
 
 if TYPE_CHECKING:
     from memsync.memory import MemoryApi
@@ -47,20 +47,6 @@ class ServedMemories:
             return
         with self.own.memory() as memory:
             yield memory, given
-
-    def refuse_other(self, location: str) -> None:
-        """Raise UsageError for a location that the own memory does not have, if it looks like another one's citation.
-
-        Whether such a memory is registered makes no difference: a server for one memory says nothing about others.
-        """
-        from memsync.search.excerpt import parse_location  # here, because a start needs none of it
-
-        name, _, rest = parse_location(location).path.partition(":")
-        if self.is_alone and rest and is_root_name(name):
-            raise UsageError(
-                f"{location[:200]!r} is not in this memory, and this server reads no other one",
-                hint="Name a note by its path in this memory.",
-            )
 
     def close(self) -> None:
         """Close every memory in this process."""

@@ -134,8 +134,6 @@ class _Handlers:
             offered_roots = await anyio.to_thread.run_sync(self._memories.names) if may_name_roots(tool) else ()
             arguments = arguments_of(tool, given, offered_roots)
             result = await self._ask(tool, arguments, names, answer, agent=_client_of(context))
-            if tool is features.search.get and not result.content["exists"]:
-                self._memories.refuse_other(arguments["location"])
         except MemsyncError as error:
             return _failed(error.sentences())
         except Exception as error:  # noqa: BLE001 (because one bad call must not end the conversation)
@@ -200,7 +198,6 @@ class _Handlers:
         try:
             excerpt: Excerpt = await self._ask(features.search.get, {"location": path})
         except NoSuchNote:
-            self._memories.refuse_other(path)
             return ""
         return excerpt.text
 

@@ -9,7 +9,6 @@ from typing import Any
 import anyio
 import pytest
 from mcp.client.client import Client
-from mcp.shared.exceptions import MCPError
 
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server
@@ -112,13 +111,11 @@ def test_a_server_for_one_memory_offers_no_other(own: Opener) -> None:
     ]
     by_parameter, by_filter, by_citation, of_nobody, missing = asked(alone, *calls)
     assert by_parameter.is_error and by_filter.is_error
-    assert by_citation.is_error and "this server reads no other one" in text_of(by_citation)
-    assert text_of(of_nobody) == text_of(by_citation).replace("work:a.md", "nobody:a.md:3")
-    assert missing.structured_content["exists"] is False
+    assert [one.structured_content["exists"] for one in (by_citation, of_nobody, missing)] == [False] * 3
 
 
 def test_a_server_for_one_memory_reads_its_own_notes_whatever_they_are_called(own: Opener, tmp_path: Path) -> None:
-    """A path or a title may look like another memory's citation; a resource is refused as a citation is."""
+    """A path or a title may look like another memory's citation; a resource with such a path is empty."""
     (tmp_path / "own" / "work:a.md").write_text("Mine.\n")
     (tmp_path / "own" / "plan.md").write_text("# todo:boat\n\nPaint it.\n")
     alone = ServedMemories(own, is_alone=True)
@@ -128,8 +125,8 @@ def test_a_server_for_one_memory_reads_its_own_notes_whatever_they_are_called(ow
 
     async def read() -> None:
         async with Client(make_server(ServedMemories(own, is_alone=True), read_only=False)) as client:
-            with pytest.raises(MCPError, match="this server reads no other one"):
-                await client.read_resource("memory://evil:a.md")
+            (content,) = (await client.read_resource("memory://evil:a.md")).contents
+            assert content.text == ""  # type: ignore[union-attr]  # because notes are text
 
     anyio.run(read)
 
