@@ -365,7 +365,7 @@ def _status(status: Status, _: Command) -> None:
     size = f" ({status.index_bytes / 1e6:,.1f} MB)" if status.index_bytes else ""  # a database has no figure for it
     by_commits = f"{count(status.dated_notes, 'note')} by git's history as of {status.dated_by[:12]}"
     building = f"{status.building_space} ({count(status.building_pending, 'vector')} to go)"
-    say_facts(
+    _say_facts(
         ("memory root", status.root),
         ("notes", f"{status.notes:,} ({count(status.chunks, 'chunk')}, {count(status.passages, 'passage')})"),
         ("vectors", f"{status.vectors:,} ({status.pending_vectors:,} pending{time_left})"),
@@ -384,7 +384,7 @@ def _status(status: Status, _: Command) -> None:
                 say(f"  {printable(item.path)}: {printable(item.reason)}")
 
 
-def say_facts(*facts: tuple[str, str]) -> None:
+def _say_facts(*facts: tuple[str, str]) -> None:
     """Print names and values, one pair a line, without those that have no value."""
     for name, value in facts:
         if value:

@@ -22,7 +22,7 @@ COMMANDS = {
         ["features.curation.proposals"], "duplicates": ["features.duplicates"], "eval": ["cli.command_eval"],
         "forget": ["cli.command_forget"], "proposals": ["features.curation.proposals"], "prune":
         ["features.pruning"], "stale": ["features.usage"], "stats": ["features.usage"]},
-    "Index": {"index": ["cli.command_index"], "rebuild": ["features.indexing"], "status": ["cli.command_status"],
+    "Index": {"index": ["cli.command_index"], "rebuild": ["features.indexing"], "status": ["features.indexing"],
         "sync": ["features.indexing"], "vectors": ["cli.command_vectors"], "verify": ["features.indexing"]},
     "Daemon": {"logs": ["cli.command_daemon"], "restart": ["cli.command_daemon"], "service":
         ["cli.command_daemon"], "start": ["cli.command_daemon"], "stop": ["cli.command_daemon"], "watch":
