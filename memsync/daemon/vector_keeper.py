@@ -20,9 +20,7 @@ BUSY_RETRY_SECONDS = 1.0
 HANGING_SECONDS = 60.0
 REST_SECONDS = 5.0
 TIDY_NOTES = 100
-"""After this many changed notes the index is compacted at once; after fewer, once the daemon is idle."""
-TIDY_IDLE_SECONDS = 600.0
-"""How long the daemon must be idle before it compacts the index after fewer changes."""
+"""After this many changed notes the index is compacted."""
 
 
 class VectorKeeper(Worker):
@@ -42,7 +40,6 @@ class VectorKeeper(Worker):
         self._has_failed = False
         self._untidy = 0
         self.has_warmed = False
-        self._last_work = clock.monotonic()
         self._working_since: float | None = None
 
     def text_committed(self, notes: int) -> None:
@@ -76,7 +73,7 @@ class VectorKeeper(Worker):
         while not self._stopping:
             if self.take():
                 return True
-            self._rest(self._clock.monotonic())
+            self._rest()
             with self._condition:
                 seconds = max(0.0, self.due_at() - self._clock.monotonic())
                 if seconds and not self._stopping:
@@ -97,15 +94,13 @@ class VectorKeeper(Worker):
                 return float("inf")
             return self._retry_at if self._retry_at is not None else float("-inf")  # -inf: due now
 
-    def _rest(self, now: float) -> None:
-        """Unload models that nobody has used for a while, and compact the index if the daemon is idle."""
+    def _rest(self) -> None:
+        """Unload models that nobody has used for a while."""
         for name, model in (("model", self._memory.models), ("reranking model", self._memory.reranking)):
             if self._idle_seconds and model.is_loaded and model.idle_seconds() >= self._idle_seconds:
                 model.unload()
                 give_memory_back()
                 log.info("the %s was unused for %.0f minutes and is unloaded", name, self._idle_seconds / 60)
-        if self._untidy and now - self._last_work >= TIDY_IDLE_SECONDS:
-            self._tidy()
 
     def step(self) -> None:
         """Embed what waits and record faults. Raises Stopped if the gate is closed."""
@@ -130,7 +125,6 @@ class VectorKeeper(Worker):
 
     def _embed(self) -> None:
         report = self._memory.syncer.embed_in_background()
-        self._last_work = self._clock.monotonic()
         self._has_failed = report.error is not None
         if report.problem is not None:
             self._failed(report.problem.message)
@@ -141,7 +135,9 @@ class VectorKeeper(Worker):
         if report.pending:
             self._again(BUSY_RETRY_SECONDS)
         elif self._untidy >= TIDY_NOTES:
-            self._tidy()
+            self._untidy = 0
+            with suppress(MemsyncError):  # compacting only saves disk space
+                self._memory.syncer.tidy(bulk=True)
 
     def _warm(self) -> None:
         """Load the model before the first question needs it. If it fails, embedding fails too and reports the fault."""
@@ -162,8 +158,3 @@ class VectorKeeper(Worker):
         with self._condition:
             self._wanted = True
             self._retry_at = self._clock.monotonic() + seconds
-
-    def _tidy(self) -> None:
-        bulk, self._untidy = self._untidy >= TIDY_NOTES, 0
-        with suppress(MemsyncError):  # compacting only saves disk space
-            self._memory.syncer.tidy(bulk=bulk)

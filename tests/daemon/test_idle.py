@@ -110,7 +110,7 @@ def test_an_unused_model_is_unloaded_and_loaded_again(
     engine = start(MINUTES)
     assert is_loaded(engine)
     clock.forward += 60 * MINUTES - 30
-    engine.vectors._rest(clock.monotonic())
+    engine.vectors._rest()
     assert (is_loaded(engine), model.unloads) == (True, 0)
     clock.forward += 60
     until(lambda: not is_loaded(engine), "the model is unloaded")
@@ -127,7 +127,7 @@ def test_a_question_begins_the_time_anew(
     for _ in range(4):
         clock.forward += 600
         engine.memory.search("heron")
-        engine.vectors._rest(clock.monotonic())
+        engine.vectors._rest()
     assert (is_loaded(engine), model.unloads) == (True, 0)
 
 
@@ -135,7 +135,7 @@ def test_zero_minutes_never_unload(start: Callable[[int], Engine], clock: MovedC
     """The setting that turns it off."""
     engine = start(0)
     clock.forward += 1_000_000
-    engine.vectors._rest(clock.monotonic())
+    engine.vectors._rest()
     assert (is_loaded(engine), model.unloads) == (True, 0)
 
 
@@ -146,14 +146,14 @@ def test_an_unused_reranking_model_is_unloaded_whether_or_not_questions_are_embe
     engine = start(MINUTES)
     clock.forward += 60 * MINUTES
     engine.memory.search("heron")
-    engine.vectors._rest(clock.monotonic())
+    engine.vectors._rest()
     assert reranker.unloads == 0
     before = model.unloads  # the engine's own thread may have seen the clock before that search
     for unloads in (1, 2):
         engine.memory.search("heron", rerank=True)
         clock.forward += 60 * MINUTES - 30
         engine.memory.search("heron")
-        engine.vectors._rest(clock.monotonic())
+        engine.vectors._rest()
         assert (reranker.unloads, model.unloads) == (unloads - 1, before)
         clock.forward += 60
         engine.memory.search("heron")
