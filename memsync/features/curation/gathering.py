@@ -14,6 +14,7 @@ from memsync.model.vocabulary import Kind, NotePath, Origin
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import NoteFiles
+from memsync.notes.links import outside_code
 from memsync.notes.origin import BY, origin_of
 from memsync.notes.parse import parse_note
 from memsync.notes.rules import PathRules
@@ -124,10 +125,6 @@ def plain_of(text: str) -> str:
 
 def _without_code(note: Note) -> Sequence[str]:
     """Return the lines of the body, those in fenced code and quotes empty."""
-    fence, lines = "", list[str]()
-    for line in note.lines[note.head_lines :]:
-        stripped = line.lstrip()
-        mark = stripped[:3] if stripped[:3] in ("```", "~~~") else ""
-        fence, is_code = ("" if mark and mark == fence else fence or mark), bool(fence or mark)
-        lines.append("" if is_code or stripped.startswith((">", "|", "<")) else line)
-    return lines
+    body = note.lines[note.head_lines :]
+    said = {number: line for number, line in outside_code(body) if not line.lstrip().startswith((">", "|", "<"))}
+    return [said.get(number, "") for number in range(1, len(body) + 1)]
