@@ -16,10 +16,9 @@ from click.shell_completion import CompletionItem
 from memsync.cli.arguments import FREE_TEXT
 from memsync.cli.common import here, json_option, long_output, opened, opened_here, progress_on_stderr, say_waiting
 from memsync.cli.covered import covered, roots_options
-from memsync.cli.here import without_place
 from memsync.cli.output import KEPT, NotServed, say_json
 from memsync.cli.render import document, exit_code, remarks, render
-from memsync.errors import MemsyncError, NoSuchNote, UsageError
+from memsync.errors import MemsyncError, UsageError
 from memsync.model.text import count
 from memsync.notes.rules import THREADS_FOLDER
 from memsync.operation import Command, Operation, Parameter, Runs
@@ -52,17 +51,8 @@ def command_of(
                 given["query"] = (named["query"],) if named["query"].strip() else ()
         arguments = {**arguments_of(context, operation, given, is_here=memories is None), **offered.fixed}
         is_here = offered.runs_here or operation.is_local or _is_long(arguments)
-        try:
-            with memories or (opened_here if is_here else opened)(context) as memory:
-                result = run_on(memory, operation, arguments)
-        except NoSuchNote as error:
-            # Name the note as it was typed, if its path was made of that.
-            locations = (name for name, parameter in operation.values.items() if parameter.cli.names == "location")
-            typed = next((given[name] for name in locations), None)
-            if not typed or not error.message.endswith(" does not exist"):
-                raise
-            name, colon, rest = typed.partition(":") if memories is not None else ("", "", typed)
-            raise NoSuchNote(f"{name}{colon}{without_place(rest)} does not exist", hint=error.hint) from error
+        with memories or (opened_here if is_here else opened)(context) as memory:
+            result = run_on(memory, operation, arguments)
         show(context, result, operation, offered, as_json=as_json)
 
     takes_text = operation.text is not None and operation.writes

@@ -15,11 +15,6 @@ _IN_FILTER = re.compile(r'(?:(?<=\s)|^)in:(?:"(?P<quoted>[^"]+)"|(?P<bare>[^\s"]
 _FROM_HERE = ("./", "../")
 
 
-def without_place(location: str) -> str:
-    """Return the path in a location, without its lines or heading."""
-    return _LINES.sub("", location.partition("#")[0] or location)
-
-
 class Here:
     """The current folder, as seen from a memory root."""
 

@@ -189,7 +189,7 @@ def test_get_reads_what_a_citation_names(memsync: Run, tmp_path: Path) -> None:
     assert memsync("get", "work:store.md:1", cwd=tmp_path / "home").stdout == "# Store\n"
     assert memsync("get", "./work:store.md:1", cwd=tmp_path / "home").stdout == "Mine.\n"
     gone = memsync("get", "work:pond.md")
-    assert gone.returncode == 5 and "work:pond.md does not exist" in gone.stderr
+    assert gone.returncode == 5 and "work: pond.md does not exist" in gone.stderr
     out = memsync("get", "work:../home/pond.md")
     assert out.returncode == 5 and "nests" not in out.stdout
     unknown = memsync("get", "wrok:store.md")
@@ -203,10 +203,10 @@ def test_get_outside_a_memory_root_says_how_to_name_a_note(memsync: Run, tmp_pat
     (tmp_path / "work" / "daily" / "2023-05-08.md").write_text("- 10:00 a stork\n")
     for cwd in (tmp_path / "outside", tmp_path / "home"):
         assert memsync("get", "work:2023-05-08", cwd=cwd).stdout == "- 10:00 a stork\n"
-        assert "home:2023-05-08 does not exist" in memsync("get", "home:2023-05-08", cwd=cwd).stderr
+        assert "home: 2023-05-08 does not exist" in memsync("get", "home:2023-05-08", cwd=cwd).stderr
         assert "Did you mean work:store.md?" in memsync("get", "work:stor.md:3", cwd=cwd).stderr
     gone = memsync("get", "work:12")
-    assert gone.returncode == 5 and "work:12 does not exist" in gone.stderr
+    assert gone.returncode == 5 and "work: 12 does not exist" in gone.stderr
     for location in ("work", "work:"):
         named = memsync("get", location)
         assert named.returncode == 2 and "work is a registered memory, and no note" in named.stderr
