@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -20,12 +19,9 @@ from memsync.cli.output import KEPT, NotServed, say_json
 from memsync.cli.render import document, exit_code, remarks, render
 from memsync.errors import MemsyncError, UsageError
 from memsync.model.text import count
-from memsync.notes.rules import THREADS_FOLDER
 from memsync.operation import Command, Operation, Parameter, Runs
-from memsync.settings.load import load_settings
 
 _LAST_LINE_END = re.compile(r"(?:\r\n|\n|\r)\Z")
-_PLAIN_NAME = re.compile(r"\w[\w.-]*")
 _EDIT = "edit"
 MAX_TEXT_CHARS = 64_000_000
 """Maximum length of a text on standard input; a larger note is not indexed."""
@@ -192,26 +188,9 @@ def _click_type(parameter: Parameter) -> Any:
 
 
 def _completion(parameter: Parameter) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]] | None:
-    """Return what proposes values to a shell: the names of threads, or the paths that the shell itself completes."""
-    if parameter.name == "thread":
-        return _threads_like
+    """Return what tells a shell to complete paths."""
     kind = {"note": "file", "location": "file", "folder": "dir"}.get(parameter.cli.names)
     return (lambda _context, _parameter, typed: [CompletionItem(typed, type=kind)]) if kind else None
-
-
-def _threads_like(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the threads whose names begin with `typed`; none if the memory root cannot be read.
-
-    Leaves out names with other characters than letters, digits, `_`, `.` and `-`: the shell would read them as code.
-    """
-    given = context.find_root().params
-    try:
-        settings = load_settings(config=given.get("config_path"), root=given.get("root"))
-        names = os.listdir(os.path.join(settings.root_name, THREADS_FOLDER))
-    except (MemsyncError, OSError):
-        return []
-    threads = sorted(name.removesuffix(".md") for name in names if name.endswith(".md"))
-    return [CompletionItem(name) for name in threads if name.startswith(typed) and _PLAIN_NAME.fullmatch(name)]
 
 
 # ----------------------------------------------------------------------------------------------- arguments

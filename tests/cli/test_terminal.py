@@ -208,10 +208,8 @@ COMPLETE = {
 """In each shell: take the script, and ask for what completes `memsync dup`."""
 
 
-def test_completion_proposes_threads_but_no_name_that_is_code(cli: Cli, write: Write) -> None:
-    """A file that comes with a clone may have any name; the shell would run `$(…)` in what it inserts."""
-    for name in ("the-store", "the heron", "the$(touch x)", "-the", "other"):
-        write(f"threads/{name}.md", "text\n")
+def test_completion_proposes_commands_and_paths(cli: Cli) -> None:
+    """The shell itself completes paths, because it knows how to quote them."""
 
     def proposed(words: str, position: int = 3) -> list[str]:
         asked = {"_MEMSYNC_COMPLETE": "bash_complete", "COMP_CWORD": str(position), "COMP_WORDS": words}
@@ -220,7 +218,7 @@ def test_completion_proposes_threads_but_no_name_that_is_code(cli: Cli, write: W
             MEMSYNC, env=environ, capture_output=True, text=True, timeout=60, check=False
         ).stdout.splitlines()
 
-    assert proposed("memsync thread show the") == ["plain,the-store"]
+    assert proposed("memsync thread show the") == ["file,the"]
     assert proposed("memsync search --in th") == ["dir,th"]
     assert proposed("memsync help dup", 2) == ["plain,duplicates"]
 
