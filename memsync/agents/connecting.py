@@ -28,7 +28,7 @@ from memsync.notes.files import open_folder
 from memsync.settings.paths import is_inside
 from memsync.settings.roots import OWN_MEMORY
 from memsync.system.file_lock import file_lock
-from memsync.system.user_folders import digest_of, state_folder, write_own_file
+from memsync.system.user_folders import digest_of, state_folder, write_own_file, writing
 
 MAX_BYTES = 20_000_000
 LOCK_SECONDS = 5.0
@@ -261,14 +261,11 @@ def _changed(path: str) -> WriteRefused:
 
 def _keep(agent: Agent, records: Mapping[str, Record | None]) -> None:
     file = _record_file(agent)
-    try:
+    with writing(file):
         if records:
             write_own_file(file, json.dumps(records).encode(), sync=True)
         else:
             Path(file).unlink(missing_ok=True)
-    except OSError as error:
-        reason = f"{file} cannot be written: {error.strerror}"
-        raise FilesystemError(reason, hint="Make room, or check the folder's permissions.") from error
 
 
 def _record_file(agent: Agent) -> str:

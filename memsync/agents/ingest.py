@@ -44,7 +44,7 @@ from memsync.settings.load import default_of
 from memsync.settings.registering import add_root
 from memsync.settings.roots import TRANSCRIPTS, registered_roots
 from memsync.system.file_lock import file_lock
-from memsync.system.user_folders import data_folder, digest_of, own_folder, replace_file
+from memsync.system.user_folders import data_folder, digest_of, own_folder, replace_file, writing
 
 WAIT_SECONDS = 60.0
 _CONFIG = f"""# The conversations of your agents. memsync ingest writes them.
@@ -117,13 +117,10 @@ def transcripts_root(*, create: bool = False) -> Path | None:
         if not is_ours and any(root.glob("*.md")):
             hint = f"Run memsync roots remove {TRANSCRIPTS}, and register it under another name."
             raise ConfigError(f"the memory {TRANSCRIPTS} has notes of your own", hint=hint)
-        try:
+        with writing(root):
             own_folder(root)
             if not (root / CONFIG_NAME).exists():
                 replace_file(str(root / CONFIG_NAME), _CONFIG.encode(), sync=True)
-        except OSError as error:
-            hint = "Make room, or check the folder's permissions."
-            raise FilesystemError(f"{root} cannot be written: {error.strerror}", hint=hint) from error
         return root if known else Path(add_root(TRANSCRIPTS, str(root)).path)
     return root if known else None
 

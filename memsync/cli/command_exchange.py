@@ -9,11 +9,12 @@ import click
 
 from memsync.cli.common import answering, here, opened, opened_here, progress_on_stderr
 from memsync.cli.output import NO_EXIT_CODE, Answer, remark, say_as_it_is
-from memsync.errors import FilesystemError, UsageError
+from memsync.errors import UsageError
 from memsync.model.json import to_json
 from memsync.model.text import count, json_line, printable
 from memsync.notes.ignore import is_note_name
 from memsync.settings.load import load_settings
+from memsync.system.user_folders import writing
 
 SECTION = "Conversations"
 
@@ -118,9 +119,5 @@ def _export_html(context: click.Context, words: tuple[str, ...], file: str) -> N
 
 
 def _write_new(path: str, parts: Iterable[str]) -> None:
-    try:
-        with click.open_file(path, "x", encoding="utf-8") as file:  # - is standard output
-            file.writelines(parts)
-    except OSError as error:
-        hint = "Name a new file, in a folder that exists."
-        raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint=hint) from error
+    with writing(path), click.open_file(path, "x", encoding="utf-8") as file:  # - is standard output
+        file.writelines(parts)

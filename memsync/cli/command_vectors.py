@@ -13,8 +13,9 @@ import click
 
 from memsync.cli.common import answering, load, name_of, progress_on_stderr
 from memsync.cli.output import Answer
-from memsync.errors import FilesystemError, UsageError
+from memsync.errors import UsageError
 from memsync.model.text import count
+from memsync.system.user_folders import open_private, writing
 
 SECTION = "Index"
 
@@ -113,14 +114,12 @@ def _output(file: str, *, force: bool) -> Iterator[BinaryIO]:
         raise UsageError(f"{file} exists already", hint="Name another file, or overwrite a file with --force.")
     part = path.with_name(f"{path.name}.part-{os.getpid()}")
     try:
-        with open(part, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(part, path)
-    except OSError as error:
-        hint = "Check its folder and the disk."
-        raise FilesystemError(f"{file} cannot be written: {error.strerror}", hint=hint) from error
+        with writing(file):
+            with open(part, "xb", opener=open_private) as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(part, path)
     finally:
         with suppress(OSError):
             part.unlink()

@@ -8,10 +8,9 @@ import os
 from io import TextIOWrapper
 from pathlib import Path
 
-from memsync.errors import FilesystemError
 from memsync.model.text import printable
 from memsync.settings.load import Settings
-from memsync.system.user_folders import own_folder
+from memsync.system.user_folders import own_folder, writing
 
 log = logging.getLogger("memsync.daemon")
 
@@ -52,8 +51,6 @@ class _PrivateLog(logging.handlers.RotatingFileHandler):
 def file_handler(settings: Settings) -> logging.Handler:
     """Return a handler for the log file. Raises FilesystemError."""
     path = log_path(settings)
-    try:
+    with writing(path):
         own_folder(path.parent)
         return _PrivateLog(path, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
-    except OSError as error:
-        raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check its folder.") from error

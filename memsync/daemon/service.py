@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memsync.errors import ConfigError, DaemonError, FilesystemError
+from memsync.errors import ConfigError, DaemonError
 from memsync.settings.load import Settings, deciding_variables
 from memsync.settings.paths import require_clean
-from memsync.system.user_folders import config_folder
+from memsync.system.user_folders import config_folder, writing
 
 UNIT = """\
 [Unit]
@@ -120,23 +120,17 @@ def _launchd(settings: Settings, label: str) -> Service:
 
 def install(service: Service) -> list[str]:
     """Write the service file and enable the service; return the commands that failed, each with its reason."""
-    try:
+    with writing(service.path):
         service.path.parent.mkdir(parents=True, exist_ok=True)
         service.path.write_text(service.text, encoding="utf-8")
-    except OSError as error:
-        reason = f"{service.path} cannot be written: {error.strerror}"
-        raise FilesystemError(reason, hint="Check its folder.") from error
     return _run_all(service.enable)
 
 
 def uninstall(service: Service) -> list[str]:
     """Disable the service and remove its file; return the commands that failed, each with its reason."""
     complaints = _run_all(service.disable[:1])
-    try:
+    with writing(service.path):
         service.path.unlink(missing_ok=True)
-    except OSError as error:
-        reason = f"{service.path} cannot be removed: {error.strerror}"
-        raise FilesystemError(reason, hint="Check its folder.") from error
     return complaints + _run_all(service.disable[1:])
 
 

@@ -15,9 +15,9 @@ from msgspec import Struct
 from memsync.client import wire
 from memsync.daemon.health import Health
 from memsync.daemon.worker import Worker
-from memsync.errors import ConfigError, DaemonError, FilesystemError, MemsyncError
+from memsync.errors import ConfigError, DaemonError, MemsyncError
 from memsync.settings.load import Settings
-from memsync.system.user_folders import open_private, write_own_file
+from memsync.system.user_folders import open_private, write_own_file, writing
 
 PORT = 8740
 CHECK_SECONDS = 1.0
@@ -46,13 +46,11 @@ def turned_on(settings: Settings) -> Page | None:
 def turn_on(settings: Settings, page: Page | None) -> None:
     """Record where the pages should be; None: they are off. Raises FilesystemError."""
     path = _path(settings)
-    try:
+    with writing(path):
         if page is None:
             path.unlink(missing_ok=True)
         else:
             write_own_file(str(path), msgspec.json.encode(page), sync=True)
-    except OSError as error:
-        raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check that folder.") from error
 
 
 def _path(settings: Settings) -> Path:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from msgspec import Meta
 
 from memsync.edit.kept import Work
-from memsync.errors import FilesystemError, MemsyncError, NoteError, UsageError
+from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.model.answer import holds
 from memsync.model.json import to_json
 from memsync.model.status import Failure
@@ -27,7 +27,7 @@ from memsync.operation import Cli, Command, Tool, operation
 from memsync.ports import Progress, no_progress
 from memsync.search.validity import Validity, today
 from memsync.system.ask import ask_program
-from memsync.system.user_folders import digest_of
+from memsync.system.user_folders import digest_of, writing
 
 if TYPE_CHECKING:
     from memsync.model.note import Chunk
@@ -198,14 +198,10 @@ def _dismissed(memory: Workspace) -> set[str]:
 
 def _dismiss(memory: Workspace, found: Sequence[Conflict]) -> None:
     lines = [f"{one.id}  {one.older.citation}  {one.newer.citation}\n" for one in found]
-    try:
-        with open_folder(memory.files.root, [FOLDER], create=True) as folder:
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-            with os.fdopen(os.open(DISMISSED, flags, 0o644, dir_fd=folder), "r+b") as stream:
-                end = stream.seek(0, os.SEEK_END)
-                stream.seek(max(0, end - 1))
-                joint = b"\n" if end and stream.read(1) != b"\n" else b""
-                stream.write(joint + "".join(lines).encode("utf-8", "surrogateescape"))
-    except OSError as error:
-        reason = f"{FOLDER}/{DISMISSED} cannot be written: {error.strerror}"
-        raise FilesystemError(reason, hint="Make room, or check the folder's permissions.") from error
+    with writing(f"{FOLDER}/{DISMISSED}"), open_folder(memory.files.root, [FOLDER], create=True) as folder:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        with os.fdopen(os.open(DISMISSED, flags, 0o644, dir_fd=folder), "r+b") as stream:
+            end = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, end - 1))
+            joint = b"\n" if end and stream.read(1) != b"\n" else b""
+            stream.write(joint + "".join(lines).encode("utf-8", "surrogateescape"))

@@ -25,6 +25,16 @@ _NAME = "memsync"
 _ACCESS_LIST = "system.posix_acl_access"
 
 
+@contextmanager
+def writing(path: object) -> Iterator[None]:
+    """Raise FilesystemError if this block cannot write a file, with a hint that depends on the cause."""
+    try:
+        yield
+    except OSError as error:
+        hint = "Free some space." if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Check its folder."
+        raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint=hint) from error
+
+
 def state_folder() -> str:
     """Return the folder for indexes, logs and sockets."""
     return _folder("XDG_STATE_HOME", ".local/state", "Library/Application Support")

@@ -8,8 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from memsync.errors import FilesystemError
-from memsync.system.user_folders import digest_of, own_folder
+from memsync.system.user_folders import digest_of, own_folder, writing
 from memsync.web.serving import token_of
 
 TOKEN = "web-token"  # noqa: S105 (because it is the name of the file)
@@ -48,12 +47,9 @@ class Access:
     def make_link(self) -> str:
         """Return the path of a link that lets one browser in, once, within LINK_SECONDS. Raises FilesystemError."""
         key = secrets.token_urlsafe(32)
-        try:
+        with writing(self._links):
             own_folder(self._links)
             (self._links / digest_of(key.encode())).touch(mode=0o600, exist_ok=False)
-        except OSError as error:
-            reason = f"{self._links} cannot be written: {error.strerror}"
-            raise FilesystemError(reason, hint="Check that folder.") from error
         return f"{ENTER}?key={key}"
 
     def take(self, key: str) -> bool:
