@@ -210,9 +210,7 @@ def install(context: click.Context, dry_run: bool) -> None:
         for command in unit.enable:
             say(f"# would run: {printable(' '.join(command))}")
         return
-    complaints = services.install(unit)
-    fault = services.verify(unit)
-    _finish([*complaints, *([f"systemd-analyze: {fault}"] if fault else [])], "installed and started")
+    _finish(services.install(unit), "installed and started")
 
 
 @service.command()
@@ -236,17 +234,15 @@ def uninstall(context: click.Context, dry_run: bool) -> None:
 @service.command()
 @answering
 def status(context: click.Context) -> Answer:
-    """Say whether a service is installed and runs, and what systemd finds wrong with it. Exits with 1 if not."""
+    """Say whether a service is installed and runs. Exits with 1 if not."""
     from memsync.daemon import service as services
 
     unit = services.service_of(load(context))
     installed = unit.path.exists()
     active = installed and services.is_active(unit)
-    fault = services.verify(unit) if installed else ""
     state = "runs" if active else "is installed and does not run" if installed else "is not installed"
-    document = {"name": unit.name, "path": str(unit.path), "installed": installed, "active": active, "fault": fault}
-    lines = [f"{unit.name} {state}: {unit.path}", *[fault] * bool(fault)]
-    return Answer(document, lines, code=0 if active else NO_EXIT_CODE)
+    document = {"name": unit.name, "path": str(unit.path), "installed": installed, "active": active}
+    return Answer(document, [f"{unit.name} {state}: {unit.path}"], code=0 if active else NO_EXIT_CODE)
 
 
 def _finish(complaints: list[str], done: str) -> None:

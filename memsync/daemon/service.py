@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import plistlib
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,16 +132,6 @@ def uninstall(service: Service) -> list[str]:
     return complaints + _run_all(service.disable[1:])
 
 
-def verify(service: Service) -> str:
-    """Return what systemd-analyze finds wrong with the file; empty if nothing, or if systemd-analyze is missing."""
-    if service.path.suffix != ".service" or shutil.which("systemd-analyze") is None:
-        return ""
-    with tempfile.TemporaryDirectory() as folder:  # systemd-analyze needs a runtime folder
-        runtime = os.environ.get("XDG_RUNTIME_DIR") or folder
-        outcome = _run(["systemd-analyze", "--user", "verify", str(service.path)], XDG_RUNTIME_DIR=runtime)
-    return "" if outcome.returncode == 0 else (outcome.stderr or outcome.stdout).strip()
-
-
 def is_active(service: Service) -> bool:
     """Return whether the service is running now."""
     if service.path.suffix == ".service":
@@ -161,10 +149,10 @@ def _run_all(commands: Sequence[Sequence[str]]) -> list[str]:
     return complaints
 
 
-def _run(command: Sequence[str], **environ: str) -> subprocess.CompletedProcess[str]:
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(  # noqa: S603 (because all commands come from this module)
-            command, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, **environ}
+            command, capture_output=True, text=True, timeout=30, check=False
         )
     except FileNotFoundError:
         return subprocess.CompletedProcess(command, 127, "", f"{command[0]} is not installed")
