@@ -34,9 +34,6 @@ def import_(context: click.Context, files: tuple[str, ...]) -> Answer:
     for file, report in reports:
         added = f"{count(report.messages, 'message')} in {count(report.threads, 'new thread')}"
         lines.append(f"{file}: {added} and {report.continued:,} continued; {report.known:,} already there")
-        if report.named:
-            named = ", ".join(f"{number:,} {kind}" for kind, number in sorted(report.named.items()))
-            lines.append(f"{file}: content without text, which the messages only name: {named}")
         wrong += [f"{file}: {reason}" for reason in report.wrong]
     document = {"files": [{"file": file, **to_json(report)} for file, report in reports]}
     return Answer(document, lines, wrong, NO_EXIT_CODE if wrong else 0)

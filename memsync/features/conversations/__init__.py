@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 from memsync.model.vocabulary import JsonValue
@@ -23,7 +22,7 @@ class ConversationText:
     """One conversation.
 
     `source` identifies it across imports; it is empty for memsync's own format. `place` says where in the file it
-    begins. `named` counts, by kind, the things without text (images, files) that messages only name.
+    begins.
     """
 
     name: str
@@ -31,7 +30,6 @@ class ConversationText:
     turns: list[Turn] = field(default_factory=list)
     source: str = ""
     place: str = ""
-    named: Counter[str] = field(default_factory=Counter)
 
 
 MAX_REASON_CHARS = 500

@@ -1,7 +1,7 @@
 """Read one conversation of a ChatGPT or Claude export. Everything in it is untrusted data.
 
 All text is kept; thinking, tool calls and attachments become quotations under a label. Images and files without text
-are named in the message and counted. A value of the wrong type makes the conversation unusable: memsync does not guess
+are named in the message. A value of the wrong type makes the conversation unusable: memsync does not guess
 who said what, or in which order.
 """
 
@@ -55,7 +55,7 @@ def _chatgpt(export: Mapping[str, Any]) -> ConversationText:
         message = nodes[key].get("message")
         if message is not None:
             message = _object(message, f"message {key[:MAX_ID_CHARS]}")
-            conversation.turns += _about(f"message {key}", _chatgpt_turn, key, message, conversation.named)
+            conversation.turns += _about(f"message {key}", _chatgpt_turn, key, message)
     return conversation
 
 
@@ -77,7 +77,7 @@ def _branch(export: Mapping[str, Any], nodes: Mapping[str, Any]) -> Sequence[str
     return list(branch)[::-1]
 
 
-def _chatgpt_turn(key: str, message: Mapping[str, Any], named: Counter[str]) -> Sequence[Turn]:
+def _chatgpt_turn(key: str, message: Mapping[str, Any]) -> Sequence[Turn]:
     author = _object(message.get("author"), "its author")
     role = author.get("role")
     if role not in _ROLES:
@@ -87,11 +87,11 @@ def _chatgpt_turn(key: str, message: Mapping[str, Any], named: Counter[str]) -> 
     recipient = message.get("recipient")
     to = f" to {recipient}" if isinstance(recipient, str) and recipient not in ("all", "") else ""
     by = f" of {author['name']}" if isinstance(author.get("name"), str) and author["name"] else ""
-    pieces = list(_content(content, f"{by}{to}", named))
+    pieces = list(_content(content, f"{by}{to}"))
     for attachment in _list(metadata.get("attachments") or [], "its attachments"):
         mime_type = _first(_object(attachment, "an attachment"), "mime_type")
         kind = "image" if mime_type.startswith("image/") else "file"
-        pieces.append(_name(kind, _first(attachment, "name", "id"), named))
+        pieces.append(_name(kind, _first(attachment, "name", "id")))
     attributes = {"id": _id(message.get("id") or key, "it")}
     model = metadata.get("model_slug")
     if isinstance(model, str) and model:
@@ -99,12 +99,12 @@ def _chatgpt_turn(key: str, message: Mapping[str, Any], named: Counter[str]) -> 
     return _turn(role, pieces, _moment(message.get("create_time")), attributes)
 
 
-def _content(content: Mapping[str, Any], direction: str, named: Counter[str]) -> Iterator[str]:
+def _content(content: Mapping[str, Any], direction: str) -> Iterator[str]:
     """Yield the pieces of a message: its own words as they are, anything else quoted under a label."""
     kind = content.get("content_type")
     kind = kind if isinstance(kind, str) and kind else "text"
     if kind in ("text", "multimodal_text"):
-        words = [*_parts(content, named)]
+        words = [*_parts(content)]
         yield from words if not direction else (_quoted(f"text{direction}", word) for word in words if word.strip())
     elif kind == "code":
         language = content.get("language")
@@ -115,13 +115,13 @@ def _content(content: Mapping[str, Any], direction: str, named: Counter[str]) ->
             yield _quoted("thinking", _strings(_object(thought, "a thought"), ("summary", "content")))
     else:
         text = _strings(content, ("title", "name", "url", "domain", "summary", "result", "content", "text", "snippet"))
-        parts = _parts(content, named) if "parts" in content else ()
+        parts = _parts(content) if "parts" in content else ()
         context = _strings(content, ("user_profile", "user_instructions", "model_set_context", "output_str"))
         text = "\n".join(filter(None, (text, *parts, context)))
-        yield _quoted(f"{kind.replace('_', ' ')}{direction}", text) if text.strip() else _name(kind, "", named)
+        yield _quoted(f"{kind.replace('_', ' ')}{direction}", text) if text.strip() else _name(kind, "")
 
 
-def _parts(content: Mapping[str, Any], named: Counter[str]) -> Iterator[str]:
+def _parts(content: Mapping[str, Any]) -> Iterator[str]:
     """Yield the parts of a message that may mix text with images and files."""
     if "parts" not in content and isinstance(content.get("text"), str):
         yield content["text"]
@@ -136,7 +136,7 @@ def _parts(content: Mapping[str, Any], named: Counter[str]) -> Iterator[str]:
             yield _quoted(kind.replace("_", " "), text)
         else:
             medium = next((word for word in ("image", "audio", "video") if word in kind), kind)
-            yield _name(medium, _first(part, "name", "file_name", "asset_pointer"), named)
+            yield _name(medium, _first(part, "name", "file_name", "asset_pointer"))
 
 
 # ------------------------------------------------------------------------------------------------- Claude
@@ -147,16 +147,16 @@ def _claude(export: Mapping[str, Any]) -> ConversationText:
     conversation = _begun(export.get("name"), export.get("created_at"), f"{CLAUDE}:{name}")
     for number, message in enumerate(_list(export["chat_messages"], "chat_messages"), 1):
         message = _object(message, f"message {number}")
-        conversation.turns += _about(f"message {number}", _claude_turn, message, conversation.named)
+        conversation.turns += _about(f"message {number}", _claude_turn, message)
     return conversation
 
 
-def _claude_turn(message: Mapping[str, Any], named: Counter[str]) -> Sequence[Turn]:
+def _claude_turn(message: Mapping[str, Any]) -> Sequence[Turn]:
     sender = message.get("sender")
     if not isinstance(sender, str) or sender not in _SENDERS:
         raise Unusable(f"its sender is {str(sender)[:MAX_ID_CHARS]!r}")
     blocks = _list(message.get("content") or [], "its content")
-    pieces = [piece for block in blocks for piece in _claude_block(_object(block, "a part of it"), named)]
+    pieces = [piece for block in blocks for piece in _claude_block(_object(block, "a part of it"))]
     if not any(piece.strip() for piece in pieces):
         pieces = [_text(message.get("text"), "its text")]
     for attached in _list(message.get("attachments") or [], "its attachments"):
@@ -166,16 +166,16 @@ def _claude_turn(message: Mapping[str, Any], named: Counter[str]) -> Sequence[Tu
         if isinstance(extracted, str) and extracted.strip():
             pieces.append(_quoted(f"attachment {name}".rstrip(), extracted))
         else:
-            pieces.append(_name("file", name, named))
+            pieces.append(_name("file", name))
     files = [file for key in ("files", "files_v2") for file in _list(message.get(key) or [], f"its {key}")]
     names = [_first(_object(file, "a file"), "file_name", "name", "file_uuid", "uuid") for file in files]
     for name in dict.fromkeys(names):
-        pieces.append(_name("image" if name.lower().endswith(_IMAGES) else "file", name, named))
+        pieces.append(_name("image" if name.lower().endswith(_IMAGES) else "file", name))
     attributes = {"id": _id(message["uuid"], "it")} if message.get("uuid") is not None else {}
     return _turn(_SENDERS[sender], pieces, _moment(message.get("created_at")), attributes)
 
 
-def _claude_block(block: Mapping[str, Any], named: Counter[str]) -> Iterator[str]:
+def _claude_block(block: Mapping[str, Any]) -> Iterator[str]:
     kind = block.get("type")
     if kind == "text":
         yield _text(block.get("text"), "its text")
@@ -191,11 +191,11 @@ def _claude_block(block: Mapping[str, Any], named: Counter[str]) -> Iterator[str
                 yield _quoted(label, part)
                 continue
             text = _strings(_object(part, "the result of a tool"), ("title", "url", "text"))
-            yield _quoted(label, text) if text.strip() else _name(str(part.get("type") or "result"), "", named)
+            yield _quoted(label, text) if text.strip() else _name(str(part.get("type") or "result"), "")
     else:
         text = _strings(block, ("title", "text", "content"))
         word = str(kind or "attachment").replace("_", " ")
-        yield _quoted(word, text) if text.strip() else _name(word, _first(block, "file_name", "name", "title"), named)
+        yield _quoted(word, text) if text.strip() else _name(word, _first(block, "file_name", "name", "title"))
 
 
 def _arguments(given: Any) -> str:
@@ -242,10 +242,9 @@ def _quoted(label: str, text: str) -> str:
     return "\n".join([f"[{' '.join(label.split())[:MAX_ID_CHARS]}]", *lines])
 
 
-def _name(kind: str, name: str, named: Counter[str]) -> str:
-    """Return how a message names a thing without text, such as an image, and count it."""
+def _name(kind: str, name: str) -> str:
+    """Return how a message names a thing without text, such as an image."""
     kind = " ".join(kind.replace("_", " ").split())[:MAX_ID_CHARS] or "attachment"
-    named[kind] += 1
     shown = " ".join(name.split())[:MAX_ID_CHARS]
     return f"[{kind}: {shown}]" if shown else f"[{kind}]"
 

@@ -54,8 +54,7 @@ _IMPORTED_TIER = str(Tier.PROJECT)
 class ImportReport:
     """What an import did: threads begun and continued, messages written, and messages that were there already.
 
-    `wrong` lists what was left out, with its place and the reason. `named` counts, by kind, the things without text
-    (images, files) that messages only name.
+    `wrong` lists what was left out, with its place and the reason.
     """
 
     threads: int = 0
@@ -64,7 +63,6 @@ class ImportReport:
     known: int = 0
     paths: list[NotePath] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
-    named: Counter[str] = field(default_factory=Counter)
 
 
 class Importer:
@@ -92,8 +90,6 @@ class Importer:
                     self._write(conversation, sources, report)
                 except (MemsyncError, Unusable) as error:
                     report.wrong.append(_complaint(conversation, str(error)))
-                else:
-                    report.named.update(conversation.named)
             os.sync()
         if is_wrong_file and (others := report.wrong[1:]):  # one sentence says it
             report.wrong[:] = [f"{report.wrong[0]} (and {count(len(others), 'other part')} of the file, too)"]
