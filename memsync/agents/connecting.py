@@ -28,7 +28,7 @@ from memsync.notes.files import open_folder
 from memsync.settings.paths import is_inside
 from memsync.settings.roots import OWN_MEMORY
 from memsync.system.file_lock import file_lock
-from memsync.system.user_folders import digest_of, state_folder, write_own_file, writing
+from memsync.system.user_folders import digest_of, filesystem_errors, state_folder, write_own_file
 
 MAX_BYTES = 20_000_000
 LOCK_SECONDS = 5.0
@@ -261,7 +261,7 @@ def _changed(path: str) -> WriteRefused:
 
 def _keep(agent: Agent, records: Mapping[str, Record | None]) -> None:
     file = _record_file(agent)
-    with writing(file):
+    with filesystem_errors(f"{file} cannot be written"):
         if records:
             write_own_file(file, json.dumps(records).encode(), sync=True)
         else:

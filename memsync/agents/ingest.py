@@ -44,7 +44,7 @@ from memsync.settings.load import default_of
 from memsync.settings.registering import add_root
 from memsync.settings.roots import TRANSCRIPTS, registered_roots
 from memsync.system.file_lock import file_lock
-from memsync.system.user_folders import data_folder, digest_of, own_folder, replace_file, writing
+from memsync.system.user_folders import data_folder, digest_of, filesystem_errors, own_folder, replace_file
 
 WAIT_SECONDS = 60.0
 _CONFIG = f"""# The conversations of your agents. memsync ingest writes them.
@@ -117,7 +117,7 @@ def transcripts_root(*, create: bool = False) -> Path | None:
         if not is_ours and any(root.glob("*.md")):
             hint = f"Run memsync roots remove {TRANSCRIPTS}, and register it under another name."
             raise ConfigError(f"the memory {TRANSCRIPTS} has notes of your own", hint=hint)
-        with writing(root):
+        with filesystem_errors(f"{root} cannot be written"):
             own_folder(root)
             if not (root / CONFIG_NAME).exists():
                 replace_file(str(root / CONFIG_NAME), _CONFIG.encode(), sync=True)

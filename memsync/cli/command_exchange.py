@@ -14,7 +14,7 @@ from memsync.model.json import to_json
 from memsync.model.text import count, json_line, printable
 from memsync.notes.ignore import is_note_name
 from memsync.settings.load import load_settings
-from memsync.system.user_folders import writing
+from memsync.system.user_folders import filesystem_errors
 
 SECTION = "Conversations"
 
@@ -116,5 +116,8 @@ def _export_html(context: click.Context, words: tuple[str, ...], file: str) -> N
 
 
 def _write_new(path: str, parts: Iterable[str]) -> None:
-    with writing(path), click.open_file(path, "x", encoding="utf-8") as file:  # - is standard output
+    with (
+        filesystem_errors(f"{path} cannot be written"),
+        click.open_file(path, "x", encoding="utf-8") as file,
+    ):  # - is standard output
         file.writelines(parts)

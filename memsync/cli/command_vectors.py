@@ -15,7 +15,7 @@ from memsync.cli.common import answering, load, name_of, progress_on_stderr
 from memsync.cli.output import Answer
 from memsync.errors import UsageError
 from memsync.model.text import count
-from memsync.system.user_folders import open_private, writing
+from memsync.system.user_folders import filesystem_errors, open_private
 
 SECTION = "Index"
 
@@ -114,7 +114,7 @@ def _output(file: str, *, force: bool) -> Iterator[BinaryIO]:
         raise UsageError(f"{file} exists already", hint="Name another file, or overwrite a file with --force.")
     part = path.with_name(f"{path.name}.part-{os.getpid()}")
     try:
-        with writing(file):
+        with filesystem_errors(f"{file} cannot be written"):
             with open(part, "xb", opener=open_private) as stream:
                 yield stream
                 stream.flush()

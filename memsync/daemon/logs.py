@@ -10,7 +10,7 @@ from pathlib import Path
 
 from memsync.model.text import printable
 from memsync.settings.load import Settings
-from memsync.system.user_folders import own_folder, writing
+from memsync.system.user_folders import filesystem_errors, own_folder
 
 log = logging.getLogger("memsync.daemon")
 
@@ -51,6 +51,6 @@ class _PrivateLog(logging.handlers.RotatingFileHandler):
 def file_handler(settings: Settings) -> logging.Handler:
     """Return a handler for the log file. Raises FilesystemError."""
     path = log_path(settings)
-    with writing(path):
+    with filesystem_errors(f"{path} cannot be written"):
         own_folder(path.parent)
         return _PrivateLog(path, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")

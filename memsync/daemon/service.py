@@ -14,7 +14,7 @@ from pathlib import Path
 from memsync.errors import ConfigError, DaemonError
 from memsync.settings.load import Settings, deciding_variables
 from memsync.settings.paths import require_clean
-from memsync.system.user_folders import config_folder, writing
+from memsync.system.user_folders import config_folder, filesystem_errors
 
 UNIT = """\
 [Unit]
@@ -118,7 +118,7 @@ def _launchd(settings: Settings, label: str) -> Service:
 
 def install(service: Service) -> list[str]:
     """Write the service file and enable the service; return the commands that failed, each with its reason."""
-    with writing(service.path):
+    with filesystem_errors(f"{service.path} cannot be written"):
         service.path.parent.mkdir(parents=True, exist_ok=True)
         service.path.write_text(service.text, encoding="utf-8")
     return _run_all(service.enable)
@@ -127,7 +127,7 @@ def install(service: Service) -> list[str]:
 def uninstall(service: Service) -> list[str]:
     """Disable the service and remove its file; return the commands that failed, each with its reason."""
     complaints = _run_all(service.disable[:1])
-    with writing(service.path):
+    with filesystem_errors(f"{service.path} cannot be written"):
         service.path.unlink(missing_ok=True)
     return complaints + _run_all(service.disable[1:])
 

@@ -17,7 +17,7 @@ from memsync.daemon.health import Health
 from memsync.daemon.worker import Worker
 from memsync.errors import ConfigError, DaemonError, MemsyncError
 from memsync.settings.load import Settings
-from memsync.system.user_folders import open_private, write_own_file, writing
+from memsync.system.user_folders import filesystem_errors, open_private, write_own_file
 
 PORT = 8740
 CHECK_SECONDS = 1.0
@@ -46,7 +46,7 @@ def turned_on(settings: Settings) -> Page | None:
 def turn_on(settings: Settings, page: Page | None) -> None:
     """Record where the pages should be; None: they are off. Raises FilesystemError."""
     path = _path(settings)
-    with writing(path):
+    with filesystem_errors(f"{path} cannot be written"):
         if page is None:
             path.unlink(missing_ok=True)
         else:

@@ -27,7 +27,7 @@ from memsync.operation import Cli, Command, Tool, operation
 from memsync.ports import Progress, no_progress
 from memsync.search.validity import Validity, today
 from memsync.system.ask import ask_program
-from memsync.system.user_folders import digest_of, writing
+from memsync.system.user_folders import digest_of, filesystem_errors
 
 if TYPE_CHECKING:
     from memsync.model.note import Chunk
@@ -198,7 +198,10 @@ def _dismissed(memory: Workspace) -> set[str]:
 
 def _dismiss(memory: Workspace, found: Sequence[Conflict]) -> None:
     lines = [f"{one.id}  {one.older.citation}  {one.newer.citation}\n" for one in found]
-    with writing(f"{FOLDER}/{DISMISSED}"), open_folder(memory.files.root, [FOLDER], create=True) as folder:
+    with (
+        filesystem_errors(f"{FOLDER}/{DISMISSED} cannot be written"),
+        open_folder(memory.files.root, [FOLDER], create=True) as folder,
+    ):
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         with os.fdopen(os.open(DISMISSED, flags, 0o644, dir_fd=folder), "r+b") as stream:
             end = stream.seek(0, os.SEEK_END)

@@ -25,16 +25,6 @@ _NAME = "memsync"
 _ACCESS_LIST = "system.posix_acl_access"
 
 
-@contextmanager
-def writing(path: object) -> Iterator[None]:
-    """Raise FilesystemError if this block cannot write a file, with a hint that depends on the cause."""
-    try:
-        yield
-    except OSError as error:
-        hint = "Free some space." if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Check its folder."
-        raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint=hint) from error
-
-
 def state_folder() -> str:
     """Return the folder for indexes, logs and sockets."""
     return _folder("XDG_STATE_HOME", ".local/state", "Library/Application Support")
@@ -70,11 +60,15 @@ def digest_of(content: bytes) -> str:
 
 
 @contextmanager
-def filesystem_errors(message: str, hint: str) -> Iterator[None]:
-    """Raise FilesystemError with a message and a hint for an OSError in the block, whose reason follows the message."""
+def filesystem_errors(message: str, hint: str = "Check its folder.") -> Iterator[None]:
+    """Raise FilesystemError with a message for an OSError in the block, whose reason follows the message.
+
+    The hint is that a disk is full, or the given one.
+    """
     try:
         yield
     except OSError as error:
+        hint = "Free some space." if error.errno in (errno.ENOSPC, errno.EDQUOT) else hint
         raise FilesystemError(f"{message}: {error.strerror}", hint=hint) from error
 
 

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from memsync.system.user_folders import digest_of, own_folder, writing
+from memsync.system.user_folders import digest_of, filesystem_errors, own_folder
 from memsync.web.serving import token_of
 
 TOKEN = "web-token"  # noqa: S105 (because it is the name of the file)
@@ -47,7 +47,7 @@ class Access:
     def make_link(self) -> str:
         """Return the path of a link that lets one browser in, once, within LINK_SECONDS. Raises FilesystemError."""
         key = secrets.token_urlsafe(32)
-        with writing(self._links):
+        with filesystem_errors(f"{self._links} cannot be written"):
             own_folder(self._links)
             (self._links / digest_of(key.encode())).touch(mode=0o600, exist_ok=False)
         return f"{ENTER}?key={key}"
