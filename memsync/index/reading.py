@@ -161,7 +161,7 @@ class SqlReader(ABC):
         space = self._space_row("active")
         if space is None:
             return []
-        number, dimension = space
+        number, dimension, _ = space
         filters = self._parameters(query) if self._narrows(query) else {}
         near = self._nearest(number, to_float16(vector, dimension), limit + limit // 4, filters)
         scores = dict(zip((row[0] for row in near), cosines([row[1] for row in near], vector), strict=True))
@@ -330,18 +330,13 @@ class SqlReader(ABC):
         known = [name for (name,) in self.rows(self.statements.TAGS)]
         return [name for name in known if any(names_tag(tag, name) for tag in filters.tags)]
 
-    def _space_row(self, state: str) -> tuple[int, int] | None:
-        """Return (number, dimension) of the space that is active or being built."""
-        space = self._in_state(state)
-        return (space[0], space[1]) if space else None
+    def _space_row(self, state: str) -> tuple[int, int, str] | None:
+        """Return (number, dimension, description) of the space that is active or being built."""
+        return next(iter(self.rows(self.statements.SPACE_IN_STATE, {"state": state})), None)
 
     def _space(self, state: str) -> EmbeddingSpace | None:
-        space = self._in_state(state)
+        space = self._space_row(state)
         return EmbeddingSpace.described(space[2]) if space else None
-
-    def _in_state(self, state: str) -> tuple[int, int, str] | None:
-        rows = list(self.rows(self.statements.SPACE_IN_STATE, {"state": state}))
-        return rows[0] if rows else None
 
     def _space_number(self, space: EmbeddingSpace) -> int | None:
         number: int | None = self.value(self.statements.SPACE_NUMBER, {"name": space.name})

@@ -79,7 +79,7 @@ class Stored:
         """Answer the statements of queries.py that read lists."""
         lists: dict[str, tuple[bytes, bytes]] = {}
         for _, known in sorted(self.blocks.items()):
-            for word, (postings, places) in known.lists.items():
+            for word, (postings, places) in known.items():
                 if word in parameters["words"]:  # type: ignore[operator]  # because it is a list
                     before = lists.get(word, (b"", b""))
                     lists[word] = (before[0] + b"".join(postings), before[1] + b"".join(places))
@@ -116,10 +116,10 @@ def test_lists_without_chunks_are_those_of_the_others(rows: list[list[Columns]],
     gone = random.Random(seed).sample(stored.ids, len(stored.ids) // 2)
     kept = Stored([[("", "", "", "")] if number in gone else row for number, row in zip(stored.ids, rows, strict=True)])
     for number, block in stored.blocks.items():
-        lists = {word: (b"".join(a), b"".join(b)) for word, (a, b) in block.lists.items()}
+        lists = {word: (b"".join(a), b"".join(b)) for word, (a, b) in block.items()}
         changed = {word: (a, b) for word, a, b in without_chunks(lists, gone)}
         left = {word: pair for word, pair in {**lists, **changed}.items() if pair[0]}
-        wanted = kept.blocks[number].lists if number in kept.blocks else {}
+        wanted = kept.blocks.get(number, {})
         assert {w: (a, b) for w, (a, b) in left.items()} == {
             w: (b"".join(a), b"".join(b)) for w, (a, b) in wanted.items()
         }
@@ -136,7 +136,7 @@ def test_places_are_those_of_the_text(rows: list[list[Columns]]) -> None:
     }
     found = set()
     for block in stored.blocks.values():
-        for key, (postings, places) in block.lists.items():
+        for key, (postings, places) in block.items():
             table = read_postings(postings)
             for posting, column, offset in zip(*map(list, read_places(places)), strict=True):
                 chunk, packed, _ = table[posting].tolist()

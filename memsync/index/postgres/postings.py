@@ -164,23 +164,11 @@ def _packed(
     )
 
 
-class Block:
-    """The lists of the words of one block that were added or are changed, until they are written.
+Block = dict[str, tuple[list[bytes], list[bytes]]]
+"""The lists of the words of one block that were added or are changed, until they are written.
 
-    A list is (postings, places), each a list of parts as bytes, in the order of chunk ids.
-    """
-
-    def __init__(self) -> None:
-        self.lists: dict[str, tuple[list[bytes], list[bytes]]] = {}
-
-    def add(self, key: str, postings: bytes, places: bytes) -> None:
-        """Append postings of later chunks than those so far."""
-        known = self.lists.get(key)
-        if known is None:
-            self.lists[key] = ([postings], [places])
-        else:
-            known[0].append(postings)
-            known[1].append(places)
+A list is (postings, places), each a list of parts as bytes, in the order of chunk ids.
+"""
 
 
 def add_note(blocks: dict[int, Block], note: NoteWords, chunk_ids: Sequence[int]) -> dict[str, str]:
@@ -213,13 +201,9 @@ def add_note(blocks: dict[int, Block], note: NoteWords, chunk_ids: Sequence[int]
     keys = [key_of(word) for word in note.words]
     words, numbers = word_of[firsts].tolist(), number[firsts].tolist()
     for i, (word, block) in enumerate(zip(words, numbers, strict=True)):
-        if (known := blocks.get(block)) is None:
-            known = blocks[block] = Block()
-        known.add(
-            keys[word],
-            posting_bytes[12 * bounds[i] : 12 * bounds[i + 1]],
-            place_bytes[4 * place_bounds[i] : 4 * place_bounds[i + 1]],
-        )
+        known = blocks.setdefault(block, {}).setdefault(keys[word], ([], []))
+        known[0].append(posting_bytes[12 * bounds[i] : 12 * bounds[i + 1]])
+        known[1].append(place_bytes[4 * place_bounds[i] : 4 * place_bounds[i + 1]])
     return {key: word for key, word in zip(keys, note.words, strict=True) if key is not word}
 
 

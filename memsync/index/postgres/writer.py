@@ -336,12 +336,12 @@ class PostgresWriter(PostgresReader, SqlWriter):
             return
         new_rows = list[tuple[Any, ...]]()
         for block in sorted(blocks.keys() | gone.keys()):
-            added = blocks.get(block, Block())
+            added = blocks.get(block, {})
             if self._first_new_block is None or block < self._first_new_block or block in gone:
                 self._replace_lists(block, added, gone.get(block, []))
             new_rows += [
                 (self._root, key, block, sum(map(len, postings)) // 12, b"".join(postings), b"".join(places))
-                for key, (postings, places) in added.lists.items()
+                for key, (postings, places) in added.items()
             ]
         new_rows.sort(key=lambda row: (row[1], row[2]))  # neighbours in the index are then written together
         copy_rows(self._db, "posting", [row for row in new_rows if row[3]])
@@ -364,17 +364,17 @@ class PostgresWriter(PostgresReader, SqlWriter):
 
         The changed lists are deleted; they are in `added` afterwards.
         """
-        parameters = {"block": block, "words": list(added.lists)}
+        parameters = {"block": block, "words": list(added)}
         stored = self.rows(_LISTS_OF_BLOCK if gone else _LISTS_OF_WORDS, parameters)
         lists = {word: (postings, places) for word, postings, places in stored}
-        changed = {word: lists[word] for word in added.lists.keys() & lists.keys()}
+        changed = {word: lists[word] for word in added.keys() & lists.keys()}
         if gone:
             changed |= {key: (postings, places) for key, postings, places in without_chunks(lists, gone)}
         for word, (postings, places) in changed.items():
-            more = added.lists.get(word, ([], []))
-            added.lists[word] = ([postings, *more[0]], [places, *more[1]])
+            more = added.get(word, ([], []))
+            added[word] = ([postings, *more[0]], [places, *more[1]])
         self._run(_DELETE_LISTS, {"block": block, "words": list(changed)})
-        emptied = [key for key in changed if is_hashed(key) and not any(map(len, added.lists[key][0]))]
+        emptied = [key for key in changed if is_hashed(key) and not any(map(len, added[key][0]))]
         if emptied:
             self._run(_FORGET_LONG_WORDS, {"words": emptied})
 

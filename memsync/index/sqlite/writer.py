@@ -112,10 +112,6 @@ class SqliteWriter(SqliteReader, SqlWriter):
         rows = self.rows("SELECT id, description FROM space")
         return [number for number, description in rows if EmbeddingSpace.described(description).is_remote]
 
-    def _forget_vector(self, space: int, passage: int) -> None:
-        self._db.execute(f"DELETE FROM vec_{space} WHERE rowid = ?", (passage,))
-        self._db.execute("DELETE FROM vector WHERE space = ? AND passage = ?", (space, passage))
-
     def _put_chunks(self, note_id: int, chunks: Sequence[ChunkRows], *, local_only: bool) -> None:
         """Insert chunks with their words, tags and passages, one statement per table."""
         self._put_passages({chunk.passage: chunk.text for chunk in chunks if chunk.passage}, local_only=local_only)
@@ -220,7 +216,8 @@ class SqliteWriter(SqliteReader, SqlWriter):
         spaces = self._space_numbers()
         for passage_id in orphans:
             for space in spaces:
-                self._forget_vector(space, passage_id)
+                self._db.execute(f"DELETE FROM vec_{space} WHERE rowid = ?", (passage_id,))
+                self._db.execute("DELETE FROM vector WHERE space = ? AND passage = ?", (space, passage_id))
             self._db.execute("DELETE FROM pending WHERE passage = ?", (passage_id,))
             self._db.execute("DELETE FROM passage WHERE id = ?", (passage_id,))
 
