@@ -201,12 +201,6 @@ def check_built_in_files() -> list[str]:
     return names
 
 
-def path_under_root(root: str, path: str) -> str | None:
-    """Return an absolute path relative to the root, empty for the root itself; None if it is outside the root."""
-    inner: str | None = _load("memsync.notes.naming:path_under")(root, path)
-    return inner
-
-
 def make_token_counter() -> TokenCounter:
     """Return the counter for chunks and token budgets; it is the same for every embedding model."""
     counter: TokenCounter = _load(TOKEN_COUNTER)()

@@ -72,16 +72,16 @@ class Here:
 
         `text` is absolute or counts from the current folder; a folder's path ends in a slash.
         """
-        from memsync.wiring import path_under_root
+        from memsync.notes.naming import path_under
 
         if not self._cwd and not text.startswith("/"):
             return None
         path = os.path.join(self._cwd, text)
-        relative = path_under_root(self._root, path)
+        relative = path_under(self._root, path)
         if relative is not None:
             return relative
         folder, _, name = path.rpartition("/")  # a link on the way may lead into the root
-        return path_under_root(self._root, os.path.join(_real(folder or "/"), name))
+        return path_under(self._root, os.path.join(_real(folder or "/"), name))
 
     def _is_note(self, text: str) -> bool:
         stems = (text, _LINES.sub("", text), text.rpartition("#")[0] or text)
