@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from memsync.errors import FilesystemError, UsageError
 from memsync.system.file_lock import file_lock
 from memsync.system.listener import listener
-from memsync.system.user_folders import own_folder, replace_file
+from memsync.system.user_folders import filesystem_errors, own_folder, replace_file
 
 HOST = "127.0.0.1"
 STOP_SECONDS = 2
@@ -44,17 +44,13 @@ def token_of(keep: Path, name: str) -> str:
     Only its owner can read the file. Raises FilesystemError.
     """
     path = keep / name
-    try:
+    with filesystem_errors(f"{path} cannot be written"):
         own_folder(keep)
         if not path.exists():
             with file_lock(keep / f"{name}.lock", LOCK_SECONDS, _busy, poll_seconds=0.02):
                 if not path.exists():  # another process may have just made one
                     replace_file(str(path), secrets.token_urlsafe(32).encode())
-        token = path.read_text().strip()
-    except OSError as error:
-        raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check that folder.") from error
-    except UnicodeDecodeError:
-        token = ""
+        token = path.read_text(errors="replace").strip()
     if not re.fullmatch(r"[\w-]{32,200}", token, re.ASCII):
         raise FilesystemError(f"{path} does not contain a valid token", hint="Remove it; memsync makes a new one.")
     return token
