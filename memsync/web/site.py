@@ -65,7 +65,10 @@ class Site:
         if self.is_read_only and operation.changes(kwargs):
             raise Refusal(403, f"this server only reads, and {operation.name} writes", hint="Use the command line.")
 
+        begun = list[bool]()
+
         def work() -> R:
+            begun.append(True)
             try:
                 with self.open() as memory:
                     return memory.run(operation, *args, **kwargs)
@@ -77,7 +80,8 @@ class Site:
         with anyio.move_on_after(None if operation.is_slow else ANSWER_SECONDS):
             return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
         reason = f"{operation.name} takes longer than {ANSWER_SECONDS:g} s"
-        raise Refusal(504, reason, hint="It goes on. Look at the result before you try again.")
+        hint = "It goes on. Look at the result before you try again." if begun else "The server is busy. Try again."
+        raise Refusal(504, reason, hint=hint)
 
 
 def public_url_of(text: str) -> str:
