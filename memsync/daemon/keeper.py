@@ -35,6 +35,8 @@ SHORTEST_PAUSE_IN_SCANS = 20
 """After a comparison of all files the keeper pauses at least this many times as long as the comparison took."""
 STORE_SECONDS = 60.0
 """How often at most the keeper stores that a comparison found nothing to do: others read it as the index's age."""
+SET_SECONDS = 1.0
+"""The wall clock and the monotonic clock differ by more only if the wall clock was set or the machine slept."""
 
 
 class Keeper(Worker):
@@ -67,6 +69,7 @@ class Keeper(Worker):
         self._watches = False
         self._has_just_started = False
         self._has_failed = False
+        self._ahead_seconds = self._wall_clock_ahead()
         self._next_tick = self._next_scan = self._next_store = clock.monotonic()
         self.pending_text = 0
 
@@ -286,13 +289,14 @@ class Keeper(Worker):
     def _judge_reports(self, periodic: TextReport | None) -> None:
         """After a full comparison, check that every folder is watched and every change was reported.
 
-        If the clock was set meanwhile, a change may seem to be old: then the watcher is started again without need.
         `periodic` is the comparison's report if nothing but the schedule caused it, otherwise None.
         """
+        was_set = self._was_clock_set()  # if so, a file's timestamp does not show how long ago it changed
         if self._remote or not self._watches:
             return
         unwatched = self._watcher.unwatched(self._memory.syncer.scanner.scan.folder_inodes)
-        missed = self._memory.syncer.unreported(periodic.paths if periodic else [], REPORT_SECONDS)
+        judged = periodic.paths if periodic and not was_set else []
+        missed = self._memory.syncer.unreported(judged, REPORT_SECONDS)
         if unwatched:
             folders = count(unwatched, "folder is", "folders are")
             self._restart_watcher(f"{folders} not watched (fs.inotify.max_user_watches may be too low)")
@@ -300,6 +304,13 @@ class Keeper(Worker):
             self._restart_watcher(f"{count(len(missed), 'change was', 'changes were')} not reported")
         elif periodic is not None or self._health.reason("watcher"):
             self._health.mended("watcher")
+
+    def _was_clock_set(self) -> bool:
+        before, self._ahead_seconds = self._ahead_seconds, self._wall_clock_ahead()
+        return abs(self._ahead_seconds - before) > SET_SECONDS
+
+    def _wall_clock_ahead(self) -> float:
+        return self._clock.time_ns() / 1e9 - self._clock.monotonic()
 
     def _restart_watcher(self, fault: str) -> None:
         """Restart the watcher after a growing pause: each start compares all files, and it may fail again."""
