@@ -22,6 +22,7 @@ from memsync.notes.parse import NoteReader
 from memsync.ports import no_progress
 from memsync.sync import embedding
 from tests.conftest import FakeEmbedder, MakeMemory, Write
+from tests.support.backends import only_sqlite
 from tests.support.index_checks import dump
 
 SENTENCE = "the heron nests in an old alder by the pond and returns to it late each year when the ice has gone"
@@ -142,8 +143,9 @@ def test_note_saved_meanwhile_need_not_wait_for_the_rest(
     assert "The curlew came." in saving_meanwhile.seen[8:12]
 
 
+@only_sqlite
 def test_text_of_a_first_sync_is_read_once(memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits in the index for the model; parsing it again would take as long as parsing it did."""
+    """It waits in the index for the model. A database that others read has no such texts: they come from the files."""
     for name in ("a", "b", "c"):
         write(f"{name}.md", note_of(name, 9))
     read: list[NotePath] = []
