@@ -201,7 +201,7 @@ def test_newest_answer_is_shown(browser: Browser, served: Site) -> None:
         held[0].continue_()
         page.wait_for_load_state("networkidle")
         expect(page.locator("#hits .snippet").first).to_contain_text("heron")
-        assert page.url == f"{served.url}/?q=heron"
+        page.wait_for_url(f"{served.url}/?q=heron")
         page.get_by_role("link", name="daily", exact=True).click()
         expect(page.locator("#q")).to_have_value("heron kind:daily")
         expect(page.locator("#hits .hit")).to_have_count(1)

@@ -6,23 +6,26 @@ document.documentElement.classList.add("js");
 
 // ---- search as you type: the newest answer wins
 const field = $("#q");
-let pending = null;
+let [pending, settling] = [null, 0];
 
 async function search(url) {
   pending?.abort();
+  clearTimeout(settling);
   const own = (pending = new AbortController());
-  history.replaceState(null, "", url);
   const part = new URL(url);
   part.searchParams.set("part", "hits");
   try {
     const answer = await fetch(part, { signal: own.signal, headers: { Accept: "text/html" } });
-    if (answer.status === 401) return location.reload();
+    if (answer.status === 401) return location.assign(url);
     const html = await answer.text();
     if (own !== pending) return;
     const shown = answer.ok ? html : new DOMParser().parseFromString(html, "text/html").querySelector("main").innerHTML;
     $("#hits").innerHTML = shown; // the server has escaped every text, and no script in it would run
     $("#found").textContent = $("#hits .count, #hits .error, #hits h1")?.textContent.trim() ?? "";
-    document.title = `${field.value.trim().slice(0, 60) || "Search"} · memsync`;
+    settling = setTimeout(() => { // the browser keeps addresses in files, which would delay the hits
+      history.replaceState(null, "", url);
+      document.title = `${field.value.trim().slice(0, 60) || "Search"} · memsync`;
+    }, 100);
   } catch (error) {
     if (error.name !== "AbortError") $("#found").textContent = "The server does not answer.";
   }
