@@ -38,6 +38,22 @@ _ESCAPE_SEQUENCE = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
 _TIME = re.compile(r"[0-9W:.,Z+-]+(?:[T ][0-9:.,Z+-]+)?")
 _CONFLICT_MARK = re.compile(r"(?:<{7}|>{7})(?: |$)")
 _FENCE_MARKS = re.compile(r"`{3,}")
+_DOUBTFUL_LINE = re.compile(r"\n[ \t]*(?:\#{1,6}(?:[ \t]|$)|<|`{3}|~{3}|>{7}|(?:=+|-+|\.{3})[ \t]*$)", re.MULTILINE)
+"""Matches lines that may be more than paragraphs, lists and quotes: headings, underlines, fences, HTML blocks.
+
+A text without such lines is always one message and leaves no block open. A text with such lines is written and parsed
+back, unless all of them match `_FENCE_OR_HEADING`. The pattern begins with a line end, because that makes the search
+several times faster; so put a line end before the text.
+"""
+_FENCE_OR_HEADING = re.compile(
+    r"""^(?:
+        (?P<fence>```[\w+#.-]*\n(?:(?![ \t]*(?:`{3}|~{3}|<{7}|>{7}|(?:---|\.{3})[ \t]*$)).*\n)*?```$)
+      | (?P<hashes>\#{1,6})(?=[ \t]|$)
+    )""",
+    re.MULTILINE | re.VERBOSE,
+)
+"""Matches a whole fence without another one inside, and a heading. Neither is indented, so both are certainly what they
+look like and not part of a list or a quote. Most long model answers have no other doubtful lines."""
 
 
 # ----------------------------------------------------------------------------------------------- reading
@@ -145,6 +161,9 @@ def written_message(role: str, text: str, time: str, attributes: Mapping[str, st
     heading = f"## {role} @ {time}" if time else f"## {role}"
     text, changes = _storable(whole_characters(text))
     margins = _margins_of(text)
+    unparsed = _form_without_parsing(text, margins)
+    if unparsed is not None:
+        return _message_text(heading, attributes, changes, unparsed), ""
     *forms, last = _message_forms(text, margins)
     safe = _message_text(heading, attributes, changes, last)
     for form in forms:
@@ -157,6 +176,26 @@ def written_message(role: str, text: str, time: str, attributes: Mapping[str, st
 
 _Form = tuple[Mapping[str, str], str]
 """One way to write a text: the attributes that say how it is written, and the text below the heading."""
+
+
+def _form_without_parsing(text: str, margins: Mapping[str, str]) -> _Form | None:
+    """Return a form that is certainly one message, without parsing it; None if there is none."""
+    if sum(map(len, margins.values())) > _MAX_MARGIN_CHARS:
+        return None
+    inner = _inside(text, margins)
+    if not _DOUBTFUL_LINE.search(f"\n{inner}"):
+        return margins, inner
+    levels = [len(match["hashes"]) for match in _FENCE_OR_HEADING.finditer(inner) if match["hashes"]]
+    if _DOUBTFUL_LINE.search("\n" + _FENCE_OR_HEADING.sub("", inner)):
+        return None
+    shift = max(0, MESSAGE_LEVEL + 1 - min(levels, default=_DEEPEST_LEVEL))
+    if not shift:
+        return margins, inner
+    if max(levels) + shift > _DEEPEST_LEVEL or any(map(_ESCAPED_UNDERLINE.fullmatch, inner.split("\n"))):
+        return None
+    deeper = "#" * shift
+    lower = _FENCE_OR_HEADING.sub(lambda match: deeper + match[0] if match["hashes"] else match[0], inner)
+    return {"demoted": str(shift), **margins}, lower
 
 
 def _message_forms(text: str, margins: Mapping[str, str]) -> Iterator[_Form]:
