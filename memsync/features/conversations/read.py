@@ -7,18 +7,14 @@ are limits on how much of a file is held in memory, unpacked and nested.
 from __future__ import annotations
 
 import codecs
+import io
 import json
 import lzma
-import os
 import re
-import shutil
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import nullcontext
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import IO, Annotated, Any
 
 import msgspec
@@ -26,7 +22,7 @@ from msgspec import Meta, Struct
 
 from memsync.errors import UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable
-from memsync.features.conversations.array import CUT, MAX_CONTAINERS, elements
+from memsync.features.conversations.array import MAX_CONTAINERS, Elements
 from memsync.features.conversations.exports import NO_EXPORT, read_export
 from memsync.ports import Progress, no_progress
 
@@ -59,17 +55,42 @@ def read_conversations(path: Path, progress: Progress = no_progress) -> Read:
             yield from _from_archive(path, progress)
             return
         with path.open("rb") as file:
+            stream = _Counted(file, path.stat().st_size, progress)
             start = file.read(4096)
             if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 raise UsageError(f"{path} is UTF-16", hint="Save it as UTF-8.")
             file.seek(0)
             if start.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
-                yield from _from_array(file, progress)
+                yield from _from_array(stream, f"{path}")
             else:
-                total = os.fstat(file.fileno()).st_size
-                yield from _from_lines(file, progress, total, is_named_json=path.suffix.lower() == ".json")
+                yield from _from_lines(stream, is_named_json=path.suffix.lower() == ".json")
     except (OSError, zipfile.BadZipFile) as error:
         raise UsageError(f"{path} cannot be read: {error}", hint=_HINT) from error
+
+
+class _Counted:
+    """A stream that reports how much of it was read, and raises BadZipFile after `limit` bytes (0: no limit)."""
+
+    def __init__(self, stream: IO[bytes], total: int, progress: Progress, limit: int = 0) -> None:
+        self._stream = stream
+        self._total = total
+        self._progress = progress
+        self._limit = limit
+        self._done = 0
+
+    def read(self, size: int) -> bytes:
+        return self._counted(self._stream.read(size))
+
+    def readline(self, size: int) -> bytes:
+        return self._counted(self._stream.readline(size))
+
+    def _counted(self, block: bytes) -> bytes:
+        self._done += len(block)
+        if self._limit and self._done > self._limit:
+            raise zipfile.BadZipFile(f"it expands to more than {self._limit:,} bytes")
+        if self._total:
+            self._progress(READING, min(self._done, self._total), self._total)
+        return block
 
 
 # ------------------------------------------------------------------------------------------------ archives
@@ -92,46 +113,41 @@ def _from_archive(path: Path, progress: Progress) -> Read:
                     hint="Unpack it yourself, and import what you trust.",
                 )
             left -= member.file_size
-            with TemporaryFile() as copy:
-                try:
-                    with archive.open(member) as file:
-                        shutil.copyfileobj(file, copy)
-                except _BROKEN as error:
-                    yield Skipped(member.filename, f"not all of it can be read: {error}")
-                yield from _from_array(copy, progress)
+            try:
+                with archive.open(member) as file:
+                    stream = _Counted(file, member.file_size, progress, limit=member.file_size)
+                    yield from _from_array(stream, member.filename)
+            except _BROKEN as error:
+                yield Skipped(member.filename, f"the rest cannot be read: {error}")
 
 
 # ------------------------------------------------------------------------------------------------- exports
 
 
-def _from_array(file: IO[bytes], progress: Progress) -> Read:
-    """Yield the conversations of an array. Its file is mapped, so only one conversation is held in memory.
-
-    Raises UsageError if the file ends within the first element.
-    """
-    done, size = 0, file.seek(0, os.SEEK_END)
-    with mmap(file.fileno(), 0, access=ACCESS_READ) if size else nullcontext(b"") as array:
-        for number, element in enumerate(elements(array), 1):
-            place = f"conversation {number}"
-            try:
-                if isinstance(element, Unusable):
-                    raise element
-                done += len(element)
-                yield read_export(json.loads(element), place)
-            except Unusable as error:
-                if number == 1 and str(error) == CUT:
-                    reason = "the file ends before its first conversation does"
-                    raise UsageError(reason, hint="See docs/conversations.md.") from None
-                yield Skipped(place, str(error))
-            except (ValueError, RecursionError) as error:
-                yield Skipped(place, f"not JSON: {error}")
-            progress(READING, done, size)
+def _from_array(stream: Any, name: str) -> Read:
+    """Yield the conversations of an array. Raises UsageError when the file ends within the first element."""
+    elements = Elements(stream)
+    number = 0
+    for number, element in enumerate(elements, 1):
+        place = f"conversation {number}"
+        try:
+            if isinstance(element, Unusable):
+                raise element
+            yield read_export(json.loads(element), place)
+        except Unusable as error:
+            yield Skipped(place, str(error))
+        except (ValueError, RecursionError) as error:
+            yield Skipped(place, f"not JSON: {error}")
+    if elements.is_cut:
+        if not number:
+            raise UsageError(f"{name} ends before its first conversation does", hint="See docs/conversations.md.")
+        yield Skipped(f"conversation {number + 1}", "the file ends before it does")
 
 
 # ---------------------------------------------------------------------------------------------- own lines
 
 
-def _from_lines(file: IO[bytes], progress: Progress, total: int, *, is_named_json: bool) -> Read:
+def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
     """Yield the conversations of JSON Lines.
 
     A `.json` file was probably meant to be an export. So the reason for leaving out its first line says that it is not.
@@ -139,10 +155,9 @@ def _from_lines(file: IO[bytes], progress: Progress, total: int, *, is_named_jso
     by_name: dict[str, ConversationText] = {}
     size = 0
     number = 0
-    while line := file.readline(MAX_LINE_BYTES):
+    while line := stream.readline(MAX_LINE_BYTES):
         number += 1
         size += len(line)
-        progress(READING, size, max(size, total))
         place = f"line {number}"
         if size > MAX_LINES_BYTES or (len(line) == MAX_LINE_BYTES and not line.endswith(b"\n")):
             limit = (MAX_LINES_BYTES if size > MAX_LINES_BYTES else MAX_LINE_BYTES) // 1_000_000
@@ -167,8 +182,8 @@ def _check_containers(line: bytes) -> None:
     """Raise Unusable for a line with more objects and lists than one conversation may have."""
     if len(line) <= MAX_CONTAINERS:
         return
-    if line.count(b"{") + line.count(b"[") > MAX_CONTAINERS:  # brackets in texts count here
-        element = next(elements(b"[%b]" % line))
+    if line.count(b"{") + line.count(b"[") > MAX_CONTAINERS:  # brackets in texts count here, but not in Elements
+        element = next(iter(Elements(io.BytesIO(b"[%b]" % line))), None)
         if isinstance(element, Unusable):
             raise element
 
