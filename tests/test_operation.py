@@ -97,7 +97,7 @@ def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
 
 
 def test_it_is_a_command(shout: Any, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
-    """With help, JSON, its result as text, and an error that names the bounds."""
+    """With help, JSON, its result as text, and an error that names the bad value."""
     own_module = sys.modules[__name__]
     monkeypatch.setattr(own_module, "shout", shout)
     monkeypatch.setitem(sys.modules, "memsync.shouting", own_module)
@@ -114,7 +114,7 @@ def test_it_is_a_command(shout: Any, run: Callable[..., Done], monkeypatch: pyte
     assert json.loads(run("shout", "heron", "--how", "soft", "--json").out)["shout"][0]["value"] == "heron"
     bad = run("shout", "heron", "--times", "4")
     assert (bad.code, bad.out) == (2, "")
-    assert "times must be a whole number from 1 to 3" in bad.err
+    assert "'4' is not a whole number from 1 to 3" in bad.err
 
 
 def test_it_is_a_tool_with_only_the_parameters_that_a_model_may_set(shout: Any, memory: Memory) -> None:

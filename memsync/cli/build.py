@@ -144,7 +144,7 @@ def option(parameter: Parameter) -> Callable[[Callable[..., None]], Callable[...
         *flags,
         parameter.name,
         type=_click_type(parameter),
-        metavar=cli.metavar or ("VALUE" if parameter.is_list else "NUMBER" if kind in (int, float) else None),
+        metavar=cli.metavar or ("VALUE" if parameter.is_list else None),
         multiple=get_origin(kind) is not None,
         help=parameter.help + bounds,
         default=default if is_shown else None,
@@ -174,23 +174,37 @@ def _metavar(parameter: Parameter) -> str:
 
 
 def _click_type(parameter: Parameter) -> Any:
+    kind = parameter.value_type
     if parameter.choices:
         return click.Choice([choice for choice in parameter.choices if choice])
-    kind = parameter.item_type if parameter.is_list else parameter.value_type
-
-    def number(text: str) -> Any:
-        try:
-            return kind(text)
-        except ValueError:
-            return text  # the operation refuses it, in the words that it has for any caller
-
-    return number if kind in (int, float) else click.STRING
+    if parameter.is_list and parameter.item_type is int:
+        return click.INT
+    return _Number(parameter) if kind in (int, float) else click.STRING
 
 
 def _completion(parameter: Parameter) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]] | None:
     """Return what tells a shell to complete paths."""
     kind = {"note": "file", "location": "file", "folder": "dir"}.get(parameter.cli.names)
     return (lambda _context, _parameter, typed: [CompletionItem(typed, type=kind)]) if kind else None
+
+
+class _Number(click.ParamType[Any]):
+    """A number within the bounds of a parameter. The error has the words that Python, the daemon and MCP use, too."""
+
+    name = "number"
+
+    def __init__(self, parameter: Parameter) -> None:
+        self._parameter = parameter
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Convert an argument to a number. Fail if it is not one, or out of bounds."""
+        try:
+            number = self._parameter.value_type(value)
+        except ValueError:
+            number = None
+        if number is None or not self._parameter.allows(number):
+            self.fail(f"{value!r} is not {self._parameter.wanted}", param, ctx)
+        return number
 
 
 # ----------------------------------------------------------------------------------------------- arguments

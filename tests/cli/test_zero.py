@@ -32,7 +32,7 @@ def test_nought_is_refused_where_it_means_nothing(
 ) -> None:
     """It is not taken for the default."""
     assert run(["--root", str(memory.settings.root), *arguments]) == 2
-    assert "must be a whole number from 1" in capsys.readouterr().err
+    assert "is not a whole number from 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["get"], ["thread", "show"], ["thread", "append"], ["note", "new"]])
