@@ -45,20 +45,21 @@ def _path_like_the_others(day: date, files: NoteFiles, folder: str) -> NotePath:
     usual = NotePath(f"{folder}{day.strftime(USUAL_NAME)}.md")
     if files.identity(usual) is not None:
         return usual
-    latest: dict[tuple[str, str], str] = {}  # style: (format, suffix) -> the digits of the last day in it
+    newest: dict[tuple[str, str], str] = {}  # style: (format, suffix) -> the last name in it
     existing = files.scan(Places([folder.rstrip("/")]) if folder else None).files
     for path in existing:
         stem, dot, suffix = path[len(folder) :].rpartition(".")
         shape = re.sub(r"[0-9]", "0", stem)
         if path.startswith(folder) and shape in _FORMAT_OF_SHAPE:
             style = (_FORMAT_OF_SHAPE[shape], dot + suffix)
-            latest[style] = max(latest.get(style, ""), re.sub(r"[^0-9]", "", stem)[-8:])
-    paths = {style: NotePath(f"{folder}{day.strftime(style[0])}{style[1]}") for style in latest}
+            newest[style] = max(newest.get(style, ""), stem)
+    paths = {style: NotePath(f"{folder}{day.strftime(style[0])}{style[1]}") for style in newest}
     if logs_of_day := [path for path in paths.values() if path in existing]:
         return min(logs_of_day)
-    if not latest:
+    days = {style: moment for style, stem in newest.items() if (moment := _day_of(stem, style[0])) is not None}
+    if not days:
         return usual
-    return paths[max(latest, key=lambda style: (latest[style], style == (USUAL_NAME, ".md"), style))]
+    return paths[max(days, key=lambda style: (days[style], style == (USUAL_NAME, ".md"), style))]
 
 
 def daily_folder(rules: PathRules) -> str:
@@ -83,3 +84,12 @@ def _is_of_a_note(path: NotePath) -> bool:
         return note_path(path) == path
     except UsageError:
         return False
+
+
+def _day_of(stem: str, name: str) -> date | None:
+    """Return the day in a log's name of this format; None if it is not a day of the calendar."""
+    try:
+        day = date.fromisoformat(re.sub(r"[^0-9]", "", stem)[-8:])
+    except ValueError:
+        return None
+    return day if day.strftime(name) == stem else None
