@@ -116,8 +116,6 @@ def _export_html(context: click.Context, words: tuple[str, ...], file: str) -> N
 
 
 def _write_new(path: str, parts: Iterable[str]) -> None:
-    with (
-        filesystem_errors(f"{path} cannot be written"),
-        click.open_file(path, "x", encoding="utf-8") as file,
-    ):  # - is standard output
+    refused = filesystem_errors(f"{path} cannot be written", "Name a new file, in a folder that exists.")
+    with refused, click.open_file(path, "x", encoding="utf-8") as file:  # - is standard output
         file.writelines(parts)

@@ -127,7 +127,7 @@ def install(service: Service) -> list[str]:
 def uninstall(service: Service) -> list[str]:
     """Disable the service and remove its file; return the commands that failed, each with its reason."""
     complaints = _run_all(service.disable[:1])
-    with filesystem_errors(f"{service.path} cannot be written"):
+    with filesystem_errors(f"{service.path} cannot be removed"):
         service.path.unlink(missing_ok=True)
     return complaints + _run_all(service.disable[1:])
 

@@ -34,8 +34,10 @@ SECTION = "Search"
 
 ASKED = 200
 """With a query, only changes within this many hits of one of the states are left."""
-_DEFINITIONS = re.compile(r"""(?:\[(?!\^)[^\]]++\]:\s*+\S++(?:\s++"[^"]*+")?+(?:\s++|$))++""")
-"""Lines that only say where links lead."""
+_DEFINITION = re.compile(
+    r""" {0,3}\[(?!\^|\s*\])[^\]]{1,999}\]:[ \t]*(?:[\w+.-]+://|mailto:|[#./])\S*(?:[ \t]+["'(].*)?\s*"""
+)
+"""A line that only says where links lead: outside of the notes, or to a heading or a path."""
 _MARKER = re.compile(r"^(?:[-+*]|\d{1,9}[.)])\s+")
 _BLOCK = re.compile(r"#{1,6}(?=\s|$)|>|(?:[-+*]|\d{1,9}[.)])(?=\s|$)|[-*_] ?[-*_] ?[-*_]|`{3}|&#126;|~|\[[^\]]*\]:")
 """What would begin a block of Markdown at the beginning of a text; `[name]:` would change links elsewhere."""
@@ -57,8 +59,8 @@ class _Said:
     Command(
         "diff",
         help="Print what the memory learnt and dropped from one state to another, by note and heading.",
-        notes="A date means the end of that day. Statements that only moved are left out. With QUERY, print only what "
-        "a search for it finds in one of the states.",
+        notes="A date means the end of that day. Statements that only moved are left out, and lines that only say "
+        "where links lead. With QUERY, print only what a search for it finds in one of the states.",
         examples=(
             "memsync diff 2026-11-01",
             "memsync diff v1 v2",
@@ -167,7 +169,7 @@ def _said_in(memory: Workspace, files: NoteFiles, paths: Iterable[str]) -> Itera
             first = max(section.start_line, note.head_lines + 1)
             for one in statements(note.lines[first - 1 : section.end_line], first):
                 text = _MARKER.sub("", one.text)
-                if not _DEFINITIONS.fullmatch(text):
+                if not all(map(_DEFINITION.fullmatch, note.lines[one.first - 1 : one.last])):
                     yield _Said(path, section.heading_path, Stated(one.first, one.last, text), one.digest)
 
 

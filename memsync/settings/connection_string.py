@@ -27,6 +27,8 @@ def is_dsn(text: str) -> bool:
 
 def server_in(dsn: str) -> str:
     """Return the servers and the database of a connection string; UNKNOWN unless each part of it can be read."""
+    if "\0" in dsn:  # libpq would read no further
+        return UNKNOWN
     try:  # here, because psycopg takes long to import, and few users have it
         from psycopg import ProgrammingError
         from psycopg.conninfo import conninfo_to_dict
@@ -34,7 +36,7 @@ def server_in(dsn: str) -> str:
         return UNKNOWN
     try:
         values = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
-    except ProgrammingError:
+    except (ProgrammingError, UnicodeError):
         return UNKNOWN
     hosts = (values.get("host") or values.get("hostaddr", "")).split(",")
     ports = values.get("port", "").split(",")

@@ -105,12 +105,28 @@ def test_front_matter_is_compared_line_by_line(memory: Memory, first: Repository
     ]
 
 
-def test_where_links_lead_is_no_statement(memory: Memory, first: Repository, write: Write) -> None:
-    """Definitions of links, unlike footnotes and items that look alike."""
-    write(
-        "b.md", '# B\n\nThe tern dives.\n\n[a]: #a\n[b c]: https://example.org "B"\n\n- [a]: two words\n\n[^1]: Deep.\n'
-    )
-    assert said(memory.diff("main")) == [("b.md", ("B",), ["[a]: two words", "[^1]: Deep."], [])]
+@pytest.mark.parametrize(
+    "line", ["[a]: #a", '[b c]: https://example.org "B"', "  [a]: ./b.md 'B'", "[a]: mailto:a@b (A)"]
+)
+def test_where_links_lead_is_no_statement(memory: Memory, first: Repository, write: Write, line: str) -> None:
+    """Lines that define links, alone or in a block."""
+    write("b.md", f"# B\n\nThe tern dives.\n\n{line}\n{line}\n\n{line}\n")
+    assert memory.diff("main").changes == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[a]: two words", "[^1]: Deep.", "[Ada]: yes [Bob]: no", "[ ]: #todo", "[deadline]: 2026-12-01",
+        "[12:05]: deployed", "[TODO]: ship", '[status]: done "shipped on Monday"', "[a]: https://example.org or not",
+    ],
+)  # fmt: skip
+def test_what_looks_like_a_link_definition_is_a_statement(
+    memory: Memory, first: Repository, write: Write, line: str
+) -> None:
+    """A person may write so, and only what leads somewhere says nothing itself."""
+    write("b.md", f"# B\n\nThe tern dives.\n\n{line}\n")
+    assert said(memory.diff("main")) == [("b.md", ("B",), [line], [])]
 
 
 def test_notes_that_are_no_text_or_too_large_are_named_or_left_out(

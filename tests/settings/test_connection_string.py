@@ -25,6 +25,8 @@ SHOWN = {
     "hostaddr=127.0.0.1 password=s3cret": "postgresql://127.0.0.1/",
 }
 IN_DOUBT = (
+    "postgresql://me:p%E4s3cret@127.0.0.1/memories",
+    "host=postgresql://me:s3cret\0@db/memories",
     "postgresql://me:p@s3cret@db/memories",
     "postgresql://[s3cret",
     "postgresql://me:12/s3cret@db/memories",

@@ -22,6 +22,7 @@ from memsync.web.pages.view import link, note_url
 from memsync.web.site import Site
 from tests.conftest import Write
 from tests.support.daemon_process import Cli
+from tests.support.repository import SPRING, Repository
 
 MAX_BYTES = 100_000
 TODAY = date.today().isoformat()
@@ -501,6 +502,21 @@ def test_links_leave_out_what_is_empty() -> None:
     """So that equal pages have equal addresses."""
     assert link("/", q="", mode="") == "/"
     assert link("/", q="a b", mode="", start=0) == "/?q=a+b"
+
+
+def test_commit_that_the_slider_does_not_offer_is_chosen(
+    site: Site, browser: TestClient, repository: Repository, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hits are of that commit, and so is what is selected, however old it is."""
+    for text in ("The heron nests.\n", "The heron sleeps.\n"):
+        write("a.md", text)
+        repository.commit(SPRING)
+    monkeypatch.setattr("memsync.web.pages.past.COMMITS", 1)
+    page = shown(browser, "/?q=heron&at=main~1")
+    chosen = [
+        dict(attributes)["value"] for tag, attributes in page.tags if tag == "option" and "selected" in dict(attributes)
+    ]
+    assert chosen == [repository.git("rev-parse", "main~1")[:12]]
 
 
 # ------------------------------------------------------------------------------------------------------ export

@@ -68,6 +68,8 @@ async def search(request: Request) -> Response:
         if wants_json(request):
             raise
         result, error = SearchResult((), Mode.HYBRID, Freshness("", 0, 0)), wrong
+    if shown and result.at not in ("", *(one.name for one in shown)):  # it is older, or of another branch
+        shown = [*shown, Commit(result.at, result.at_time)]
     hits = result.hits[first : first + PAGE_HITS]
     return await page(
         request,
