@@ -136,7 +136,8 @@ def status(memory: Workspace) -> Status:
     faults = _write_fault(memory)
     with memory.index.reading() as reader:
         counts, model, dates = reader.counts(), reader.meta(MODEL_FAILURE), read_dates(reader)
-        model_failure = [Failure("(model)", model)] if model else []
+        found = ((INDEX_FAILURE, memory.index.take_damage()), ("(model)", model))
+        faults += [Failure(place, reason) for place, reason in found if reason]
         local_status = Status(
             root=str(memory.settings.root),
             index_path=memory.index.place,
@@ -159,7 +160,7 @@ def status(memory: Workspace) -> Status:
                 *(Failure("(settings)", text) for text in memory.settings.warnings),
                 *(Failure(path, text) for path, text in reader.warnings()),
             ),
-            failures=(*faults, *model_failure, *(failed.failure for failed in read_failures(reader).values())),
+            failures=(*faults, *(failed.failure for failed in read_failures(reader).values())),
         )
     return memory.daemon_status(local_status) if memory.daemon_status is not None else local_status
 

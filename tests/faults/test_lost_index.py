@@ -63,6 +63,7 @@ def test_garbage_instead_of_a_database_is_set_aside_and_rebuilt(
     synced.close()
     path.write_bytes(content)
     memory = make_memory()
+    assert "set aside" in memory.status().failures[0].reason
     result = memory.search("heron alder", mode="keyword", limit=50)
     assert [hit.citation for hit in result.hits] == before
     assert any("set aside" in warning for warning in result.warnings)
