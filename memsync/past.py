@@ -57,7 +57,7 @@ WAIT_SECONDS = 600.0
 EMBED_SECONDS = 10.0
 """How long a search embeds the missing vectors of a state; the next search continues."""
 LEFT_SECONDS = 3600.0
-"""An unfinished folder that is older was left by a killed process, because no question takes so long."""
+"""No question takes so long: a killed process left an unfinished folder that is older."""
 _IMPOSSIBLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
 _FILES, _INDEX, _READY, _MAKING = "files", "index.db", "ready.json", "making"
 

@@ -95,7 +95,7 @@ class VectorKeeper(Worker):
             return self._retry_at if self._retry_at is not None else float("-inf")  # -inf: due now
 
     def _rest(self) -> None:
-        """Unload models that nobody has used for a while."""
+        """Unload each model that has been unused for too long."""
         for name, model in (("model", self._memory.models), ("reranking model", self._memory.reranking)):
             if self._idle_seconds and model.is_loaded and model.idle_seconds() >= self._idle_seconds:
                 model.unload()

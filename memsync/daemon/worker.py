@@ -1,4 +1,4 @@
-"""A thread of the daemon that works until it is told to end."""
+"""How each thread of the daemon starts, waits and ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 
 
 class Worker(ABC):
-    """Work on a thread of its own. `_condition` guards what the thread waits for, `_stopping` among it."""
+    """Work on a thread of its own. `_condition` guards `_stopping` and whatever else the thread waits for."""
 
     def __init__(self, name: str) -> None:
         self._condition = threading.Condition()
