@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
@@ -36,6 +35,7 @@ from memsync.ports import Index, Progress, no_progress
 from memsync.search.excerpt import read_excerpt
 from memsync.search.retrievals import UsageCounter
 from memsync.sync.gate import Stopped
+from memsync.system import clock
 from memsync.system.file_lock import file_lock
 from memsync.system.user_folders import own_folder
 
@@ -318,7 +318,7 @@ class Past:
         ready = self._ready()
         for folder in self._folder.iterdir():
             with suppress(OSError):
-                if folder not in ready and folder.stat().st_mtime < time.time() - LEFT_SECONDS:
+                if folder not in ready and folder.stat().st_mtime < clock.file_seconds() - LEFT_SECONDS:
                     _delete(folder)
         names = "".join(f"{folder.name}\n" for folder in ready)
         found = git.run("cat-file", "--batch-check", given=names).stdout

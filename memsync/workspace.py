@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -32,6 +31,7 @@ from memsync.ports import (
     no_progress,
 )
 from memsync.settings.load import Settings
+from memsync.system import clock as system_clock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +92,7 @@ class Workspace:
         *,
         make_reranker: Callable[[], Reranker] | None = None,
         files: NoteFiles | None = None,
-        clock: Clock = time,
+        clock: Clock = system_clock,
         cache: VectorCache | None = None,
         processes: int = 1,
     ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.ports import Reranker
 from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
+from memsync.system import clock
 from memsync.wiring import make_vector_cache
 from tests.support import sampling
 from tests.support.backends import opener
@@ -41,6 +43,9 @@ COUNTER = WordPieceCounter()
 LIMITS = ChunkLimits(max_tokens=254, small_tokens=120, run_tokens=400, window_entries=5, window_stride=2)
 RULES = PathRules(DEFAULT_KINDS, DEFAULT_TIERS)
 
+NOON = time(12)
+"""When the tests begin: in no run is midnight between a test's own day and memsync's."""
+
 PROJECT = Path(__file__).parent.parent
 SMALL_DATA = PROJECT / "tests" / "data"
 
@@ -49,16 +54,26 @@ Write = Callable[[str, str | bytes], Path]
 MakeMemory = Callable[..., Memory]
 
 
+def ahead_on(day: str) -> str:
+    """Return by how many seconds the clock must be ahead to say that it is noon of a day."""
+    return str(
+        (datetime.combine(date.fromisoformat(day), NOON) - datetime.fromtimestamp(clock.file_seconds())).total_seconds()
+    )
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let `make test` ask for a sample, and `make soak` for everything."""
     parser.addoption("--sample", action="store_true", help="run a few drawn cases of each long enumeration")
+    parser.addoption("--day", default="", help="the day on which the tests run: YYYY-MM-DD (default: today)")
     parser.addoption("--every", action="store_true", help="run every case of the longest enumerations, too")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Decide the seed before any test is collected."""
+    """Decide the seed and the day before any test is collected."""
     sampling.configure(config)
+    if clock.AHEAD not in os.environ:  # xdist's workers, and memsync itself as a child, inherit it
+        os.environ[clock.AHEAD] = ahead_on(config.option.day or clock.today().isoformat())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -78,7 +93,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if reporter is not None and not hasattr(session.config, "workerinput"):
         seed = session.config.option.hypothesis_seed
         sample = "--sample " * session.config.option.sample
-        reporter.write_line(f"this run has the seed {seed}; repeat it with: pytest {sample}--hypothesis-seed={seed}")
+        again = f"pytest {sample}--day={clock.today()} --hypothesis-seed={seed}"
+        reporter.write_line(f"this run has the seed {seed}; repeat it with: {again}")
 
 
 class FakeEmbedder:
@@ -122,13 +138,19 @@ class FakeEmbedder:
 @pytest.fixture(autouse=True)
 def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep every test from the user's own config, state and environment."""
-    for name in [name for name in os.environ if name.startswith(("MEMSYNC_", "OPENAI_")) and name != "BENCH_DATA"]:
+    for name in [name for name in os.environ if name.startswith(("MEMSYNC_", "OPENAI_")) and name != clock.AHEAD]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def set_day(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Set the clock of this process and of its children to noon of a day."""
+    return lambda day: monkeypatch.setenv(clock.AHEAD, ahead_on(day))
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from memsync.agents.ingest import never_taken
 from memsync.agents.port import NAME, Agent
 from memsync.agents.recalls import CANARY
 from memsync.model.text import count
+from memsync.system import clock
 
 DAY_SECONDS = 86_400
 HEARD_EVENTS = ("session-start", "prompt")
@@ -60,7 +61,7 @@ def installed(agent: Agent, folder: Path) -> list[Hook]:
 
 def heard(agent: Agent, hook: Hook, folder: Path) -> str:
     """Run a hook, and return the text that would reach the model; empty if the agent cannot read the output."""
-    canary = f"{CANARY}{time.time_ns():x}"
+    canary = f"{CANARY}{clock.time_ns():x}"
     names = ("session_id", "sessionId", "conversation_id")
     event = {**dict.fromkeys(names, canary), "cwd": str(folder), "hook_event_name": hook.event, "prompt": canary}
     with suppress(ValueError, RecursionError):
@@ -95,7 +96,7 @@ def faults(agent: Agent, folder: Path, said: dict[str, str], deadline: float) ->
             yield f"{event} would be answered twice, by the hooks in {files}"
     yield from _obstacles(agent)
     yield from _lost_servers(agent)
-    if lost := never_taken(agent, time.time() - DAY_SECONDS):
+    if lost := never_taken(agent, clock.file_seconds() - DAY_SECONDS):
         yield f"memsync has not read {count(lost, 'transcript')} older than a day: run memsync ingest"
     version = version_of(agent)
     if not agent.tried or version != agent.tried:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from memsync.system import clock
 from memsync.system.user_folders import digest_of, open_private, own_folder, state_folder
 
 CANARY = "memsync-agents-check-"
@@ -52,7 +51,7 @@ class Recall(Struct, frozen=True):
 
 def now() -> str:
     """Return the current time as ISO 8601 in UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return clock.utc().isoformat(timespec="seconds")
 
 
 def recorded(agent: str, session: str) -> list[Recall]:
@@ -111,7 +110,7 @@ def _discard_old() -> None:
     """Remove the files of sessions whose last event is more than KEPT_SECONDS ago."""
     for path in _folder().glob("*/*.jsonl"):
         with suppress(OSError):
-            if time.time() - path.stat().st_mtime > KEPT_SECONDS:
+            if clock.file_seconds() - path.stat().st_mtime > KEPT_SECONDS:
                 path.unlink()
 
 

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime
+from datetime import datetime
 from io import StringIO
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from memsync.cli.terminal import show, terminal_width, wants_colour
 from memsync.model.text import duration, json_line, printable, still_indexing, visible
+from memsync.system import clock
 
 if TYPE_CHECKING:
     from memsync.errors import MemsyncError
@@ -149,7 +150,7 @@ def local_time(moment: str) -> str:
         return moment
     if at.tzinfo is None:
         return moment
-    seconds = (datetime.now(UTC) - at).total_seconds()
+    seconds = (clock.utc() - at).total_seconds()
     ago = f" ({duration(seconds).rsplit(' ', 2)[0] if seconds > 120 else duration(seconds)} ago)"
     return f"{at.astimezone():%Y-%m-%d %H:%M}" + (ago if 0 <= seconds < 86_400 else "")
 

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -26,6 +25,7 @@ from memsync.memory import Memory
 from memsync.model.answer import Freshness
 from memsync.model.status import DaemonStatus, Status
 from memsync.ports import Clock
+from memsync.system import clock as system_clock
 
 STOP_SECONDS = 1.5
 
@@ -38,14 +38,14 @@ class Engine:
         memory: Memory,
         make_watcher: MakeWatcher,
         socket: str,
-        clock: Clock = time,
+        clock: Clock = system_clock,
     ) -> None:
         self.memory = memory
         self.health = Health()
         self._socket = socket
         self._in_use = 0
         self._unused = threading.Condition()
-        self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._started_at = system_clock.utc().isoformat(timespec="seconds")
         self.vectors = VectorKeeper(memory, self.health, clock)
         self.recaller = Recaller(memory)
         self.transcripts = TranscriptKeeper(memory, self.health, clock)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 
 from memsync.daemon.health import Health
@@ -18,6 +17,7 @@ from memsync.notes.files import Places, file_system_of
 from memsync.ports import Clock
 from memsync.sync.gate import Stopped
 from memsync.sync.indexer import TextReport
+from memsync.system import clock as system_clock
 
 log = logging.getLogger("memsync.daemon")
 
@@ -51,7 +51,7 @@ class Keeper(Worker):
         make_watcher: MakeWatcher,
         health: Health,
         on_text: Callable[[int], None],
-        clock: Clock = time,
+        clock: Clock = system_clock,
     ) -> None:
         super().__init__("keeper")
         settings = memory.settings

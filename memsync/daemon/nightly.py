@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date
 
 from memsync.daemon.health import Health
 from memsync.daemon.worker import Worker
 from memsync.errors import MemsyncError
 from memsync.memory import Memory
+from memsync.system import clock
 
 CHECK_SECONDS = 600.0
 NIGHT_HOUR, LAST_HOUR = 3, 23
@@ -33,13 +34,13 @@ class Nightly(Worker):
 
     def _run(self) -> None:
         while self._waits(CHECK_SECONDS):
-            now = datetime.now()
+            now = clock.now()
             if NIGHT_HOUR <= now.hour < LAST_HOUR and now.date() != self._failed_on:  # a program may cost money
                 self.step()
 
     def step(self) -> None:
         """Propose what is new since the last night, if there was none today."""
-        self._failed_on = datetime.now().date()
+        self._failed_on = clock.today()
         try:
             self._memory.curate(auto=True)
             self._failed_on = None

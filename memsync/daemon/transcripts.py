@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -17,6 +16,7 @@ from memsync.memory import Memory
 from memsync.notes import secrets
 from memsync.ports import Clock
 from memsync.sync.gate import Stopped
+from memsync.system import clock as system_clock
 
 FOLLOW_SECONDS = 0.5
 """How often transcripts that have grown lately are read."""
@@ -28,7 +28,7 @@ SCAN_SECONDS = 60.0
 class TranscriptKeeper(Worker):
     """Takes in transcripts on its own thread: when a hook has run, while they grow, and all of them every minute."""
 
-    def __init__(self, memory: Memory, health: Health, clock: Clock = time) -> None:
+    def __init__(self, memory: Memory, health: Health, clock: Clock = system_clock) -> None:
         super().__init__("transcripts")
         self._memory = memory
         self._health = health
@@ -102,5 +102,5 @@ class TranscriptKeeper(Worker):
 def _is_growing(path: str) -> bool:
     """Tell whether a transcript has grown lately. A first run also takes in thousands of old ones."""
     with suppress(OSError):
-        return time.time() - os.stat(path).st_mtime < LATELY_SECONDS
+        return system_clock.file_seconds() - os.stat(path).st_mtime < LATELY_SECONDS
     return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import suppress
 
 from memsync.daemon.footprint import give_memory_back
@@ -13,6 +12,7 @@ from memsync.errors import IndexBusy, IndexDamaged, MemsyncError
 from memsync.memory import Memory
 from memsync.ports import Clock
 from memsync.sync.gate import Stopped
+from memsync.system import clock as system_clock
 
 log = logging.getLogger("memsync.daemon")
 
@@ -29,7 +29,7 @@ class VectorKeeper(Worker):
     `has_warmed` is True once the model is loaded or has failed to load.
     """
 
-    def __init__(self, memory: Memory, health: Health, clock: Clock = time) -> None:
+    def __init__(self, memory: Memory, health: Health, clock: Clock = system_clock) -> None:
         super().__init__("vectors")
         self._memory = memory
         self._health = health

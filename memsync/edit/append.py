@@ -22,6 +22,7 @@ from memsync.errors import MemsyncError, WriteRefused
 from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.notes.git_files import changed_since
+from memsync.system import clock
 
 TRY_SECONDS = 5.0
 RETRY_SECONDS = 0.002
@@ -188,7 +189,7 @@ class Appending:
             if descriptor is None or time.monotonic() >= limit:
                 return descriptor
             status = os.fstat(descriptor)
-            is_old = time.time() - status.st_mtime > REFILL_SECONDS
+            is_old = clock.file_seconds() - status.st_mtime > REFILL_SECONDS
             if status.st_size or is_old or not self.ends.was_filled(self.path):
                 return descriptor
             os.close(descriptor)

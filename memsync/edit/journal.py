@@ -6,7 +6,6 @@ Writers hold the writers' lock, so appends are in the order of time.
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from memsync.edit.kept import Kept
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
 from memsync.notes.message_format import read_message_heading
+from memsync.system import clock
 
 KEEP_DAYS = 30
 _EXPIRE = "DELETE FROM append WHERE at < ? AND id IN (SELECT id FROM append ORDER BY id LIMIT 10)"
@@ -70,7 +70,7 @@ class Journal:
 
         The appends with the ids in `replaces` no longer count as missing, unless this append is undone.
         """
-        at, text, branch = time.time(), whole_characters(text), self._branch()
+        at, text, branch = clock.file_seconds(), whole_characters(text), self._branch()
         with self._kept.writing() as database:
             database.execute(_EXPIRE, (at - KEEP_DAYS * 86_400,))
             database.execute(

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
@@ -16,6 +15,7 @@ from memsync.edit.note_paths import cannot_write
 from memsync.errors import WriteRefused
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import MAX_NOTE_BYTES
+from memsync.system import clock
 from memsync.system.renames import exchange, rename_new
 
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -176,7 +176,7 @@ def _copy_attributes(before: int, after: int) -> None:
 
 
 def _hidden_name() -> str:
-    return f".memsync-{os.getpid()}-{time.time_ns():x}.tmp"
+    return f".memsync-{os.getpid()}-{clock.time_ns():x}.tmp"
 
 
 def _holds(folder: int, path: NotePath, name: str, content: bytes) -> bool:
@@ -233,7 +233,7 @@ def clear_leftovers(folder: int, seconds: float) -> None:
 
     A writer on another machine has another lock. It fails if its file is deleted, and its note stays as it was.
     """
-    limit = time.time() - seconds
+    limit = clock.file_seconds() - seconds
     for name in os.listdir(folder):
         if _ASIDE.fullmatch(name):
             with suppress(OSError):

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -25,6 +24,7 @@ from memsync.notes.validity import statements
 from memsync.operation import Cli, Command, operation
 from memsync.past import GIT_SECONDS
 from memsync.ports import Progress, no_progress
+from memsync.system import clock
 
 if TYPE_CHECKING:
     from memsync.notes.git import Git
@@ -210,7 +210,7 @@ def _grouped(learnt: Sequence[_Said], dropped: Sequence[_Said]) -> Iterator[Chan
 
 
 def _markdown(found: Diff, since: str, learnt: int, dropped: int) -> str:
-    until = found.after.time[:10] or datetime.now().date().isoformat()
+    until = found.after.time[:10] or clock.today().isoformat()
     notes = count(len({change.path for change in found.changes}), "note")
     lines = [f"# What changed since {_escaped(since)}", ""]
     lines += [f"{count(learnt, 'statement')} learnt, {dropped:,} dropped, in {notes}."]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -26,6 +25,7 @@ from memsync.notes.decode import decode
 from memsync.notes.validity import SUPERSEDES, VALID_FROM, VALID_UNTIL, statement_at
 from memsync.operation import Cli, Command, Tool, one_of, operation
 from memsync.search.excerpt import parse_location, read_excerpt
+from memsync.system import clock
 
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
@@ -94,11 +94,11 @@ def log(
 
     What the entry supersedes stays in its note; searches show it after the entry, and say why.
     """
-    now = datetime.now()
+    now = clock.now()
     marks, warnings = _marks(memory, supersedes, was, since, until)
     of_day = parse_day(day, now) if day else now.date()
-    clock = _clock(time) if time else f"{now:%H:%M}" if of_day == now.date() else ""
-    item = list_item(text, time=clock, tags=tags_of(tags), attributes=marks)
+    of_clock = _clock(time) if time else f"{now:%H:%M}" if of_day == now.date() else ""
+    item = list_item(text, time=of_clock, tags=tags_of(tags), attributes=marks)
     path = daily_log_path(of_day, memory.files, memory.reader.rules)
     head = f"# {of_day}\n"
     return _with(memory.write("log", text, lambda: memory.writer.append(path, item, head=head)), warnings)
@@ -206,7 +206,7 @@ def new_note(
 @operation(is_quick=True)
 def logged(memory: Workspace, since: Annotated[str, Meta(description="The first day: 2026-11-01, 1y.")] = "1y") -> Days:
     """Return how many entries the logs have on each day since `since`. Raises UsageError."""
-    logs = Filters(kinds=(Kind.DAILY,), after=parse_when(since, datetime.now()))
+    logs = Filters(kinds=(Kind.DAILY,), after=parse_when(since, clock.now()))
     with memory.as_of_now() as (reader, pending):
         found = reader.latest_candidates(Query("", filters=logs), MAX_ENTRIES)
         chunks = reader.chunks([one.chunk_id for one in found]).values()
@@ -216,10 +216,10 @@ def logged(memory: Workspace, since: Annotated[str, Meta(description="The first 
 
 
 def _clock(text: str) -> str:
-    clock = leading_time(text)
-    if not clock or clock.lstrip("0") != text.strip().lstrip("0"):
+    found = leading_time(text)
+    if not found or found.lstrip("0") != text.strip().lstrip("0"):
         raise UsageError(f"{text!r} is not a time of day", hint="Write it as 10:02.")
-    return clock
+    return found
 
 
 def _marks(
@@ -229,7 +229,7 @@ def _marks(
 
     Raises UsageError, NoteError if the line that it replaces is not there, or says something else.
     """
-    now = datetime.now()
+    now = clock.now()
     marks = {VALID_FROM: since, VALID_UNTIL: until}
     marks = {name: parse_day(day, now).isoformat() for name, day in marks.items() if day}
     if len(marks) == 2 and marks[VALID_FROM] > marks[VALID_UNTIL]:

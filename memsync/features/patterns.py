@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from datetime import date
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -19,6 +18,7 @@ from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.model.written import Pattern, Written
 from memsync.notes.attributes import attribute_block, cut_attributes
 from memsync.operation import Cli, Command, operation
+from memsync.system import clock
 
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
@@ -58,7 +58,7 @@ def observe(
 
 
 def _observe(memory: Workspace, text: str, pattern_type: str, key: str, confidence: float) -> Done:
-    today = date.today().isoformat()
+    today = clock.today().isoformat()
     text = one_line(text)
 
     def known(note: Note | None) -> Pattern | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -14,6 +13,7 @@ from memsync.model.text import count, not_shared
 from memsync.model.upkeep import Pruning, Retirement
 from memsync.notes.retiring import due
 from memsync.operation import Command, operation
+from memsync.system import clock
 
 if TYPE_CHECKING:
     from memsync.edit.runs import Outcome
@@ -59,7 +59,7 @@ def prune(
         return undo_prune.function(memory)
     with memory.as_of_now() as (reader, pending):
         notes, hidden = reader.notes(), not_shared(reader.not_shared())
-    retirements, warnings = due(notes, datetime.now().astimezone(), days or memory.settings["prune.task_days"])
+    retirements, warnings = due(notes, clock.now().astimezone(), days or memory.settings["prune.task_days"])
     retirements = memory.archive.with_free_targets(retirements)
     kept = sum(not note.archived for note in notes)
     is_refused = len(retirements) > kept * MAX_SHARE and not force

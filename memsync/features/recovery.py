@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -19,6 +19,7 @@ from memsync.model.written import Overwritten, Written
 from memsync.notes.git_files import checked_out
 from memsync.notes.rules import ARCHIVE_FOLDER, PREFERENCES
 from memsync.operation import operation
+from memsync.system import clock
 
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
@@ -60,7 +61,7 @@ def dismiss(memory: Workspace, ids: Ids) -> int:
 def _lost(memory: Workspace, days: int) -> list[tuple[Appended, Overwritten]]:
     """Return the entries of the last days that are not in their notes, in the order they were appended."""
     memory.writer.check_root()  # in another folder, all entries are missing
-    since = (datetime.now(UTC) - timedelta(days=days)).timestamp()
+    since = clock.file_seconds() - days * 86_400  # as the journal counts: it compares appends with files
     pairs = []
     branch = checked_out(memory.files.root)
     for path, entries in memory.writer.journal.by_path().items():

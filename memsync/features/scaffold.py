@@ -7,7 +7,6 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from memsync.edit.note_paths import folder_of
@@ -18,6 +17,7 @@ from memsync.notes.git_files import GitUnusable, read_file
 from memsync.notes.ignore import is_hidden, is_note_name
 from memsync.settings.config_file import NAME
 from memsync.settings.paths import folder_identity, keep_identity, kept_identity
+from memsync.system import clock
 
 _TEMPLATES = {
     "SOUL.md": """# Soul
@@ -113,7 +113,7 @@ def create_root(root: Path) -> CreatedRoot:
         kinds = f'\n# From {_OBSIDIAN}\n[kinds]\n"/{logs}/" = "daily"\n' if logs else ""
         files = {**_FILES, NAME: _CONFIG + kinds}
         if not notes:
-            now = {"day": f"{datetime.now():%Y-%m-%d}", "time": f"{datetime.now():%H:%M}"}
+            now = {"day": f"{clock.now():%Y-%m-%d}", "time": f"{clock.now():%H:%M}"}
             files |= {name.format(**now): text.format(**now) for name, text in _TEMPLATES.items()}
         created = [name for name, text in files.items() if _write_new(root, name, text)]
         kept = [name for name in files if name not in created]

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -41,6 +40,7 @@ from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
 from memsync.operation import Cli, Command, Tool, one_of, operation
 from memsync.search.excerpt import read_note
+from memsync.system import clock
 
 if TYPE_CHECKING:
     from memsync.workspace import Searched, Workspace
@@ -149,7 +149,7 @@ def append_message(
     if len(text) > MAX_MESSAGE_CHARS:
         hint = "Put it into a note, and name the note."
         raise UsageError(f"a message of {len(text)} characters is too long", hint=hint)
-    moment = time.strip() or f"{datetime.now():%Y-%m-%d %H:%M:%S}"
+    moment = time.strip() or f"{clock.now():%Y-%m-%d %H:%M:%S}"
     options = {"model": model, "in": tokens_in, "out": tokens_out, "cost": cost}
     addition = message(role, text, moment, _checked({**{k: v for k, v in options.items() if v}, **attributes}))
 
@@ -363,7 +363,7 @@ def costs(
     ] = "",
 ) -> Costs:
     """Return tokens and dollars by session, model, agent or day."""
-    moment = parse_when(since, datetime.now()) if since else ""
+    moment = parse_when(since, clock.now()) if since else ""
     with memory.as_of_now() as (reader, pending):
         rows, warnings = reader.costs(by, moment), not_shared(reader.not_shared())
     return Costs(tuple(rows), _total(row.usage for row in rows), pending, warnings)

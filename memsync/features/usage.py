@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import timedelta
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +15,7 @@ from memsync.model.upkeep import Asked, NoteUse, Stale, Stats
 from memsync.notes.dates import last_active
 from memsync.notes.retiring import unused
 from memsync.operation import Cli, Command, operation
+from memsync.system import clock
 
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
@@ -42,7 +43,7 @@ def stale(
     with memory.as_of_now() as (reader, pending):
         notes, warnings = reader.notes(), not_shared(reader.not_shared())
     used = memory.usage.used("")
-    stale_notes = unused(notes, used.notes, date.today(), days)
+    stale_notes = unused(notes, used.notes, clock.today(), days)
     warnings = (*_counting_faults(memory), *warnings)
     return Stale(tuple(stale_notes[:limit]), used.counted_since, warnings, pending)
 
@@ -66,7 +67,7 @@ def stats(
 
     with memory.as_of_now() as (reader, pending):
         notes, warnings = reader.notes(), not_shared(reader.not_shared())
-    since = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="seconds")
+    since = (clock.utc() - timedelta(days=days)).isoformat(timespec="seconds")
     used = memory.usage.used(since)
     current = {note.path: note for note in notes if not note.archived}
     retrieved = [use for path, use in used.notes.items() if path in current]

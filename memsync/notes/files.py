@@ -11,7 +11,6 @@ import os
 import re
 import stat
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.git_files import HeadState, head_state
 from memsync.notes.ignore import IgnoreFile, IgnoreRules, check_cost, ignores, is_hidden, is_note_name, only_pattern
 from memsync.settings.paths import folder_identity, keep_identity
+from memsync.system import clock
 
 _LOCAL = ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")
 _REMOTE = re.compile(r"nfs|cifs|smb|9p|afs|ceph|gluster|lustre|virtiofs|vboxsf|vmhgfs|prl_fs|davfs|ncpfs|fuse(?!blk)")
@@ -286,7 +286,7 @@ class NoteFiles:
         """
         with self._opened(path) as descriptor:
             for _ in range(_READ_ATTEMPTS):
-                stamped_ns = time.time_ns()
+                stamped_ns = clock.time_ns()
                 before = os.fstat(descriptor)
                 if before.st_size > MAX_NOTE_BYTES:
                     megabytes = MAX_NOTE_BYTES // 1_000_000

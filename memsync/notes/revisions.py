@@ -31,6 +31,7 @@ from memsync.notes.git_files import (
 )
 from memsync.notes.history import MAX_LOG_BYTES, parts, tree_files
 from memsync.notes.ignore import is_hidden, is_note_name
+from memsync.system import clock
 
 SECONDS = 60.0
 """How long git may take for one question about the history."""
@@ -114,7 +115,7 @@ class Revisions:
 
     def _dated(self, git: Git, text: str, *, before: bool) -> Commit | None:
         try:
-            moment = min(max(parse_when(text, datetime.now()), "1970-01-02"), "9998")  # what a timestamp can say
+            moment = min(max(parse_when(text, clock.now()), "1970-01-02"), "9998")  # what a timestamp can say
         except UsageError:
             return None
         limit = int(end_of(moment, before=before).timestamp())

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from memsync.model.note import FileStamp
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import Identity, NoteFiles
+from memsync.system import clock
 
 SHRUNK_SECONDS = 0.04
 GONE_SECONDS = 0.1
@@ -69,7 +70,7 @@ def read_settled(files: NoteFiles, path: NotePath, indexed_size: int, until: flo
             result, state = error, files.last_touched_ns(path)
         observed = observed or Stillness(state, now)
         still = observed.seconds(state, now)
-        if (age_ns := time.time_ns() - (state if isinstance(state, int) else state[2])) >= 0:
+        if (age_ns := clock.time_ns() - (state if isinstance(state, int) else state[2])) >= 0:
             still = age_ns / 1e9
         if now >= until or still >= stillness_needed(state, indexed_size):
             if isinstance(result, FileNotFoundError):

@@ -25,6 +25,7 @@ from memsync.model.vocabulary import Mode
 from memsync.notes.dates import parse_when
 from memsync.search.stop_words import STOP_WORDS
 from memsync.search.time_hints import time_hints, weekdays_in
+from memsync.system import clock
 
 MAX_QUERY_CHARS = 10_000
 MAX_WORDS = 64
@@ -106,7 +107,7 @@ def parse_query(
 def parse_request(request: SearchRequest, setting: Callable[[str], Any]) -> Query:
     """Parse a request; `setting` returns the default of its limit and its mode. Raises UsageError."""
     limit = request.limit or (BUDGET_HITS if request.tokens else setting("search.limit"))
-    query = parse_query(request.query, now=datetime.now(), limit=limit, filter_pairs=request.filters)
+    query = parse_query(request.query, now=clock.now(), limit=limit, filter_pairs=request.filters)
     return replace(query, mode=Mode(request.mode or setting("search.mode")), request=request)
 
 

@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from memsync.model.text import whole_characters
 from memsync.model.upkeep import AskedQuery, Growth, NoteUse
 from memsync.model.vocabulary import NotePath
 from memsync.ports import Index
+from memsync.system import clock
 
 FLUSH_SECONDS = 5.0
 KEEP_DAYS = 400
@@ -214,7 +215,7 @@ def _read(database: apsw.Connection, since: str) -> Used:
 
 
 def _now(days: int = 0) -> str:
-    return (datetime.now(UTC) + timedelta(days=days)).isoformat(timespec="seconds")
+    return (clock.utc() + timedelta(days=days)).isoformat(timespec="seconds")
 
 
 def percentile(values: Iterable[float], share: float) -> float:

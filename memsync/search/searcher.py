@@ -47,6 +47,7 @@ from memsync.search.snippet import holds_all, make_snippet, stems_of
 from memsync.search.spans import Span, form_spans
 from memsync.search.validity import Validity, today
 from memsync.search.wording import Wording
+from memsync.system import clock
 
 if TYPE_CHECKING:
     from memsync.ports import Vector
@@ -267,7 +268,7 @@ class Searcher:
         """Return the entries, best first, and what converts their scores to those of hits, from 0 to 1."""
         if not query.text:
             return _holding(in_order(pool), query, validity, anchor), lambda score: 0.0
-        ranking, now = self._ranking, time.time()
+        ranking, now = self._ranking, clock.seconds()
         weights = Weights(ranking.keyword_weight, MEMORY_KEYWORD_WEIGHT)
         if mode is Mode.VECTOR:
             weights = Weights(0.0, 0.0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from datetime import date
 from functools import cached_property
 from typing import NamedTuple
 
@@ -31,6 +30,7 @@ from memsync.notes.validity import (
     statements,
 )
 from memsync.ports import IndexReader
+from memsync.system import clock
 
 MAX_LINES = 1_000
 """A place of more lines counts as the whole note."""
@@ -241,4 +241,4 @@ class _Names:
 
 def today() -> str:
     """Return the present day."""
-    return date.today().isoformat()
+    return clock.today().isoformat()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 from memsync.errors import EmbedderError
 from memsync.model.query import EmbeddingSpace
 from memsync.ports import Clock, Embedder
+from memsync.system import clock as system_clock
 
 
 class EmbeddingModels:
@@ -18,7 +18,7 @@ class EmbeddingModels:
         self,
         configured: Callable[[], Embedder],
         of_space: Callable[[EmbeddingSpace], Embedder],
-        clock: Clock = time,
+        clock: Clock = system_clock,
     ) -> None:
         self._clock = clock
         self._used_at = clock.monotonic()

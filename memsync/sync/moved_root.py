@@ -172,7 +172,7 @@ def _aside(folder: str, identity: str) -> str:
 
 def _rename(old: str, new: str, displaced: str) -> None:
     """Move a folder to a name. A folder that has that name already gets its root's identity added to its name."""
-    import time
+    from memsync.system import clock
 
     with filesystem_errors(f"{old} cannot be renamed to {new}", "Check its folder."):
         with suppress(OSError):  # it does not exist or is not empty
@@ -180,7 +180,7 @@ def _rename(old: str, new: str, displaced: str) -> None:
         if os.path.lexists(new):
             aside = _aside(new, displaced)
             if not displaced or os.path.lexists(aside):
-                aside = f"{new}.before-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
+                aside = f"{new}.before-{clock.now():%Y%m%dT%H%M%S}-{os.getpid()}"
             os.rename(new, aside)
         os.rename(old, new)
         sync_folder(os.path.dirname(new))

@@ -20,6 +20,7 @@ from memsync.notes.stillness import State, Stillness, stillness_needed
 from memsync.ports import Clock, Index, IndexReader, IndexWriter
 from memsync.settings.paths import kept_identity
 from memsync.sync.git_dates import KnownDates, read_dates
+from memsync.system import clock
 
 RACY_NS = 2_000_000_000
 """Two writes can get the same mtime or ctime, so a file that was younger than this when stamped is read again."""
@@ -208,8 +209,8 @@ _NOTHING = Known(-1, 0, {}, {}, "", KnownDates())
 
 
 def iso_moment(time_ns: int) -> str:
-    """Return a moment of the wall clock as ISO 8601 in UTC."""
-    return datetime.fromtimestamp(time_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+    """Return a moment of the clock of files as ISO 8601 in UTC, by the clock that people see."""
+    return datetime.fromtimestamp(time_ns / 1e9 + clock.ahead(), UTC).isoformat(timespec="milliseconds")
 
 
 class Scanner:

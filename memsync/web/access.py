@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hmac
 import secrets
-import time
 from contextlib import suppress
 from pathlib import Path
 
+from memsync.system import clock
 from memsync.system.user_folders import digest_of, filesystem_errors, own_folder
 from memsync.web.serving import token_of
 
@@ -35,14 +35,14 @@ class Access:
 
     def make_cookie(self) -> str:
         """Return the value of a cookie that is valid for COOKIE_SECONDS."""
-        expires = str(int(time.time()) + COOKIE_SECONDS)
+        expires = str(int(clock.seconds()) + COOKIE_SECONDS)
         return f"{expires}.{self._signature(expires)}"
 
     def is_valid(self, cookie: str) -> bool:
         """Tell whether this memory's token signed a cookie, which has not expired."""
         expires, _, signature = cookie.partition(".")
         is_signed = hmac.compare_digest(signature.encode(), self._signature(expires).encode())
-        return is_signed and int(expires) > time.time()
+        return is_signed and int(expires) > clock.seconds()
 
     def make_link(self) -> str:
         """Return the path of a link that lets one browser in, once, within LINK_SECONDS. Raises FilesystemError."""
@@ -57,7 +57,7 @@ class Access:
         wanted, is_good = self._links / digest_of(key.encode()), False
         for link in self._links.glob("*"):
             with suppress(FileNotFoundError):  # another process was quicker
-                is_fresh = 0 <= time.time() - link.stat().st_mtime < LINK_SECONDS
+                is_fresh = 0 <= clock.file_seconds() - link.stat().st_mtime < LINK_SECONDS
                 if link == wanted or not is_fresh:
                     link.unlink()
                     is_good |= is_fresh and link == wanted

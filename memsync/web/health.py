@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from memsync.model.json import to_json
 from memsync.model.status import Status
 from memsync.model.text import json_line, printable
 from memsync.model.vocabulary import WatcherState
+from memsync.system import clock
 from memsync.web.problems import Refusal
 from memsync.web.site import Site
 
@@ -53,7 +54,7 @@ class Health(Struct, frozen=True):
 async def health(site: Site) -> Health:
     """Return the health of a site's memory now."""
     try:
-        return health_of(await site.run(status_operation), datetime.now(UTC))
+        return health_of(await site.run(status_operation), clock.utc())
     except MemsyncError as error:
         return Health("failing", faults=(printable(error.sentences()),))
 

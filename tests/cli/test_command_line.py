@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,10 +22,11 @@ from memsync.cli.main import main
 from memsync.cli.output import say_pending
 from memsync.edit import append
 from memsync.errors import MemsyncError
+from memsync.system import clock
 from tests.conftest import Write
 from tests.support.daemon_process import Cli
 
-TODAY = date.today()
+TODAY = clock.today()
 
 
 class Done(NamedTuple):

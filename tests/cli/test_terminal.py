@@ -24,6 +24,7 @@ from memsync.cli.output import KEPT, Kept, local_time, say_table
 from memsync.errors import ConfigError
 from memsync.memory import Memory
 from memsync.settings.editors import template_of
+from memsync.system import clock
 from memsync.system.user_folders import state_folder
 from tests.conftest import Write
 from tests.support.daemon_process import Cli, until
@@ -179,9 +180,7 @@ def test_times_are_local_and_say_how_long_ago(monkeypatch: pytest.MonkeyPatch) -
     time.tzset()
     try:
         assert local_time("2026-11-21T09:30:51+00:00").startswith("2026-11-21 18:30")
-        assert re.fullmatch(
-            r"[-\d]+ [:\d]+ \(\d+ s ago\)", local_time(time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()))
-        )
+        assert re.fullmatch(r"[-\d]+ [:\d]+ \(\d+ s ago\)", local_time(clock.utc().isoformat(timespec="seconds")))
     finally:
         monkeypatch.undo()
         time.tzset()

@@ -67,7 +67,7 @@ class SimulatedFileSystem:
         return getattr(os, name)
 
     def time_ns(self) -> int:
-        """Stand in for time.time_ns."""
+        """Stand in for clock.time_ns."""
         return self._clock.time_ns()
 
     def monotonic(self) -> float:

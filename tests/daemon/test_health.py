@@ -15,6 +15,7 @@ from memsync.daemon.keeper import Keeper
 from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.errors import EmbedderError, IndexBusy, RootError
 from memsync.memory import Memory
+from memsync.system import clock
 from tests.conftest import FakeEmbedder, Write
 from tests.support.daemon_fixtures import FakeWatcher, Held, Served, wait_until
 
@@ -23,7 +24,7 @@ class StoppedClock:
     """Stands still unless it is moved."""
 
     now = 1_000.0
-    time_ns = staticmethod(time.time_ns)
+    time_ns = staticmethod(clock.time_ns)
     sleep = staticmethod(time.sleep)
 
     def monotonic(self) -> float:

@@ -13,6 +13,7 @@ from memsync.daemon.watch import Watcher
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.settings.load import Settings, load_settings
+from memsync.system import clock as system_clock
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.daemon_process import until
 
@@ -23,7 +24,7 @@ class MovedClock:
     """The system's clocks, set forward as a test says."""
 
     forward = 0.0
-    time_ns = staticmethod(time.time_ns)
+    time_ns = staticmethod(system_clock.time_ns)
     sleep = staticmethod(time.sleep)
 
     def monotonic(self) -> float:

@@ -15,6 +15,7 @@ from memsync.edit.journal import Appended, Journal, missing
 from memsync.edit.kept import Kept
 from memsync.edit.note_writer import NoteWriter
 from memsync.model.vocabulary import NotePath
+from memsync.system import clock
 
 LOG = NotePath("log.md")
 
@@ -71,9 +72,9 @@ def test_what_was_there_to_be_read_between_two_times_of_a_file_is_not_put_back(
     writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copy that keeps its time was written before the append, and put here 15 seconds after it."""
-    now = time.time()
+    now = clock.file_seconds()
     with monkeypatch.context() as earlier:
-        earlier.setattr(time, "time", lambda: now - 15.0)
+        earlier.setattr(clock, "time_ns", lambda: int((now - 15.0) * 1e9))
         append(writer, "one")
     save(root, "- mine\n")
     os.utime(root / LOG, (now, now - 30.0))
@@ -137,9 +138,9 @@ def test_an_append_that_is_undone_gives_back_what_it_replaced(tmp_path: Path) ->
 
 def test_journal_forgets_after_a_month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is insurance against old buffers, not a second memory."""
-    kept, now = Journal(Kept(tmp_path / "keep")), time.time()
+    kept, now = Journal(Kept(tmp_path / "keep")), clock.file_seconds()
     for days in (31, 29, 0):
-        monkeypatch.setattr(time, "time", lambda days=days: now - days * 86_400)
+        monkeypatch.setattr(clock, "time_ns", lambda days=days: int((now - days * 86_400) * 1e9))
         kept.append(LOG, f"{days} days old")
     assert [one.text for one in kept.since(0)] == ["29 days old", "0 days old"]
 

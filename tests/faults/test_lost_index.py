@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import apsw
@@ -18,6 +17,7 @@ from memsync.index.sqlite.database_files import set_aside
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
+from memsync.system import clock
 from memsync.system.user_folders import own_folder
 from tests.conftest import FakeEmbedder, MakeMemory, Write
 from tests.support.index_checks import assert_sound, database, dump, open_database, value
@@ -217,8 +217,8 @@ def test_replaced_database_with_as_many_commits_is_not_mistaken_for_the_old_one(
     synced: Memory, make_memory: MakeMemory, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was cached of the one that was replaced is not believed of the other, however alike they look."""
-    now = time.time_ns()  # stamps of a minute later are trusted: nothing is read again for its youth
-    monkeypatch.setattr("memsync.notes.files.time.time_ns", lambda: now + 60_000_000_000)
+    now = clock.time_ns()  # stamps of a minute later are trusted: nothing is read again for its youth
+    monkeypatch.setattr("memsync.notes.files.clock.time_ns", lambda: now + 60_000_000_000)
     notes = root / "sub"  # a file keeps its stamp when the folder above it comes and goes
     notes.mkdir()
     shutil.move(root / "n00.md", notes / "n00.md")

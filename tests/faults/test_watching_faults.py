@@ -6,7 +6,6 @@ The real observer and index. How often the daemon looks after itself is shortene
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from memsync.errors import RootError
 from memsync.model.vocabulary import WatcherState
 from memsync.notes.files import FileSystem, file_system_of
 from memsync.settings.load import load_settings
+from memsync.system import clock
 from tests.support.daemon_process import until
 from tests.support.fake_daemon import connect
 
@@ -290,7 +290,7 @@ def test_file_system_of_a_folder_is_that_of_the_nearest_mount(tmp_path: Path) ->
 def test_what_changed_before_the_start_is_not_taken_for_missed(start: Start, write: Write) -> None:
     """Nobody watched then: the first comparison says nothing of the watcher."""
     path = write("a.md", "The heron nests.\n")
-    until(lambda: time.time() - path.stat().st_ctime > 0.5, "the note is older than a report may take")
+    until(lambda: clock.file_seconds() - path.stat().st_ctime > 0.5, "the note is older than a report may take")
     engine = start()
     until(lambda: finds(engine, "heron"), "the note is indexed")
     engine.keeper.catch_up(5)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 
 import click
@@ -16,9 +15,10 @@ from memsync.edit import append
 from memsync.errors import NoteError, UsageError, WriteRefused
 from memsync.memory import Memory, MemoryApi
 from memsync.model.written import Pattern, Preference
+from memsync.system import clock
 from tests.conftest import Write
 
-TODAY = f"{datetime.now():%Y-%m-%d}"
+TODAY = f"{clock.now():%Y-%m-%d}"
 
 
 def read(root: Path, path: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from memsync.model.context import Context
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.search.validity import Validity
+from memsync.system import clock
 from tests.conftest import COUNTER, Write
 from tests.support.daemon_process import Cli
 
@@ -343,7 +343,7 @@ def test_note_that_cannot_be_read_any_more_is_named_and_left_out(
 def test_note_that_became_binary_since_it_was_indexed_is_named_and_left_out(memory: Memory, root: Path) -> None:
     """It is read for a context after the files were compared."""
     (root / "MEMORY.md").write_bytes(bytes(range(256)))
-    gathered = _Gathered(NoteFiles(root), memory.fresh_search._syncer._indexer._reader, Validity(), date.today())
+    gathered = _Gathered(NoteFiles(root), memory.fresh_search._syncer._indexer._reader, Validity(), clock.today())
     assert gathered.passages([NotePath("MEMORY.md"), NotePath("gone.md")]) == []
     assert gathered.warnings == ["MEMORY.md: not a text file"]
 

@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from memsync.model.curation import Act, Proposal
 from memsync.ports import for_agent
 from memsync.settings.load import Settings, with_changes
 from memsync.settings.roots import RegisteredRoot, add
+from memsync.system import clock
 from tests.conftest import Write
 from tests.support.daemon_process import Cli
 
@@ -62,7 +63,7 @@ def test_each_kind_of_change_is_found_and_applied(memory: Memory, write: Write, 
     for day in ("09", "10", "11"):
         write(f"daily/2026-11-{day}.md", f"# 2026-11-{day}\n\n- 10:00 standup with Dana about the pond\n")
     write("daily/2026-11-12.md", "# 2026-11-12\n\n- pricing: 12 €\n- 10:00 done: write the migration guide\n")
-    month = (date.today() - timedelta(days=100)).isoformat()
+    month = (clock.today() - timedelta(days=100)).isoformat()
     write(f"daily/{month}.md", f"# {month}\n\n- 09:00 we agreed to drop Windows support #platform\n- 10:00 lunch\n")
     found = memory.curate()
     assert {(change.act, change.note, change.text) for change in found.changes} >= {
@@ -325,7 +326,7 @@ def test_daemon_answers_as_this_process_does(own: MemoryApi, write: Write) -> No
 
 def test_notes_that_others_name_are_not_archived(memory: Memory, write: Write, root: Path) -> None:
     """A link or a citation would lead nowhere."""
-    old = (date.today() - timedelta(days=90)).isoformat()
+    old = (clock.today() - timedelta(days=90)).isoformat()
     for name in ("cited", "linked", "free"):
         path = write(f"{name}.md", f"---\ntier: task\ndate: {old}\n---\n- the heron nests by the {name} pond\n")
         os.utime(path, (1_700_000_000, 1_700_000_000))

@@ -14,6 +14,7 @@ from memsync.features.difference import _grouped, _item, _Said
 from memsync.memory import Memory
 from memsync.model.past import Diff, Stated
 from memsync.model.vocabulary import NotePath
+from memsync.system import clock
 from tests.conftest import Write
 from tests.support.repository import AUTUMN, SPRING, SUMMER, Repository
 
@@ -220,7 +221,7 @@ def test_digest_is_markdown_with_citations(memory: Memory, first: Repository, wr
     write("c.md", "The ketch sails.\n")
     commit = first.git("rev-parse", "--short=12", "main")
     digest = memory.digest(since="main")
-    today = datetime.now().date().isoformat()
+    today = clock.today().isoformat()
     assert digest.text == (
         "# What changed since main\n\n2 statements learnt, 1 dropped, in 2 notes.\n"
         f"Compared: the commit {commit} of 2023-11-14 with the notes of {today}.\n\n"
@@ -236,7 +237,7 @@ def test_digest_is_markdown_with_citations(memory: Memory, first: Repository, wr
 
 def test_digest_since_a_day_begins_before_it(memory: Memory, first: Repository, write: Write) -> None:
     """What was committed on that day is in it; `monday` is the last one, today included."""
-    today = datetime.now()
+    today = clock.now()
     monday = today - timedelta(days=today.weekday())
     write("b.md", "# B\n\nThe puffin dives.\n")
     first.commit(int(monday.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from memsync import Memory
 from memsync.errors import RootError, WriteRefused
 from memsync.features.scaffold import create_root
 from memsync.settings.load import load_settings
+from memsync.system import clock
 from tests.support.daemon_process import Cli
 
 
@@ -105,11 +105,11 @@ def test_config_of_another_program_is_left_alone_and_the_root_works(cli: Cli, ro
 
 def test_the_first_entry_has_the_time_of_day(tmp_path: Path) -> None:
     """It is no entry of the future, nor of nine o'clock."""
-    before = datetime.now()
+    before = clock.now()
     made = create_root(tmp_path / "new")
     (log,) = (made.root / "daily").iterdir()
     (time,) = re.findall(r"^- (\d\d:\d\d) This memory was made", log.read_text(), re.MULTILINE)
-    assert f"{before:%Y-%m-%d %H:%M}" <= f"{log.stem} {time}" <= f"{datetime.now():%Y-%m-%d %H:%M}"
+    assert f"{before:%Y-%m-%d %H:%M}" <= f"{log.stem} {time}" <= f"{clock.now():%Y-%m-%d %H:%M}"
 
 
 def test_what_two_branches_append_is_kept_from_both(root: Path, git: Callable[..., str]) -> None:

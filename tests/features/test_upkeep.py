@@ -23,6 +23,7 @@ from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.notes.dates import expires_at
 from memsync.notes.retiring import due, unused
 from memsync.settings.load import Settings, with_changes
+from memsync.system import clock
 from memsync.system.renames import rename_new
 from tests.conftest import Parse, Write
 from tests.support.daemon_process import Cli
@@ -31,7 +32,7 @@ TODAY = date(2026, 11, 21)
 NOW = datetime(2026, 11, 21, 10, 2).astimezone()
 
 
-BEGUN = date.today()
+BEGUN = clock.today()
 
 
 def day(ago: int) -> str:
@@ -574,7 +575,7 @@ def test_imported_conversation_is_as_old_as_its_import(memory: Memory, root: Pat
     assert [note.tier for note in memory.notes().notes] == ["project"]
     thread = root / "threads/old.md"
     content = thread.read_text()
-    thread.write_text(content.replace(f'imported: "{date.today()}"', 'imported: "2020-01-01"'))
+    thread.write_text(content.replace(f'imported: "{clock.today()}"', 'imported: "2020-01-01"'))
     before = thread.read_bytes()
     assert before != content.encode()
     assert memory.import_file(file).known == 1

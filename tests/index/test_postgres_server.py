@@ -22,6 +22,7 @@ from memsync.index.postgres.reader import PostgresReader
 from memsync.index.postgres.writer import PostgresWriter
 from memsync.memory import Memory, connect_daemon
 from memsync.settings.load import Settings
+from memsync.system import clock
 from tests.conftest import FakeEmbedder, Write
 from tests.support.daemon_process import Cli, until
 from tests.support.own_postgres import MAX_CONNECTIONS, OwnServer, free_port, own_server
@@ -54,7 +55,7 @@ def test_connections_that_went_stale_are_replaced_unnoticed(own: OwnServer, open
             for _ in range(3):
                 stack.enter_context(memory.index._connections.reading())  # type: ignore[attr-defined]
         own.restart()
-        write("new.md", f"A note at {time.time_ns()}.\n")
+        write("new.md", f"A note at {clock.time_ns()}.\n")
         assert work()
 
 
@@ -125,7 +126,7 @@ def test_restart_in_the_middle_of_a_sync_or_a_search(
         (PostgresWriter, "finish", memory.sync),
         (PostgresReader, "chunks", lambda: memory.search("heron")),
     ):
-        write("new.md", f"A note at {time.time_ns()}.\n")
+        write("new.md", f"A note at {clock.time_ns()}.\n")
         with monkeypatch.context() as patched:
             restart_before(own, patched, kind, method)
             with refused(dsn, IndexFailure, "ended the connection|is lost|no connection to", "next sync"):

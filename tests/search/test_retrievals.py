@@ -6,7 +6,7 @@ import sqlite3
 import stat
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.search import retrievals as usage_module
 from memsync.search.retrievals import UsageCounter, percentile
 from memsync.settings.load import Settings, load_settings
+from memsync.system import clock
 from memsync.system.user_folders import own_folder
 from tests.conftest import Write
 from tests.support.backends import only_sqlite
@@ -187,7 +188,7 @@ def rows(usage: UsageCounter, statement: str) -> list[tuple[object, ...]]:
 
 
 def ago(**time: float) -> str:
-    return (datetime.now(UTC) - timedelta(**time)).isoformat(timespec="seconds")
+    return (clock.utc() - timedelta(**time)).isoformat(timespec="seconds")
 
 
 def test_several_retrievals_of_one_flush_add_up(usage: UsageCounter) -> None:

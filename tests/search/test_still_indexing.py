@@ -18,6 +18,7 @@ from memsync.notes.parse import NoteReader
 from memsync.settings.load import Settings
 from memsync.sync import order as relevance_module
 from memsync.sync.order import newest_first, relevance
+from memsync.system import clock
 from tests.conftest import Write
 from tests.support.daemon_process import Cli
 from tests.support.index_checks import open_database
@@ -102,7 +103,7 @@ def test_relevance_is_bounded_and_looks_at_the_newest_first(
             self.now += 0.3
             return self.now
 
-        time_ns, sleep = staticmethod(time.time_ns), staticmethod(time.sleep)
+        time_ns, sleep = staticmethod(clock.time_ns), staticmethod(time.sleep)
 
     monkeypatch.setattr(relevance_module, "LOOK_SECONDS", 0.5)
     assert relevance(changes_of(scan), scan, ["heron"], NoteFiles(root), Ticking()) == {"new.md": 1}

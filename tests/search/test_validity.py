@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import date
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ TODAY = "2026-11-25"
 
 
 @pytest.fixture(autouse=True)
-def _today(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memsync.search.searcher.today", lambda: TODAY)
+def _today(set_day: Callable[[str], None]) -> None:
+    set_day(TODAY)
 
 
 def found(memory: Memory, query: str, limit: int = 10) -> list[tuple[str, str]]:
@@ -227,5 +227,5 @@ def test_write_checks_the_line_that_it_supersedes(memory: Memory, write: Write, 
     assert memory.log("three herons", supersedes="MEMORY.md:4", until="2027-01-01").warnings[0].endswith("- two herons")
     assert [(hit.text, hit.validity) for hit in memory.search("herons", limit=2).hits][1] == (
         "- two herons",
-        f"superseded by daily/{date.today()}.md:3",
+        f"superseded by daily/{TODAY}.md:3",
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from memsync.memory import Memory
 from memsync.model.answer import SearchResult
 from memsync.model.status import SyncReport
 from memsync.settings.load import Settings, load_settings
+from memsync.system import clock
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.faulty_database import Disk, Fault
 from tests.support.index_checks import assert_sound, database, dump
@@ -198,8 +198,8 @@ class Met(NamedTuple):
 @contextmanager
 def clock_ahead() -> Iterator[None]:
     """Set the clock by which files are judged young or settled ahead, so that every run does the same."""
-    real = time.time_ns
-    with patch("memsync.notes.files.time.time_ns", lambda: real() + FAR_NS):
+    real = clock.time_ns
+    with patch("memsync.notes.files.clock.time_ns", lambda: real() + FAR_NS):
         yield
 
 

@@ -15,6 +15,7 @@ from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.settings.load import Settings, load_settings
+from memsync.system import clock
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.index_checks import check_sound, dump
 
@@ -32,7 +33,7 @@ class QuickClock:
         return time.monotonic() + self._ahead
 
     def time_ns(self) -> int:
-        return time.time_ns()
+        return clock.time_ns()
 
     def sleep(self, seconds: float, /) -> None:
         self._ahead += seconds

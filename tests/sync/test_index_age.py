@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from types import MethodType
 
 import pytest
@@ -16,6 +15,7 @@ from memsync.errors import IndexReadOnly
 from memsync.memory import Memory
 from memsync.notes.files import Places
 from memsync.ports import IndexWriter
+from memsync.system import clock
 from tests.conftest import Write
 from tests.support.daemon_fixtures import FakeWatcher
 
@@ -30,7 +30,7 @@ class PutForward:
         return time.monotonic() + self.ahead
 
     def time_ns(self) -> int:
-        return time.time_ns()
+        return clock.time_ns()
 
     def sleep(self, seconds: float, /) -> None:
         self.ahead += seconds
@@ -43,7 +43,7 @@ def age_of(memory: Memory) -> str:
 
 
 def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    return clock.utc().isoformat(timespec="milliseconds")
 
 
 @contextmanager

@@ -118,7 +118,7 @@ def test_same_size_edit_with_mtime_restored_is_noticed(
     path = write("a.md", "The store is SQLite.\n")
     os.utime(path, (1_000_000_000, 1_000_000_000))
     with monkeypatch.context() as later:  # stamps that are trusted, not read again for their youth
-        later.setattr("memsync.notes.files.time.time_ns", lambda: path.stat().st_ctime_ns + 60_000_000_000)
+        later.setattr("memsync.notes.files.clock.time_ns", lambda: path.stat().st_ctime_ns + 60_000_000_000)
         memory.sync()
     path.write_text("The store is Pascal.\n")
     os.utime(path, (1_000_000_000, 1_000_000_000))

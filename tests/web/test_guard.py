@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from memsync.errors import FilesystemError
+from memsync.system import clock
 from memsync.web import access as access_module
 from memsync.web.access import COOKIE_SECONDS, TOKEN, Access
 from memsync.web.app import make_app
@@ -204,7 +204,7 @@ def test_old_links_are_refused_and_removed(seconds: int, stranger: TestClient, a
     old, _ = access.make_link(), access.make_link()
     folder = site.settings.keep_dir / "links"
     for file in folder.iterdir():
-        os.utime(file, (time.time() + seconds,) * 2)
+        os.utime(file, (clock.file_seconds() + seconds,) * 2)
     new = access.make_link()
     assert stranger.get(old).status_code == 403
     assert len(list(folder.iterdir())) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import timedelta
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 from memsync.agents.recalls import Line, Recall, record
 from memsync.memory import Memory
 from memsync.model.json import to_json
+from memsync.system import clock
 from memsync.web.app import make_app
 from memsync.web.pages.view import link, note_url
 from memsync.web.site import Site
@@ -25,7 +26,7 @@ from tests.support.daemon_process import Cli
 from tests.support.repository import SPRING, Repository
 
 MAX_BYTES = 100_000
-TODAY = date.today().isoformat()
+TODAY = clock.today().isoformat()
 HTML = {"Accept": "text/html"}
 PAGES = (
     "/", "/?q=heron", "/?q=kind:daily", "/note/birds.md", "/note/birds.md?line=3-4", "/threads", "/log", "/memory",
@@ -234,7 +235,7 @@ def test_pages_of_a_large_memory_are_small(site: Site, write: Write, memory: Mem
     name, line = "a name of some length " * 4, "A statement of quite a few words about something else. " * 5
     for n in range(120):
         for folder in ("projects", "daily", "prompts"):
-            day = date.today() - timedelta(days=n)
+            day = clock.today() - timedelta(days=n)
             title = day.isoformat() if folder == "daily" else f"{name}{n}"
             write(f"{folder}/{title}.md", f"# {title}\n\n" + "".join(f"- we chose {n} {k} {line}\n" for k in range(4)))
         write(f"threads/{name}{n}.md", f"---\nuser: {name}\nstatus: active\nsession: s{n}\n---\n\n## user\n\n{line}\n")
@@ -420,7 +421,7 @@ def test_log_shows_a_year_and_chooses_a_month(full: Memory, browser: TestClient)
     assert "we chose SQLite" in page.text
     assert "/note/store" in page.attributes("a", "href")
     assert "long ago" in page.text
-    month = (date.today().replace(day=1) - timedelta(days=1)).isoformat()[:7]
+    month = (clock.today().replace(day=1) - timedelta(days=1)).isoformat()[:7]
     assert "we chose SQLite" not in shown(browser, f"/log?month={month}").text
     assert "long ago" in shown(browser, "/log?month=2020-01").text
 

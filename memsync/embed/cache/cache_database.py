@@ -7,7 +7,6 @@ each other: a vector that is not cached now is cached later or computed again.
 from __future__ import annotations
 
 import os
-import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -22,6 +21,7 @@ from memsync.index.sqlite import database_files
 from memsync.index.sqlite.transactions import read_transaction, write_transaction
 from memsync.index.vectors import are_unit
 from memsync.model.query import EmbeddingSpace
+from memsync.system import clock
 
 HASH_BYTES = 32
 
@@ -190,7 +190,7 @@ class VectorDatabase:
 
     def add(self, space: EmbeddingSpace, values: Mapping[bytes, bytes]) -> None:
         """Store float16 vectors by hash; they replace those that are there. Call this in a write transaction."""
-        number, today = self._number_made(space), int(time.time() // _DAY_SECONDS)
+        number, today = self._number_made(space), int(clock.seconds() // _DAY_SECONDS)
         rows = [(number, digest, today, checksum(digest, value), value) for digest, value in values.items()]
         self._db.executemany(_ADD, rows)
 

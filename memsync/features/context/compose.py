@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +24,7 @@ from memsync.notes.origin import origin_of
 from memsync.notes.parse import conflict_in
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.search.validity import Validity
+from memsync.system import clock
 
 if TYPE_CHECKING:
     from memsync.notes.files import NoteFiles
@@ -218,7 +219,7 @@ class _Gathered:
 
 
 def _day(text: str) -> date:
-    day = parse_day(text, datetime.now()) if text else date.today()
+    day = parse_day(text, clock.now()) if text else clock.today()
     if day == date.min:
         raise UsageError(f"{text!r} has no day before it", hint="Write a later day.")
     return day

@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 from posixpath import basename
 
@@ -30,6 +29,7 @@ from memsync.notes.message_format import original_of, written_time
 from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER, former_path
 from memsync.ports import Progress, no_progress
+from memsync.system import clock
 from memsync.workspace import Workspace
 
 HEAD_KEYS = (
@@ -110,7 +110,7 @@ class Importer:
         while True:
             current = self._content(path)
             imported = _IMPORTED_LINE.search(current, 0, MAX_HEAD_BYTES) if current else None
-            day = imported[1].decode() if imported else date.today().isoformat()
+            day = imported[1].decode() if imported else clock.today().isoformat()
             content = _content({"tier": _IMPORTED_TIER, **head, IMPORTED: day}, turns)
             is_known = current is not None and current.startswith(content)
             if current is None or is_known or imported or self._agrees(path, turns):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import MemsyncError, NoteError
@@ -20,6 +19,7 @@ from memsync.notes.parse import parse_note
 from memsync.notes.rules import PathRules
 from memsync.notes.validity import PAST, attributes_in, marks_of, statements
 from memsync.settings.roots import TRANSCRIPTS, registered_roots
+from memsync.system import clock
 
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
@@ -106,7 +106,7 @@ def said_in_note(note: Note) -> Iterator[Said]:
         if marks_of(attributes) or len(text) > MAX_CHARS or attributes_in(text, "").get(PAST):
             continue
         marker = _MARKER.match(text)
-        time = (section.time if section else "") or note.date or datetime.now().date().isoformat()
+        time = (section.time if section else "") or note.date or clock.today().isoformat()
         yield Said(
             note.path, one.first, plain_of(text), one.digest, time[:10],
             origin_of(note.front_matter, role, (attributes.get(BY, ""),), Origin.OWNER),

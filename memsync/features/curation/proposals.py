@@ -35,6 +35,7 @@ from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.notes.validity import SUPERSEDES
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.ports import WRITES_FOR_AGENT
+from memsync.system import clock
 from memsync.system.ask import ask_program
 from memsync.system.user_folders import write_own_file
 
@@ -81,7 +82,7 @@ def curate(
     auto: Annotated[bool, Meta(description="Do nothing if it has run within 20 hours: for a nightly job.")] = False,
 ) -> Proposal:
     """Write a proposal, and return it; without changes none is written. Raises MemsyncError if the program fails."""
-    now = datetime.now()
+    now = clock.now()
     mark = memory.settings.keep_dir / "curated"
     with suppress(OSError):
         if auto and now.timestamp() - mark.stat().st_mtime < AUTO_HOURS * 3600:
@@ -183,7 +184,7 @@ def _checked(
                 yield replace(change, state="open")
 
     chosen = tuple(islice(sound(), memory.settings["curator.lines"]))
-    return Proposal(_moment(datetime.now()), by, chosen, tuple(refused[:MAX_REFUSED]))
+    return Proposal(_moment(clock.now()), by, chosen, tuple(refused[:MAX_REFUSED]))
 
 
 def _of_program(command: Sequence[str], said: Sequence[Said], memory: Workspace) -> list[Proposed]:
@@ -195,7 +196,7 @@ def _of_program(command: Sequence[str], said: Sequence[Said], memory: Workspace)
             lines.append(one)
     packet = {
         "instructions": _INSTRUCTIONS, "limit": memory.settings["curator.lines"],
-        "today": datetime.now().date().isoformat(),
+        "today": clock.today().isoformat(),
         "schema": msgspec.json.schema(Answer),
         "said": [_shown(one) for one in lines if one.is_log],
         "memory": [_shown(one) for one in lines if not one.is_log],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -20,6 +19,7 @@ from memsync.index.postgres.migrate import require_version
 from memsync.index.postgres.reader import EXACT_PASSAGES, Outside, PostgresReader
 from memsync.index.postgres.rows import postgres_note
 from memsync.index.postgres.writer import PostgresWriter
+from memsync.system import clock
 
 if TYPE_CHECKING:
     from memsync.model.note import Chunk, Note
@@ -150,7 +150,7 @@ class PostgresIndex:
             connection.execute(_CREATE.encode(), (self.name, *self._claim))
             row = self._find(connection, _LOCKED)
             assert row is not None
-            generation = str(time.time_ns() // 1000)  # a memory that replaces this one never has the same generation
+            generation = str(clock.time_ns() // 1000)  # a memory that replaces this one never has the same generation
             connection.execute(
                 b"INSERT INTO meta VALUES (%s, 'generation', %s) ON CONFLICT DO NOTHING", (row[0], generation)
             )

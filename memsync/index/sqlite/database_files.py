@@ -10,11 +10,11 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from memsync.system import clock
 from memsync.system.user_folders import filesystem_errors, own_folder, sync_folder
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -70,7 +70,7 @@ def set_aside(path: Path, damaged: int, *, kept: int = KEPT_COPIES) -> Path | No
     `damaged` is the inode of the file. Keeps only the last `kept` damaged copies, so that they do not fill up a failing
     disk. Raises FilesystemError.
     """
-    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
+    aside = path.with_name(f"{path.name}.damaged-{clock.now():%Y%m%dT%H%M%S}-{os.getpid()}")
     with (
         filesystem_errors(f"{path} is damaged and cannot be renamed", "Check the permissions of its folder."),
         _locked(path.parent),

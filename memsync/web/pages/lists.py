@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import date, timedelta
+from datetime import timedelta
 from itertools import groupby, islice
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +23,7 @@ from memsync.model.past import Commit
 from memsync.model.query import MAX_HITS, SearchRequest
 from memsync.model.vocabulary import Kind, Tier
 from memsync.settings.roots import registered_roots
+from memsync.system import clock
 from memsync.web.pages.markdown import rendered
 from memsync.web.pages.view import link, number, page, site_of
 from memsync.web.site import Site
@@ -60,7 +61,7 @@ async def log(request: Request) -> Response:
     limit = min(first + PAGE_ENTRIES + 1, MAX_HITS)
     asked = SearchRequest(limit=limit, filters=filters, counted=False)
     found = await site.run(MemoryApi.answer_request, asked)
-    begin = date.today() - timedelta(days=DAYS)
+    begin = clock.today() - timedelta(days=DAYS)
     begin -= timedelta(days=begin.weekday())
     days = await site.run(MemoryApi.logged, since=begin.isoformat())
     shown = found.hits[first : first + PAGE_ENTRIES]
@@ -70,7 +71,7 @@ async def log(request: Request) -> Response:
         {"entries": found, "logged": days},
         texts=_texts(shown),
         by_day=[(day, list(hits)) for day, hits in groupby(shown, lambda hit: hit.date[:10])],
-        year=[begin + timedelta(days=n) for n in range((date.today() - begin).days + 1)],
+        year=[begin + timedelta(days=n) for n in range((clock.today() - begin).days + 1)],
         month=month,
         first=first,
         has_more=len(found.hits) > first + PAGE_ENTRIES,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from memsync.memory import MemoryApi
 from memsync.model.past import Commit
+from memsync.system import clock
 from memsync.web.pages.view import number, page, site_of
 
 COMMITS = 200
@@ -39,7 +40,7 @@ async def changes(request: Request) -> Response:
     """Show what the memory learnt and dropped from one state to another; by default, in the last week."""
     asked = {name: request.query_params.get(name, "") for name in ("before", "after", "query")}
     if not asked["before"]:
-        listed, week = await commits(request), (datetime.now() - timedelta(days=7)).isoformat()
+        listed, week = await commits(request), (clock.now() - timedelta(days=7)).isoformat()
         asked["before"] = next((one.short for one in listed if one.time < week), listed[-1].short if listed else "HEAD")
     found = await site_of(request).run(MemoryApi.diff, asked["before"], asked["after"], asked["query"])
     return await page(request, "changes.html", {"diff": found}, asked=asked, most=MAX_SHOWN)

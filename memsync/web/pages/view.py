@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
@@ -24,6 +24,7 @@ from memsync.model.text import count, duration, printable, still_indexing, visib
 from memsync.model.vocabulary import told_origin
 from memsync.notes.ignore import is_note_name
 from memsync.settings.roots import is_root_name
+from memsync.system import clock
 from memsync.web.app import wants_json
 from memsync.web.problems import json_response
 
@@ -155,7 +156,7 @@ def moment(text: str) -> str:
 def age(text: str) -> str:
     """Return how long ago a moment with a zone was: `2 s ago`."""
     try:
-        return f"{duration((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds())} ago"
+        return f"{duration((clock.utc() - datetime.fromisoformat(text)).total_seconds())} ago"
     except (ValueError, TypeError):
         return "never"
 
