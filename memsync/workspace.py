@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
@@ -32,6 +31,7 @@ from memsync.ports import (
 )
 from memsync.settings.load import Settings
 from memsync.system import clock as system_clock
+from memsync.system.once import once_property
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,7 +146,7 @@ class Workspace:
         )  # fmt: skip
         return syncer, fresh_search
 
-    @cached_property
+    @once_property
     def past(self) -> Past:
         """The memory at the commits of its repository."""
         from memsync.past import Past
@@ -216,7 +216,7 @@ class Workspace:
 
     # ------------------------------------------------------------------------------------------ writing
 
-    @cached_property
+    @once_property
     def writer(self) -> NoteWriter:
         """Changes single notes. There must be only one, because it holds the writers' lock."""
         from memsync.edit.note_writer import NoteWriter
@@ -230,7 +230,7 @@ class Workspace:
             raise WriteRefused(reason, hint="Write to a memory root of your own, see: memsync roots list")
         self.syncer.check_root()
 
-    @cached_property
+    @once_property
     def archive(self) -> Retiring:
         """Moves notes to archive/ and back."""
         from memsync.edit.archive import Retiring
@@ -238,7 +238,7 @@ class Workspace:
 
         return Retiring(*self._for_runs(Work.PRUNE))
 
-    @cached_property
+    @once_property
     def forgotten(self) -> Forgotten:
         """Takes text out of notes, and puts it back."""
         from memsync.edit.forgotten import Forgotten
@@ -255,7 +255,7 @@ class Workspace:
     def _for_runs(self, kind: Work) -> tuple[Path, Path, NoteWriter, Work, bool]:
         return self.settings.root, self.settings.keep_dir, self.writer, kind, self.settings["git.commit"]
 
-    @cached_property
+    @once_property
     def editor(self) -> NoteEditor:
         """Reads notes, and adds to their sections."""
         from memsync.edit.note_editor import NoteEditor

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from memsync import Memory
+from memsync.edit.note_writer import NoteWriter
+from memsync.system.once import once_property
 from tests.conftest import Write
 
 
@@ -41,3 +49,47 @@ def test_readers_in_threads_get_the_same_answer(memory: Memory, write: Write) ->
     for thread in threads:
         thread.join()
     assert answers == [["a.md:1"]] * 20
+
+
+def test_first_writes_of_several_threads_all_arrive(
+    memory: Memory, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They share one writer, even if they all ask for it at once: two would wait for each other's lock."""
+    make_writer = NoteWriter.__init__
+    all_ask = threading.Barrier(6, timeout=0.2)
+
+    def make_slowly(writer: NoteWriter, *args: Any) -> None:
+        with suppress(threading.BrokenBarrierError):
+            all_ask.wait()
+        make_writer(writer, *args)
+
+    monkeypatch.setattr(NoteWriter, "__init__", make_slowly)
+
+    def log(number: int) -> None:
+        for turn in range(3):
+            memory.log(f"entry {number} {turn}")
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(log, range(6)))
+    [log_file] = root.glob("daily/*.md")
+    assert sorted(re.findall(r"entry (\d) (\d)$", log_file.read_text(), re.MULTILINE)) == [
+        (str(number), str(turn)) for number in range(6) for turn in range(3)
+    ]
+
+
+def test_what_must_be_one_is_one_for_all_threads() -> None:
+    """functools.cached_property computes it for each thread that asks at the same moment."""
+    both_ask, computed = threading.Barrier(2, timeout=0.2), []
+
+    class Holder:
+        @once_property
+        def lock(self) -> object:
+            with suppress(threading.BrokenBarrierError):
+                both_ask.wait()
+            computed.append(object())
+            return computed[-1]
+
+    holder = Holder()
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: holder.lock, range(2))
+    assert first is second and len(computed) == 1

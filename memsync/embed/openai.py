@@ -67,7 +67,7 @@ class OpenAIEmbedder:
             got = count(len(answer.data), "vector")
             raise EmbedderError(f"{self._client.base_url} returned {got} for {count(len(texts), 'text')}")
         vectors = [np.asarray(item.embedding, np.float32) for item in sorted(answer.data, key=lambda item: item.index)]
-        return [vector / max(float(np.linalg.norm(vector)), 1e-12) for vector in vectors]
+        return [(vector / max(float(np.linalg.norm(vector)), 1e-12)).astype(np.float32) for vector in vectors]
 
 
 def load(model: str) -> OpenAIEmbedder:

@@ -78,7 +78,7 @@ class _FaultyFile(apsw.VFSFile):
         super().__init__(disk.base, name, flags)
         self._disk = disk
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 because SQLite names it
+    def xWrite(self, data: Any, offset: int) -> None:  # noqa: N802 because SQLite names it
         write = super().xWrite
         self._disk.strike_at("write", lambda: write(data[: len(data) // 2], offset))
         write(data, offset)

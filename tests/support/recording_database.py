@@ -71,7 +71,7 @@ class _RecordedFile(apsw.VFSFile):
         # What SQLite's VFS for Unix does at the first sync of a journal it was to create.
         self._syncs_folder = bool(flags[0] & apsw.SQLITE_OPEN_CREATE and flags[0] & _WITH_FOLDER)
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 because SQLite names it
+    def xWrite(self, data: Any, offset: int) -> None:  # noqa: N802 because SQLite names it
         super().xWrite(data, offset)
         self._record(Write(self._path, offset, bytes(data)))
 
