@@ -1,10 +1,11 @@
 # Two commands are enough on a fresh machine with Python 3.11, make and git: `make demo` and `make test`.
 PYTHON ?= python3.11
 PYTHON := $(shell command -v $(PYTHON) || command -v python3)
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
 BENCH_DATA ?=
 
-.PHONY: demo test test-all lint types imports reference bench browser soak mutants clients lock clean
+.PHONY: demo test test-all smoke lint types imports reference bench browser soak mutants clients lock clean
 
 # Tests start memsync many hundred times: each start would compile all of it if the environment forbade bytecode.
 export PYTHONDONTWRITEBYTECODE :=
@@ -13,14 +14,14 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 LOCKED := $(PIP) --require-hashes --requirement
 
-.venv/.installed: pyproject.toml requirements.txt
+$(VENV)/.installed: pyproject.toml requirements.txt
 	$(PYTHON) tools/lock.py --check
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv "$(VENV)"
 	$(LOCKED) requirements.txt
 	$(PIP) --no-index --no-build-isolation --editable .
 	touch $@
 
-.venv/.installed-dev: .venv/.installed requirements-dev.txt
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
 	$(LOCKED) requirements-dev.txt
 	$(BIN)/python -m pip check
 	touch $@
@@ -29,37 +30,43 @@ LOCKED := $(PIP) --require-hashes --requirement
 lock:
 	$(PYTHON) tools/lock.py $(if $(UPGRADE),--upgrade)
 
-demo: .venv/.installed
+demo: $(VENV)/.installed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
 
 # A few drawn cases of each long enumeration, and a third of the tests that start processes or need PostgreSQL.
-# SEED=N, which a run prints, draws the same again.
+# SEED=N, which a run prints, draws the same again. DAY=2028-02-29 runs them as if it were that day. VENV=.venv-3.13
+# PYTHON=python3.13 takes another Python.
+RUN := $(if $(DAY),--day=$(DAY)) $(if $(SEED),--hypothesis-seed=$(SEED))
 test: lint types imports
-	$(BIN)/pytest --sample $(if $(SEED),--hypothesis-seed=$(SEED))
+	$(BIN)/pytest --sample $(RUN)
 
 # Every case, as CI runs it, but of the longest enumerations only a part, drawn anew in each run.
 test-all: lint types imports
-	$(BIN)/pytest $(if $(SEED),--hypothesis-seed=$(SEED))
+	$(BIN)/pytest $(RUN)
 
-lint: .venv/.installed-dev
+# Twenty tests from all rooms: enough to see that a Python works at all.
+smoke: $(VENV)/.installed-dev
+	$(BIN)/pytest -m smoke $(RUN)
+
+lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: .venv/.installed-dev
+types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
-imports: .venv/.installed-dev
+imports: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 # Write docs/operations.md and docs/results.schema.json anew, from the declarations of the operations.
-reference: .venv/.installed-dev
+reference: $(VENV)/.installed-dev
 	PYTHONPATH=. $(BIN)/python tools/reference.py
 
-bench: .venv/.installed-dev
+bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks $(if $(BENCH_DATA),--data $(BENCH_DATA))
 
 # The pages in a real browser. `make test` also does this where chromium is installed; here playwright brings one if not.
-browser: .venv/.installed-dev
+browser: $(VENV)/.installed-dev
 	command -v chromium > /dev/null || $(BIN)/python -m playwright install --with-deps --only-shell chromium
 	$(BIN)/pytest tests/web/test_browser.py
 
@@ -68,7 +75,7 @@ LONGEST := tests/convergence/test_planted_bugs.py tests/faults/test_planted_data
 	tests/faults/test_move_killed.py tests/faults/test_forget_killed.py tests/search/test_past.py
 
 # Long runs of what the tests run short: random worlds, faults and power losses of the database, kills of the daemon.
-soak: .venv/.installed-dev
+soak: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.convergence.soak --minutes $(SOAK_MINUTES) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.faults.soak_database $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.faults.soak_daemon $(if $(SEED),--seed $(SEED))
@@ -76,13 +83,13 @@ soak: .venv/.installed-dev
 
 # Faults planted in a copy of the package, one at a time: which do the tests find? ROOM=search,sync and SEED=2 choose;
 # KEEP=1 traces again only what test files were changed. What is known already is in .mutants/.
-mutants: .venv/.installed-dev
+mutants: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.mutants.run $(if $(ROOM),--room $(ROOM)) $(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep-traces)
 
 # The real programs of agents against a scripted model on loopback: over a gigabyte of packages from PyPI and npm, kept in
 # ~/.cache/memsync-clients. ONLY=codex,gemini chooses; RECORD=tests/agents/recorded renews what the tests have of them.
-clients: .venv/.installed-dev
+clients: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.clients.run $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record $(RECORD))
 
 clean:
-	rm -rf .mutants .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .mutants .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

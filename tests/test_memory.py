@@ -16,6 +16,8 @@ from memsync.edit.note_writer import NoteWriter
 from memsync.system.once import once_property
 from tests.conftest import Write
 
+pytestmark = pytest.mark.smoke
+
 
 def test_search_with_the_real_model_finds_by_meaning(root: Path, write: Write) -> None:
     """The built-in model relates words that share no letters."""

@@ -59,6 +59,7 @@ def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
 # ------------------------------------------------------------------------------------------ options
 
 
+@pytest.mark.smoke
 def test_after_the_first_word_of_free_text_nothing_is_an_option(run: Run, root: Path) -> None:
     """A text about options is stored as it was given, and a word that is one elsewhere is pointed out."""
     for text, arguments in {

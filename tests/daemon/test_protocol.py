@@ -104,6 +104,7 @@ def test_every_result_says_how_fresh_it_is(method: str, served: Served, write: C
     assert (freshness["watcher"], freshness["reason"], freshness["stale"]) == ("live", "", False)
 
 
+@pytest.mark.smoke
 def test_hello_tells_who_answers(served: Served) -> None:
     """Protocol, version, process, root and the digest of the settings."""
     from memsync import __version__

@@ -64,6 +64,7 @@ def test_append_is_joined_as_a_person_would(
     assert file.read_bytes() == after + b"- next" + newline
 
 
+@pytest.mark.smoke
 def test_new_note_is_made_with_its_head_and_its_folders(writer: NoteWriter, root: Path) -> None:
     """As one file that is whole from the first moment on."""
     done = writer.append(NotePath("a/b/c.md"), NEXT, head="# C\n")

@@ -35,6 +35,7 @@ def finds(memory: MemoryApi, word: str, generation: int) -> list[str]:
 # ---------------------------------------------------------------------------------------------- log
 
 
+@pytest.mark.smoke
 def test_log_is_appended_to_the_day_with_its_time(own: MemoryApi, root: Path) -> None:
     """A new day begins with its heading; the entry is found at once, where the answer says."""
     first = own.log("The heron nests.", day="2026-11-20", time="10:02")

@@ -58,6 +58,7 @@ def full(own: MemoryApi, write: Write) -> MemoryApi:
     return own
 
 
+@pytest.mark.smoke
 def test_parts_stand_in_their_order(full: MemoryApi) -> None:
     """Who the agent is, prompts by priority, the thread's, what lasts, messages, logs, hits."""
     found = full.context("zebra", thread="talk", day=DAY)

@@ -16,6 +16,7 @@ from tests.support.daemon_process import Cli
 TEXT = "How do I begin?\n\n# Title\n\nTitle\n=====\n\n```py\n# code"
 
 
+@pytest.mark.smoke
 def test_thread_is_a_note_and_is_read_as_it_was_written(own: MemoryApi, root: Path) -> None:
     """Front matter, messages, times, attributes; the text of a message comes back as it was."""
     begun = own.new_thread("Getting Started: é?", session="s1", user="ada", project="mem", prompt="Be: brief")

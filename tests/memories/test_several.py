@@ -102,6 +102,7 @@ def roots_of(result: Any) -> dict[str, str]:
     return {status.name: status.error for status in result.roots}
 
 
+@pytest.mark.smoke
 def test_hits_of_all_memories_come_best_first_with_their_names(memories: Memories) -> None:
     """Citations name the memory; the question is embedded once, and its vector is valid for both."""
     result = memories.search("heron nests")

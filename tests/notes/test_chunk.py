@@ -33,6 +33,7 @@ WORDS = "one two three four five six seven eight nine ten"
 # ----------------------------------------------------------------------------------------- kept whole
 
 
+@pytest.mark.smoke
 def test_short_section_is_one_chunk_with_its_heading() -> None:
     """Heading, paragraphs, lists and fences of a section go together where they fit."""
     (chunk,) = cut("## Setup\n\nRun it.\n\n- one\n- two\n\n```\ncode\n```\n")

@@ -77,6 +77,7 @@ def test_head_that_is_not_understood_is_indexed_as_text_with_one_warning(head: s
     assert "".join(squeezed.split()) == "".join(f"---{head}---".split())
 
 
+@pytest.mark.smoke
 def test_brackets_beyond_the_depth_limit_are_not_scanned(reader: NoteReader, monkeypatch: pytest.MonkeyPatch) -> None:
     """PyYAML looks a thousand brackets ahead, in time that grows with their square, and does so for each key alone."""
     depths = []

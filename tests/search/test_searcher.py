@@ -60,6 +60,7 @@ def test_filters_narrow(notes: Memory, filters: str, expected: list[str]) -> Non
         assert citations(notes, f"heron {filters}", mode=mode) == expected
 
 
+@pytest.mark.smoke
 def test_dates_of_entries_and_messages_count_not_only_of_notes(notes: Memory) -> None:
     """`after:` and `before:` include the day they name."""
     both = ["threads/t.md:4-6", "threads/t.md:8-10"]

@@ -23,6 +23,7 @@ def config(folder: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.smoke
 def test_environment_wins_over_file_and_file_over_default(tmp_path: Path) -> None:
     """Three layers, and each value knows its own."""
     path = config(tmp_path, '[memsync]\nroot = "."\n[search]\nlimit = 5\nrecency_days = 50\n')

@@ -35,6 +35,7 @@ def new_texts(memory: Memory, embedder: FakeEmbedder) -> list[str]:
     return embedder.seen[before:]
 
 
+@pytest.mark.smoke
 def test_report_counts_what_was_added_changed_deleted_and_left_alone(memory: Memory, write: Write) -> None:
     """Each file is counted once, by what happened to it."""
     for name, text in [("a.md", ONE), ("b.md", TWO), ("c.md", "Old.\n"), ("d.md", "Same.\n")]:

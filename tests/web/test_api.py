@@ -96,6 +96,7 @@ def test_what_counts_use_answers_get(name: str, client: TestClient) -> None:
     assert client.get(f"/v1/{name}").json().keys() == client.post(f"/v1/{name}").json().keys()
 
 
+@pytest.mark.smoke
 def test_post_takes_the_arguments_as_an_object(client: TestClient) -> None:
     """An operation that needs none takes an empty body, too."""
     hits = client.post("/v1/search", json={"query": "heron", "limit": 1}).json()["hits"]
