@@ -45,10 +45,15 @@ def schemas_of(kinds: Iterable[Any], ref_template: str) -> tuple[list[Any], dict
 
     A reference to a class is `ref_template`, in which {name} is the name.
     """
+    from inspect import cleandoc
+
     kinds = list(kinds)
     schemas, components = msgspec.json.schema_components(kinds, ref_template=ref_template)
     for kind in _classes(kinds):
         _describe(kind, components[kind.__name__])
+    for schema in components.values():
+        if "description" in schema:
+            schema["description"] = cleandoc(schema["description"])  # as Python itself does since 3.13
     return list(schemas), components
 
 

@@ -6,7 +6,6 @@ counts only after the file has not changed for a short time. A change that adds 
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from memsync.model.note import FileStamp
@@ -61,7 +60,7 @@ def read_settled(files: NoteFiles, path: NotePath, indexed_size: int, until: flo
     """
     observed: Stillness | None = None
     while True:
-        now = time.monotonic()
+        now = clock.monotonic()
         result: tuple[bytes, FileStamp] | FileNotFoundError
         try:
             result = files.read(path)
@@ -76,4 +75,4 @@ def read_settled(files: NoteFiles, path: NotePath, indexed_size: int, until: flo
             if isinstance(result, FileNotFoundError):
                 raise result
             return result
-        time.sleep(LOOK_AGAIN_SECONDS)
+        clock.sleep(LOOK_AGAIN_SECONDS)

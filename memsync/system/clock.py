@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from datetime import UTC, date, datetime
-from time import monotonic, sleep, time_ns
+from time import sleep, time_ns
 
 __all__ = ["AHEAD", "ahead", "file_seconds", "monotonic", "now", "seconds", "sleep", "time_ns", "today", "utc"]
 
@@ -23,6 +23,11 @@ def ahead() -> float:
         return float(os.environ.get(AHEAD) or 0)
     except ValueError:
         return 0.0
+
+
+def monotonic() -> float:
+    """Return seconds that never go back."""
+    return time.monotonic()
 
 
 def file_seconds() -> float:

@@ -18,7 +18,7 @@ from memsync.agents.recalls import sessions
 from memsync.cli.main import run
 from memsync.settings.roots import RegisteredRoot, add, remove_root
 from tests.agents.conversations import converse
-from tests.support.daemon_process import Cli
+from tests.support.daemon_process import SHEBANG, Cli
 
 PROGRAM = (sys.executable, "-P", "-m", "memsync")
 
@@ -27,8 +27,7 @@ PROGRAM = (sys.executable, "-P", "-m", "memsync")
 def program(tmp_path: Path) -> Path:
     """Return a script that stands for memsync: it repeats the session's id in the envelope that the agent reads."""
     script = tmp_path / "memsync"
-    script.write_text(f"""#!{sys.executable}
-import json, os, sys
+    script.write_text(f"""{SHEBANG}import json, os, sys
 from memsync.agents import agent_named
 event, agent = sys.argv[2], agent_named(sys.argv[4])
 if not os.path.exists("silent"):

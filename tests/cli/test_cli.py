@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -224,7 +225,7 @@ def test_filters_survive_the_shells_quotes(run: Run, write: Write) -> None:
 def test_a_full_stdout_is_an_error_of_its_own(run: Run, root: Path, write: Write) -> None:
     """The answer could not be written: neither success nor "no"."""
     write("a.md", "heron\n")
-    command = f"{sys.executable} -m memsync --root '{root}' get a.md > /dev/full"
+    command = f"{shlex.quote(sys.executable)} -m memsync --root '{root}' get a.md > /dev/full"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 9
     assert "No space left" in done.stderr

@@ -27,7 +27,7 @@ from memsync.settings.editors import template_of
 from memsync.system import clock
 from memsync.system.user_folders import state_folder
 from tests.conftest import Write
-from tests.support.daemon_process import Cli, until
+from tests.support.daemon_process import Cli, launcher, until
 
 SECONDS = 60.0
 MEMSYNC = [sys.executable, "-P", "-m", "memsync"]
@@ -227,11 +227,8 @@ def test_completion_works_in_the_real_shell(shell: str, cli: Cli, tmp_path: Path
     """The script is taken, and a command is completed."""
     if shutil.which(shell) is None:
         pytest.skip(f"needs {shell}; install it to test its completion")
-    launcher = tmp_path / "bin" / "memsync"
-    launcher.parent.mkdir()
-    launcher.write_text(f'#!/bin/sh\nexec {" ".join(MEMSYNC)} "$@"\n')
-    launcher.chmod(0o755)
-    environ = {**os.environ, "PATH": f"{launcher.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    program = launcher(tmp_path / "bin")
+    environ = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     done = subprocess.run(
         [shell, "-c", COMPLETE[shell]], env=environ, capture_output=True, text=True, timeout=60, check=False
     )

@@ -141,7 +141,7 @@ class SimulatedFileSystem:
 def mounted(system: SimulatedFileSystem) -> Iterator[None]:
     """Let memsync see files and time as the world has them."""
     with ExitStack() as stack:
-        for module in (files, stillness, anchor):
-            stack.enter_context(mock.patch.object(module, "time", system))
+        for module, name in ((files, "clock"), (stillness, "clock"), (anchor, "time")):
+            stack.enter_context(mock.patch.object(module, name, system))
         stack.enter_context(mock.patch.object(files, "os", system))
         yield

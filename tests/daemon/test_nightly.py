@@ -7,11 +7,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from memsync.daemon import nightly
 from memsync.daemon.health import Health
 from memsync.memory import Memory
 from memsync.settings.load import Settings, with_changes
 from tests.conftest import Write
+
+
+@pytest.fixture(autouse=True)
+def _today(set_day: Callable[[str], None]) -> None:
+    set_day("2026-11-25")
 
 
 def test_runs_only_if_asked_and_proposes(

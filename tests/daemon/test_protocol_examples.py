@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from memsync.daemon.methods import DAEMON_METHODS, method_names
 from memsync.errors import MemsyncError
 from tests.conftest import PROJECT, Write
 from tests.support.daemon_fixtures import Served
+from tests.support.daemon_process import launcher
 
 PAGE = (PROJECT / "docs" / "protocol.md").read_text()
 FIND_SOCKET, *COMMANDS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
@@ -74,12 +74,9 @@ def alike(printed: Any, real: Any) -> bool:
 
 def test_socket_is_found_as_the_page_says(noted: Served, tmp_path: Path) -> None:
     """`memsync status --json` names it."""
-    launcher = tmp_path / "bin" / "memsync"
-    launcher.parent.mkdir()
-    launcher.write_text(f'#!/bin/sh\nexec {sys.executable} -m memsync --root {noted.settings.root} "$@"\n')
-    launcher.chmod(0o755)
+    program = launcher(tmp_path / "bin", "--root", str(noted.settings.root))
     own = {"MEMSYNC_SEARCH_DEADLINE_MS": str(noted.settings["search.deadline_ms"])}
-    found = run(FIND_SOCKET + 'printf %s "$SOCKET"', PATH=f"{launcher.parent}:{os.environ['PATH']}", **own)
+    found = run(FIND_SOCKET + 'printf %s "$SOCKET"', PATH=f"{program.parent}:{os.environ['PATH']}", **own)
     assert found == noted.path
 
 

@@ -28,6 +28,11 @@ from tests.support.daemon_process import Cli
 LOG = "# 2026-11-10\n\n"
 
 
+@pytest.fixture(autouse=True)
+def _today(set_day: Callable[[str], None]) -> None:
+    set_day("2026-11-25")
+
+
 def proposed(found: Proposal) -> list[tuple[str, str, str, str]]:
     """Return act, note, section and text of each change."""
     return [(change.act, change.note, change.section, change.text) for change in found.changes]

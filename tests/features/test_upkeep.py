@@ -32,7 +32,12 @@ TODAY = date(2026, 11, 21)
 NOW = datetime(2026, 11, 21, 10, 2).astimezone()
 
 
-BEGUN = clock.today()
+BEGUN = date(2026, 11, 25)
+
+
+@pytest.fixture(autouse=True)
+def _today(set_day: Callable[[str], None]) -> None:
+    set_day(str(BEGUN))
 
 
 def day(ago: int) -> str:
@@ -43,7 +48,8 @@ def files(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.md")}
 
 
-NOON = 1_749_988_800 * 10**9
+NOW_NS = int(NOW.timestamp()) * 10**9
+NOON = int(datetime(2025, 6, 15, 12).timestamp()) * 10**9
 """Of 2025-06-15, in nanoseconds."""
 
 
@@ -69,9 +75,12 @@ def note(path: str = "notes/a.md", tier: Tier = Tier.TASK, **fields: object) -> 
         (note(date="2026-11-20", front_matter={"updated": "2026-11-20"}), ""),
         (note(date="2026-10-22", front_matter={"updated": "2026-10-22"}), ""),
         (note(date="2026-10-21", front_matter={"updated": "2026-10-21"}), "task, 31 days old"),
-        (note("daily/2026-10-01.md", date="2026-10-01", mtime_ns=1_795_000_000 * 10**9), "task, 51 days old"),
+        (note("daily/2026-10-01.md", date="2026-10-01", mtime_ns=NOW_NS), "task, 51 days old"),
         (note("threads/a.md", last_time="2026-11-20T10:00"), ""),
-        (note("threads/a.md", last_time="2026-01-20T10:00", mtime_ns=1_795_000_000 * 10**9), "task, 305 days old"),
+        (
+            note("threads/a.md", last_time="2026-01-20T10:00", mtime_ns=NOW_NS),
+            "task, 305 days old",
+        ),
         (note(front_matter={"expires": "2026-11-21"}), "expired 2026-11-21"),
         (note(front_matter={"expires": "2026-11-22"}), ""),
         (note(tier=Tier.PROJECT, front_matter={"expires": "2026-11-21T10:00"}), "expired 2026-11-21"),
@@ -127,7 +136,6 @@ def aged(own: MemoryApi, write: Write) -> MemoryApi:
 
 
 DUE = [f"daily/{day(100)}.md", f"daily/{day(40)}.md", "projects/trip.md"]
-"""As of the day on which the tests begin, like the notes themselves."""
 
 
 def test_prune_shows_and_changes_nothing(aged: MemoryApi, root: Path) -> None:

@@ -69,6 +69,6 @@ def test_a_file_that_lost_text_is_read_once_it_is_still(
 ) -> None:
     """Or when the time is up; what grew is read at once."""
     files: Any = Saving(sizes)
-    monkeypatch.setattr(stillness, "time", files)
+    monkeypatch.setattr(stillness, "clock", files)
     assert len(read_settled(files, NotePath("a.md"), 10, until)[0]) == sizes[reads - 1]
     assert files.reads == reads

@@ -19,6 +19,7 @@ from memsync.cli.table import COMMANDS
 from memsync.model.filters import FILTERS
 from memsync.operation import OPERATIONS
 from tests.conftest import PROJECT
+from tests.support.daemon_process import launcher
 
 SUBCOMMANDS = (
     "service install",
@@ -115,12 +116,8 @@ def test_every_filter_is_documented_and_every_exit_code_is_in_the_readme() -> No
 
 def test_demo_runs_and_finds(tmp_path: Path) -> None:
     """`make demo`'s three searches each find what they were chosen for."""
-    bin_folder = tmp_path / "bin"
-    bin_folder.mkdir()
-    launcher = bin_folder / "memsync"
-    launcher.write_text(f'#!/bin/sh\nexec {sys.executable} -m memsync "$@"\n')
-    launcher.chmod(0o755)
-    env = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
+    program = launcher(tmp_path / "bin")
+    env = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"}
     command = ["sh", str(PROJECT / "tools" / "demo.sh")]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

@@ -438,9 +438,10 @@ def test_recency_halves_with_each_half_life(
 
 
 def test_of_equal_notes_the_newer_comes_first_only_where_recency_counts(
-    make_memory: Callable[..., Memory], root: Path, write: Write
+    make_memory: Callable[..., Memory], root: Path, write: Write, set_day: Callable[[str], None]
 ) -> None:
     """Switched off, ties go by path."""
+    set_day("2026-11-25")
     write("a.md", "---\nupdated: 2020-01-01\n---\nThe heron nests.\n")
     write("b.md", "---\nupdated: 2026-11-20\n---\nThe heron nests!\n")
     orders = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,6 +18,17 @@ from typing import TextIO
 from memsync.settings.load import Settings, load_settings
 
 DEADLINE_SECONDS = 120.0
+SHEBANG = f"#!/bin/sh\n''''exec {shlex.quote(sys.executable)} \"$0\" \"$@\" #'''\n"
+"""Begins a Python program of a test; unlike `#!` it lets the path of Python have blanks."""
+
+
+def launcher(folder: Path, *arguments: str) -> Path:
+    """Make a program `memsync` in a new folder, which runs memsync with these arguments before its own."""
+    folder.mkdir()
+    path = folder / "memsync"
+    path.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-P", "-m", "memsync", *arguments])} "$@"\n')
+    path.chmod(0o755)
+    return path
 
 
 def until(happened: Callable[[], object], what: str, seconds: float = DEADLINE_SECONDS) -> None:

@@ -6,8 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-SPRING, SUMMER, AUTUMN = 1_700_000_000, 1_720_000_000, 1_740_000_000
-"""Moments in seconds since 1970, all long before any test runs."""
+SPRING, SUMMER, AUTUMN = 1_699_956_000, 1_720_000_800, 1_739_959_200
+"""Moments in seconds since 1970, all long before any test runs, at 10:00 UTC: one day in nearly all zones."""
 
 _PATH = os.environ["PATH"]
 """Where git is: a test may hide it from memsync."""

@@ -16,6 +16,7 @@ from memsync.model.query import IndexedNote
 from memsync.settings.load import load_settings
 from memsync.sync import indexer
 from memsync.sync.git_dates import SEARCH_SECONDS
+from memsync.system import clock
 from tests.conftest import FakeEmbedder, Write
 from tests.convergence.test_index_purity import fresh_dump
 from tests.support.backends import only_sqlite
@@ -381,6 +382,7 @@ def test_stale_goes_by_commits_and_prune_waits_for_the_arrival(
     write("a.md", "---\ntier: task\n---\nThe heron nests.\n")
     write("b.md", "---\nexpires: 30d\n---\nThe heron sleeps.\n")
     repository.commit(SPRING)
+    os.utime(root / "a.md", (clock.seconds(), clock.seconds()))
     assert [use.path for use in memory.stale(days=90).notes] == ["a.md", "b.md"]
     assert memory.stale(days=90).notes[0].last_active == local(SPRING)[:10]
     assert [one.path for one in memory.prune().due] == ["b.md"]
