@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from memsync.errors import ConfigError, RootError
 from memsync.model.text import quoted
 from memsync.settings.config_file import ConfigFile
+from memsync.system.birth import birth_ns
 from memsync.system.user_folders import digest_of, state_folder, write_own_file
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -66,7 +67,8 @@ def resolve_root(named: str, where: str, base: str) -> str:
     if not is_folder:
         raise RootError(f"{where}: the memory root {root} is not a folder", hint="Name the folder of your notes.")
     place = os.path.normpath(written)  # unless there are links before `..`: that path was never a root's real one
-    if ".." not in written.split("/") and place != root and kept_identity(place) not in ("", folder_identity(root)):
+    known = kept_identity(place) if ".." not in written.split("/") and place != root else ""
+    if known and not is_identity(folder_identity(root), known):
         reason = f"{where}: {place} was a memory root, and now a link leads from there to {root}"
         raise RootError(reason, hint="If you made the link, name the folder that it leads to.")
     return root
@@ -83,12 +85,18 @@ def keep_dir(root: str) -> str:
 
 
 def folder_identity(root: str) -> str:
-    """Return what tells a folder from another one at the same path: device, inode and file system. Raises OSError.
+    """Return what tells a folder from another one at the same path. Raises OSError.
 
-    The file system's own number is in it, because two disks that are mounted in turn may share the other two.
+    That is its device and inode; the number of the file system, because two disks that are mounted in turn may share
+    the other two; and when it was made, because a new folder often gets the inode of a deleted one.
     """
     status = os.stat(root)
-    return f"{status.st_dev}:{status.st_ino}:{os.statvfs(root).f_fsid:x}"
+    return f"{status.st_dev}:{status.st_ino}:{os.statvfs(root).f_fsid:x}:{birth_ns(root):x}"
+
+
+def is_identity(identity: str, known: str) -> bool:
+    """Tell whether a folder is the one that was known; earlier versions kept only the first parts of an identity."""
+    return bool(known) and f"{identity}:".startswith(f"{known}:")
 
 
 def kept_identity(root: str) -> str:

@@ -20,7 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import FilesystemError
-from memsync.settings.paths import index_dir, keep_dir
+from memsync.settings.paths import index_dir, is_identity, keep_dir
 from memsync.system.user_folders import (
     filesystem_errors,
     open_private,
@@ -99,7 +99,7 @@ class _Move:
         if os.path.exists(f"{self._new_index}/{self._index_file}"):
             with self._read(self._new_index) as reader:
                 self._displaced = reader.meta("root")
-            if self._displaced in ("", self._identity):
+            if not self._displaced or is_identity(self._identity, self._displaced):
                 return []
         kept = [(self._old_keep, self._new_keep)] if os.path.isdir(self._old_keep) else []
         return [*kept, (self._old_index, self._new_index)]
@@ -116,7 +116,7 @@ class _Move:
         from memsync.errors import NoteError
 
         with self._read(self._old_index) as reader:
-            if reader.meta("root") != self._identity:
+            if not is_identity(self._identity, reader.meta("root")):
                 return False
             known = list(islice(reader.stamps().items(), COMPARED_NOTES))
         for path, stamp in known:
@@ -172,18 +172,26 @@ def _aside(folder: str, identity: str) -> str:
 
 def _rename(old: str, new: str, displaced: str) -> None:
     """Move a folder to a name. A folder that has that name already gets its root's identity added to its name."""
-    from memsync.system import clock
-
     with filesystem_errors(f"{old} cannot be renamed to {new}", "Check its folder."):
         with suppress(OSError):  # it does not exist or is not empty
             os.rmdir(new)
-        if os.path.lexists(new):
-            aside = _aside(new, displaced)
-            if not displaced or os.path.lexists(aside):
-                aside = f"{new}.before-{clock.now():%Y%m%dT%H%M%S}-{os.getpid()}"
-            os.rename(new, aside)
+        set_aside(new, displaced)
         os.rename(old, new)
         sync_folder(os.path.dirname(new))
+
+
+def set_aside(folder: str, identity: str) -> None:
+    """Rename a folder of a root that was at this path before, so that the root of this identity finds it again.
+
+    Raises OSError.
+    """
+    from memsync.system import clock
+
+    if os.path.lexists(folder):
+        aside = _aside(folder, identity)
+        if not identity or os.path.lexists(aside):
+            aside = f"{folder}.before-{clock.now():%Y%m%dT%H%M%S}-{os.getpid()}"
+        os.rename(folder, aside)
 
 
 # --------------------------------------------------------------------------------------- former paths

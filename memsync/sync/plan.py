@@ -18,8 +18,9 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, Identity, NoteFiles, Places
 from memsync.notes.stillness import State, Stillness, stillness_needed
 from memsync.ports import Clock, Index, IndexReader, IndexWriter
-from memsync.settings.paths import kept_identity
+from memsync.settings.paths import is_identity, keep_dir, kept_identity
 from memsync.sync.git_dates import KnownDates, read_dates
+from memsync.sync.moved_root import set_aside
 from memsync.system import clock
 
 RACY_NS = 2_000_000_000
@@ -269,6 +270,9 @@ class Scanner:
             if identity != known.root:
                 # An index that cannot be written now can still be searched; a later comparison stores the identity.
                 with suppress(IndexReadOnly, FilesystemError, OSError):
+                    kept = kept_identity(str(self._files.root))
+                    if kept and self._is_another(identity, kept, known):  # then its journal is another memory's, too
+                        set_aside(keep_dir(str(self._files.root)), kept)
                     self._files.keep_identity(identity)
                     with self._index.writing() as writer:
                         writer.set_meta("root", identity)
@@ -326,16 +330,15 @@ class Scanner:
         self._check_root(identity, known)
 
     def _check_root(self, identity: str, known: Known) -> None:
-        """Raise RootError if the root is another folder, and not with the indexed notes, such as an empty mount point.
-
-        An identity of an earlier version has no number of the file system.
-        """
-        before = known.root or kept_identity(str(self._files.root))
-        if before and not f"{identity}:".startswith(f"{before}:") and not self._has_notes_of(known):
+        """Raise RootError if the root is another folder without the indexed notes, such as an empty mount point."""
+        if self._is_another(identity, known.root or kept_identity(str(self._files.root)), known):
             raise RootError(
                 f"{self._files.root} is not the folder that was indexed: it does not have the notes of the index",
                 hint="Bring it back or mount it. If you replaced it on purpose, run: memsync sync --accept-root",
             )
+
+    def _is_another(self, identity: str, before: str, known: Known) -> bool:
+        return before != "" and not is_identity(identity, before) and not self._has_notes_of(known)
 
     def _has_notes_of(self, known: Known) -> bool:
         """Tell whether the root has at least half of the indexed notes: with their times, or SEVERAL by content.

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memsync.errors import ConfigError, MemsyncError, RootError
+from memsync.errors import ConfigError, MemsyncError, RootError, UsageError
 from memsync.features.scaffold import create_root
 from memsync.memories.opener import Opener
 from memsync.memories.several import Memories
@@ -55,6 +55,7 @@ def kept(memory: Memory, root: Path) -> Memory:
     create_root(root)
     note = root / memory.log("The heron nests in the alder.").path
     note.write_text("# Day\n")
+    (root / "ada.md").write_text("---\nkind: thread\nuser: ada\n---\n## user\n\nHi\n")
     memory.sync()
     assert len(memory.overwritten()) == 1
     return memory
@@ -84,12 +85,27 @@ def test_another_folder_in_the_roots_place_is_refused_until_accepted(kept: Memor
 
 def test_an_accepted_folder_is_written_to(kept: Memory, root: Path) -> None:
     """`memsync sync --accept-root` says that the folder was meant."""
-    root.rename(root.with_name("away"))
+    kept.forget(user="ada", apply=True)
+    kept.search("heron")
+    kept.usage.flush()
+    shutil.rmtree(root)  # the new folder often gets its inode
     root.mkdir()
-    with pytest.raises(RootError, match="not the folder"):
-        kept.log("A stork.")
+    for ask in (kept.overwritten, lambda: kept.log("A stork."), lambda: kept.undo_forget()):
+        with pytest.raises(RootError, match="not the folder"):
+            ask()
     kept.sync(accept_root=True)
+    assert (kept.overwritten(), kept.stats().searches) == ((), 0), "they are of the memory that was here"
+    with pytest.raises(UsageError, match="nothing to undo"):
+        kept.undo_forget()
     assert (root / kept.log("A stork.").path).exists()
+
+
+def test_folder_of_the_same_notes_keeps_its_journal_when_it_is_accepted(kept: Memory, root: Path) -> None:
+    """A backup that was put back is the same memory."""
+    away = root.rename(root.with_name("away"))
+    shutil.copytree(away, root)
+    kept.sync(accept_root=True)
+    assert len(kept.overwritten()) == 1
 
 
 def test_a_memory_that_was_only_made_is_known_by_the_id_that_init_left(root: Path, make_memory: MakeMemory) -> None:
