@@ -12,6 +12,7 @@ import os
 import re
 import resource
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,10 @@ from memsync.notes.git_files import GitUnusable, Repository, read_file
 from memsync.system.programs import search_path
 
 MAX_CONFIG_BYTES = 1_000_000
+MAX_FILES = 1_000_000
+"""How many loose files memsync looks at before git may read them."""
+_READ_WHOLE = ("refs", "logs", "objects", "info")
+"""The folders of a repository in which git reads any file."""
 MAX_RULES_BYTES = 1_000_000
 """Largest file of attributes or ignore rules that git may read."""
 MAX_GIT_MEMORY = 400_000_000
@@ -249,11 +254,36 @@ def _share(git: Git) -> None:
         place = f"{common}/{name}"
         if os.path.isdir(place) or _is_regular(place):
             os.symlink(place, f"{git.folder}/{name}")
-    for name in ("objects/info", "objects/info/commit-graphs", "objects/pack"):
-        with suppress(FileNotFoundError), os.scandir(f"{common}/{name}") as entries:
-            for entry in entries:
-                if not entry.is_dir():
-                    _is_regular(entry.path)
+    _check_files(git.repository)
+
+
+def _check_files(repository: Repository) -> None:
+    """Raise GitUnusable if git would wait for a file (a FIFO, a device), or read what is outside of the repository.
+
+    Names such as `ORIG_HEAD` are files beside HEAD, so each of these counts.
+    """
+    common, own = repository.common_dir, repository.git_dir
+    with os.scandir(own) as entries:
+        for entry in entries:
+            if os.path.exists(entry.path) and not (entry.is_dir() or stat.S_ISSOCK(entry.stat().st_mode)):
+                _is_regular(entry.path)
+    folders, count = [f"{place}/{name}" for place in {common, own} for name in _READ_WHOLE], 0
+    while folders:
+        folder = folders.pop()
+        if os.path.islink(folder):
+            raise GitUnusable(f"{folder} is not a folder")
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+            for count, entry in enumerate(entries, count + 1):  # noqa: B020 (because it goes on counting)
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif not entry.is_file(follow_symlinks=False):
+                    raise GitUnusable(f"{entry.path} is not a {'folder' if entry.is_dir() else 'regular file'}")
+                if count > MAX_FILES:
+                    raise GitUnusable(f"{common} has over {MAX_FILES} files: git gc would pack them")
+    with suppress(FileNotFoundError):
+        if read_file(f"{common}/objects/info/alternates", MAX_CONFIG_BYTES).strip():
+            reason = "it shares the objects of another repository, which memsync does not read"
+            raise GitUnusable(f"{reason}: run git repack -a, and delete {common}/objects/info/alternates")
 
 
 def _is_regular(path: str) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from memsync.edit.commits import commit
+from memsync.errors import UsageError
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.git import TooSlow, open_git
@@ -397,14 +398,38 @@ def test_objects_are_not_written_through_links(
     assert_nothing_left(git, repository, memory, "objects/pack is not a folder", outside)
 
 
-@pytest.mark.parametrize("name", ["info/commit-graph", "pack/multi-pack-index", "pack/x.idx"])
-def test_fifo_among_the_objects_is_refused_at_once(name: str, repository: Path, committing: Open) -> None:
-    """Git opens these before it looks for any object."""
-    (repository / ".git/objects" / name).parent.mkdir(exist_ok=True)
-    os.mkfifo(repository / ".git/objects" / name)
-    written = committing(repository).log("one")
+@pytest.mark.parametrize(
+    "name",
+    ["objects/info/commit-graph", "objects/pack/x.idx", "objects/aa/bb", "refs/tags/v1", "logs/refs/x", "FETCH_HEAD"],
+)
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_fifo_or_device_is_refused_at_once(
+    name: str, make: Callable[[Path], None], repository: Path, committing: Open
+) -> None:
+    """Git opens these before it looks for any object, or for a name that a question has."""
+    (repository / ".git" / name).parent.mkdir(exist_ok=True, parents=True)
+    make(repository / ".git" / name)
+    memory = committing(repository)
+    written = memory.log("one")
     assert written.commit == ""
     assert f"{name} is not a regular file" in " ".join(written.warnings)
+    with pytest.raises(UsageError, match="is not a regular file"):
+        memory.get(f"new.md@{name.rpartition('/')[2]}")
+
+
+@pytest.mark.parametrize("kind", ["alternates", "link"])
+def test_objects_of_another_repository_are_not_read(kind: str, repository: Path, committing: Open, git: Git) -> None:
+    """A repository that comes with notes could name any other one on this machine."""
+    objects = repository / ".git/objects"
+    os.rename(objects, other := repository.parent / "other")
+    if kind == "link":
+        objects.symlink_to(other)
+    else:
+        (objects / "info").mkdir(parents=True)
+        (objects / "info/alternates").write_text(f"{other}\n")
+    assert git(repository, "rev-parse", "HEAD^{tree}")
+    with pytest.raises(UsageError, match="shares the objects of another" if kind == "alternates" else "not a folder"):
+        committing(repository).search("heron", at="HEAD")
 
 
 @pytest.mark.parametrize("name", ["HEAD.lock", "refs/heads/master.lock"])
@@ -422,12 +447,12 @@ def test_git_that_is_given_up_takes_its_locks_along(repository: Path, git: Git) 
     other.write_text("")
     log = repository / ".git/logs/refs/heads/master"
     log.unlink()
-    os.mkfifo(log)
     tree = git(repository, "rev-parse", "HEAD^{tree}").strip()
     made = git(repository, "commit-tree", tree, "-m", "x").strip()
     found = find_repository(repository)
     assert found is not None
     with open_git(found, 1.0) as opened, pytest.raises(TooSlow):
+        os.mkfifo(log)
         opened.run("update-ref", "HEAD", made)
     assert list((repository / ".git").rglob("*.lock")) == [other]
 

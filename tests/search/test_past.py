@@ -377,9 +377,9 @@ def test_shallow_clone_says_what_it_lacks(history: Repository, root: Path, tmp_p
 
 
 @only_sqlite
-@pytest.mark.parametrize("place", ["subfolder", "worktree", "submodule", "sha256", "packed", "alternates"])
+@pytest.mark.parametrize("place", ["subfolder", "worktree", "submodule", "sha256", "packed"])
 def test_every_sort_of_repository_is_searched(place: str, tmp_path: Path, opened: Open) -> None:
-    """The root a folder of it, a second working tree, a submodule; other names of objects; packs; shared objects."""
+    """The root a folder of it, a second working tree, a submodule; other names of objects; packs."""
     outer = Repository(tmp_path / "outer")
     inner = outer.folder / "in ner"
     inner.mkdir(parents=True)
@@ -398,8 +398,6 @@ def test_every_sort_of_repository_is_searched(place: str, tmp_path: Path, opened
         root = super_project.folder / "sub"
     elif place == "packed":
         outer.git("gc", "-q")
-    elif place == "alternates":
-        outer.git("clone", "-q", "--shared", str(outer.folder), str(root := tmp_path / "shared"))
     memory = opened(root)
     found = memory.search("heron", at="HEAD~1", path=("a.md",))
     said = "The heron nests in in ner." if place == "subfolder" else "The heron nests in outer."
