@@ -526,6 +526,7 @@ def test_commit_that_the_slider_does_not_offer_is_chosen(
 @pytest.mark.parametrize("words", [["heron"], ["birds.md", "store.md"]])
 def test_export_is_one_file_that_needs_nothing(full: Memory, cli: Cli, tmp_path: Path, words: list[str]) -> None:
     """The hits of a query, or notes, with the design in the file, no script, and no link to a server."""
+    (cli.root / "store.md").write_text("The heron #tag is in [[birds]], [here](birds.md) and [there](#x).\n")
     file = tmp_path / "page.html"
     done = cli("export", "--html", str(file), *words)
     assert done.returncode == 0, done.stderr

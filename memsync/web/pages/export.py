@@ -33,8 +33,4 @@ def _notes(memory: MemoryApi, names: Sequence[str]) -> Iterator[tuple[str, Marku
         excerpt = memory.get(name)
         lines = excerpt.text.split("\n")
         first = read_head(lines).line_count + 1
-        yield excerpt.path, rendered(lines, first, len(lines), range(0), _nowhere, has_ids=False)
-
-
-def _nowhere(_target: str, _anchor: str) -> str:
-    return ""  # the file is read where there is no memory
+        yield excerpt.path, rendered(lines, first, len(lines), range(0), None, has_ids=False)

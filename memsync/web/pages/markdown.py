@@ -31,12 +31,13 @@ _TASKS = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 
 def rendered(
-    lines: Sequence[str], first: int, last: int, marked: range, resolve: Resolve, *, has_ids: bool = True
+    lines: Sequence[str], first: int, last: int, marked: range, resolve: Resolve | None, *, has_ids: bool = True
 ) -> Markup:
     """Return lines `first` to `last` as HTML. Each block has its first line as id (`L12`), and a class if it is marked.
 
-    Without `has_ids` the blocks have none, so that a page can show several notes. Text that takes too long to parse
-    comes as it is. The HTML of a short text can be large: see MAX_PART_CHARS.
+    Without `resolve` the page is read where there is no memory, and links to no note and no tag. Without `has_ids` the
+    blocks have none, so that a page can show several notes. Text that takes too long to parse comes as it is. The HTML
+    of a short text can be large: see MAX_PART_CHARS.
     """
     parser = _parser()
     tree = parse_blocks([visible(line) for line in lines[:last]], first, parser)
@@ -126,9 +127,10 @@ def _place(token: Token, marked: range, taken: set[int] | range) -> Token:
 class _Html(RendererHTML):
     """The HTML of tokens. Its methods are rules: each is named after the type of a token."""
 
-    def __init__(self, resolve: Resolve) -> None:
+    def __init__(self, resolve: Resolve | None) -> None:
         super().__init__()
-        self._resolve = resolve
+        self._resolve = resolve or (lambda target, anchor: "")
+        self._has_server = resolve is not None
         self._open: list[str] = []
 
     def place(self, tokens: Sequence[Token], idx: int, *_: Any) -> str:
@@ -184,6 +186,8 @@ class _Html(RendererHTML):
     def tag(self, tokens: Sequence[Token], idx: int, *_: Any) -> str:
         """Render a tag as a link to what has it."""
         name = tokens[idx].content
+        if not self._has_server:
+            return f'<span class="tag">#{escape(name)}</span>'
         return f'<a class="tag" href="{escape(link("/", q=f"tag:{name}"))}">#{escape(name)}</a>'
 
     def footnote_ref(self, tokens: Sequence[Token], idx: int, _: Any, env: Any) -> str:
