@@ -20,7 +20,7 @@ from memsync.system.renames import exchange, rename_new
 
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _BLOCK_BYTES = 1 << 20
-_ASIDE = re.compile(r"\.memsync-\d+-[0-9a-f]+\.tmp")
+_ASIDE = re.compile(r"\.memsync-(\d{1,7})-[0-9a-f]+\.tmp")
 LEFTOVER_SECONDS = 86_400
 
 
@@ -72,9 +72,12 @@ def read(descriptor: int, path: NotePath) -> bytes:
 def append(descriptor: int, path: NotePath, content: bytes, size: int) -> None:
     """Append to a file of `size` bytes and wait for the disk. If the write fails, truncate the file to `size` again.
 
-    Does not truncate if somebody else wrote meanwhile, because that would delete their text. Raises FilesystemError.
+    Does not truncate if somebody else wrote meanwhile, because that would delete their text. Raises FilesystemError,
+    and WriteRefused if the note would be too large to be read.
     """
     written = 0
+    if size + len(content) > MAX_NOTE_BYTES:
+        raise WriteRefused(f"{path} would be too large to be a note", hint="Write to another note.")
     try:
         written = os.write(descriptor, content)
         if written < len(content):
@@ -229,13 +232,25 @@ def _written_aside(
 
 
 def clear_leftovers(folder: int, seconds: float) -> None:
-    """Delete hidden files that killed writers left at least `seconds` ago. The caller holds the writers' lock.
+    """Delete the hidden files of processes that do not run, and any that are at least `seconds` old.
 
-    A writer on another machine has another lock. It fails if its file is deleted, and its note stays as it was.
+    The caller holds the writers' lock, so its own process writes none now. A writer on another machine has another lock
+    and other processes. It fails if its file is deleted, and its note stays as it was.
     """
     limit = clock.file_seconds() - seconds
     for name in os.listdir(folder):
-        if _ASIDE.fullmatch(name):
+        if aside := _ASIDE.fullmatch(name):
             with suppress(OSError):
-                if os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime <= limit:
+                is_old = os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime <= limit
+                if is_old or not _is_another_process(int(aside[1])):
                     os.unlink(name, dir_fd=folder)
+
+
+def _is_another_process(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return number != os.getpid()

@@ -83,6 +83,7 @@ class Runs:
             return outcome
         self._refuse_instructions(*(path for change in changes for path in (change.path, change.other)))
         run = self._kept.begin([self._step(user, change) for change in changes])
+        self._clear_leftovers(self._steps(""))
         unchanged = []
         for change in changes:
             try:
@@ -119,6 +120,7 @@ class Runs:
                 raise UsageError("nothing to undo", hint=f"--undo puts back only what memsync {self._kind} changed.")
             if self._kind is not Work.FORGET:
                 steps = [step for step in steps if step.run == steps[0].run]
+            self._clear_leftovers(steps)
             outcome = self._undo_all(steps)
             outcome.paths = list(dict.fromkeys(outcome.paths))
             if commits:
@@ -133,6 +135,12 @@ class Runs:
 
     def _steps(self, user: str) -> list[Step]:
         return [step for step in self._kept.steps(self._kind) if not user or step.user == user]
+
+    def _clear_leftovers(self, steps: Iterable[Step]) -> None:
+        """Delete what killed runs left beside the notes of these steps."""
+        for above in {os.path.dirname(path) for step in steps for path in (step.path, step.other)}:
+            with suppress(OSError, MemsyncError), folder_of(self._root, NotePath(f"{above}/x".lstrip("/"))) as folder:
+                note_file.clear_leftovers(folder, note_file.LEFTOVER_SECONDS)
 
     def _refuse_instructions(self, *paths: NotePath) -> None:
         """Raise WriteRefused if an agent would make, change, move or remove a note that instructs agents."""

@@ -1,4 +1,4 @@
-"""kill -9 at any moment of `memsync mv`: an undo gives every file back, and no link is left half written."""
+"""kill -9 at any moment of `memsync mv`: an undo gives every file back, and nothing half written is left."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ MOVES = {
 
 
 def files_in(root: Path) -> dict[str, bytes]:
-    """Return all files but those that a killed process was just writing, which memsync deletes later."""
-    files = (path for path in sorted(root.rglob("*")) if path.is_file() and not path.name.startswith(".memsync-"))
+    """Return all files, those included that a killed process was just writing."""
+    files = (path for path in sorted(root.rglob("*")) if path.is_file())
     return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
 
