@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from memsync.errors import EmbedderError, FilesystemError, IndexBusy, IndexDamaged, IndexFailure
+from memsync.errors import EmbedderError, FilesystemError, IndexBusy, IndexDamaged, IndexFailure, IndexReadOnly
 from memsync.model.query import EmbeddingSpace
 from memsync.model.status import Difference, Failure, SyncReport
 from memsync.model.vocabulary import NotePath
@@ -58,6 +58,10 @@ LOADING_SECONDS = 0.05
 """How often embedding checks whether the text of many notes has been indexed."""
 EMBED_ON_SEARCH = 16
 """Maximum passages that a search embeds itself: enough for one edit, but not for a backlog."""
+CACHED_ON_SEARCH = 10_000
+"""Maximum passages whose vectors a search takes from the cache: a second's work."""
+CACHED_AT_FIRST = 100
+"""How many of them it looks up first."""
 MODEL_FAILURE = "model_failure"
 """Key in the index for the reason why the model failed in the last sync; empty if it did not fail."""
 _VERIFY_ROUNDS = 3
@@ -133,15 +137,19 @@ class Syncer:
         return [path for path in paths if self._files.last_touched_ns(path) < limit]
 
     def embed_leftovers(self) -> bool:
-        """Embed the few passages of a recent edit, or of a new memory; skip a longer queue. Raises EmbedderError.
+        """Embed the few passages of a recent edit, or of a new memory. Raises EmbedderError.
+
+        Skips a longer queue, unless the cache has its vectors: the root may be a copy.
 
         Returns True if searches can use vectors only from now on.
         """
         with self._index.reading() as reader:
             space, counts = reader.active_space(), reader.counts()
-        if not 0 < counts.pending <= EMBED_ON_SEARCH or not self._embedding.acquire(blocking=False):
+        if not 0 < counts.pending <= CACHED_ON_SEARCH or not self._embedding.acquire(blocking=False):
             return False  # if another thread is embedding, it will be done sooner than this one
         try:
+            if counts.pending > EMBED_ON_SEARCH and not self._is_cached(space):
+                return False
             if space is None:
                 self._embed(self._index, None)
                 with self._index.reading() as reader:
@@ -151,6 +159,23 @@ class Syncer:
             return False
         finally:
             self._embedding.release()
+
+    def _is_cached(self, space: EmbeddingSpace | None) -> bool:
+        """Take the vectors of waiting passages from the cache if it seems to have them; tell whether few are left."""
+        if self._cache is None:
+            return False
+        try:
+            if space is None:
+                space = self._models.configured().space
+                _prepare_space(self._index, space)
+            with self._index.reading() as reader:
+                first = [digest for _, digest in reader.pending_hashes(space, 0, CACHED_AT_FIRST)]
+            if len(first) - len(self._cache.get(space, first)) > EMBED_ON_SEARCH:
+                return False
+            Sharing(self._index, self._cache).take(space)
+        except (FilesystemError, IndexBusy, IndexReadOnly):  # it cannot be written to now, but be searched
+            return False
+        return _pending(self._index, space) <= EMBED_ON_SEARCH
 
     def embed_in_background(self) -> VectorReport:
         """Embed all pending passages. Pauses for searches, and ends early if a sync in this process takes over.

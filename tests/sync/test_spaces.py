@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memsync.errors import EmbedderError
 from memsync.memory import Memory
+from memsync.settings.load import load_settings
 from memsync.sync import embedding
 from tests.conftest import FakeEmbedder, MakeMemory, Write
 from tests.support.index_checks import check_sound
@@ -181,3 +184,19 @@ def test_answer_says_that_another_model_than_the_configured_one_gave_it(make_mem
     assert "searches use a until memsync sync has built the vectors of b" in warnings
     second.sync()
     assert second.search("heron").warnings == ()
+
+
+@pytest.mark.parametrize("count", [20, 1_500])
+def test_copied_root_is_searched_by_meaning_at_once(
+    memory: Memory, make_memory: MakeMemory, root: Path, write: Write, count: int
+) -> None:
+    """The cache has its vectors, so the first search takes them and computes none."""
+    for number in range(count // 20):
+        write(f"{number}.md", "\n\n".join(f"# {number} {part}\n\nbird {number} {part}" for part in range(20)))
+    memory.sync()
+    shutil.copytree(root, copy := root.parent / "copy")
+    embedder = FakeEmbedder()
+    environ = {"MEMSYNC_SEARCH_DEADLINE_MS": "120000"}
+    copied = make_memory(embedder, own_settings=load_settings(root=copy, environ=environ, cwd=copy))
+    result = copied.search("bird 0 7", mode="vector")
+    assert (result.mode, result.freshness.pending_vectors, embedder.seen) == ("vector", 0, [])
