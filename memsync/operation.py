@@ -186,13 +186,15 @@ class Parameter(NamedTuple):
         kind = self.value_type
         if kind in (int, float):
             return f"{'a whole number' if kind is int else 'a number'} {self.bounds}".rstrip()
-        default = f"a list of {self.items}" if self.is_list else "an object"
+        an_object = "an object of texts and numbers" if get_origin(kind) is Mapping else "an object"
+        default = f"a list of {self.items}" if self.is_list else an_object
         return {bool: "true or false", str: "text"}.get(kind, default)
 
     @property
     def items(self) -> str:
         """What a list has, in a word."""
-        return {str: "texts", float: "numbers"}.get(self.item_type, "objects")
+        names = {str: "texts", int: "whole numbers", float: "numbers", bool: "true or false"}
+        return names.get(self.item_type, "lists" if get_origin(self.item_type) is tuple else "objects")
 
 
 class Runs(Protocol):

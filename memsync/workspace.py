@@ -183,8 +183,9 @@ class Workspace:
         query = parse_request(request, self.settings.__getitem__)
         if not query.filters.folders:
             return query
-        folders = fresh_search.folders(files.root, query.filters.folders)
-        return replace(query, filters=replace(query.filters, folders=folders))
+        folders, warnings = fresh_search.folders(files.root, query.filters.folders)
+        filters = replace(query.filters, folders=tuple(folders))
+        return replace(query, filters=filters, warnings=(*query.warnings, *warnings))
 
     def answer(self, request: SearchRequest, progress: Progress = no_progress) -> SearchResult:
         """Answer a search and count it as one. Raises UsageError, RootError, IndexFailure, UnknownModel."""

@@ -52,6 +52,8 @@ BOUND_SECONDS = 5.0
 """Maximum age of the last comparison of files for `Fresh.BOUNDED`, without a daemon."""
 BACKLOG_SECONDS = 0.5
 """How long a search whose words match nothing may look for them in files that are not indexed yet."""
+NOWHERE = "//"
+"""The prefix of no path."""
 MAX_COMPARISONS = 3
 """How often one question compares the files if text is removed from the index between comparison and search."""
 GENERATION_POLL_SECONDS = 0.01
@@ -157,14 +159,18 @@ class FreshSearch:
         except MemsyncError:
             return []
 
-    def folders(self, root: Path, folders: Sequence[str]) -> tuple[str, ...]:
-        """Return folders as prefixes of paths. Raises UsageError for one that is neither on disk nor indexed."""
-        on_disk = [folder_path(root, folder, ()) for folder in folders]
-        if all(folder is not None for folder in on_disk):
-            return tuple(folder or "" for folder in on_disk)
-        with self._index.reading() as reader:
-            known = list(reader.stamps())
-        return tuple(existing_folder(root, folder, known) for folder in folders)
+    def folders(self, root: Path, folders: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return folders as prefixes of paths, with a warning for each that is neither on disk nor indexed."""
+        prefixes, warnings = [folder_path(root, folder, ()) for folder in folders], list[str]()
+        if None in prefixes:
+            with self._index.reading() as reader:
+                known = list(reader.stamps())
+            for number, folder in enumerate(folders):
+                try:
+                    prefixes[number] = existing_folder(root, folder, known)
+                except UsageError as error:
+                    warnings.append(error.sentences())
+        return [NOWHERE if prefix is None else prefix for prefix in prefixes], warnings
 
     def _answer(self, query: Query) -> SearchResult:
         started = time.perf_counter()

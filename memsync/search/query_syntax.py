@@ -146,7 +146,7 @@ def without_roots(typed: str) -> tuple[tuple[str, ...], str]:
 
 
 def _split(typed: str) -> _Parts:
-    parts = _Parts()
+    parts, wordless = _Parts(), list[str]()
     for token in _TOKEN.finditer(typed):
         if token["filter"] and token["minus"]:
             text = token.group().removeprefix("-")
@@ -156,7 +156,9 @@ def _split(typed: str) -> _Parts:
         if token["filter"]:
             value = token["quoted"] if token["quoted"] is not None else token["bare"]
             if token["filter"] == "all":
-                parts.phrases += value.split()
+                wordless += (others := [word for word in value.split() if not _WORD.search(word)])
+                parts.phrases += [word for word in value.split() if word not in others]
+                parts.text += others
             else:
                 parts.filters.append((token["filter"], value))
             continue
@@ -167,11 +169,13 @@ def _split(typed: str) -> _Parts:
         searchable = _WORD.search(content) is not None
         if token["minus"] and searchable:
             parts.exclusions.append(content)
-        elif phrase is not None and phrase.strip():
+        elif phrase is not None and searchable:
             parts.phrases.append(phrase)
         else:
             parts.text.append(content)
-    if wordless := [phrase for phrase in parts.phrases if not _WORD.search(phrase)]:
+        if phrase is not None and phrase.strip() and not searchable:
+            wordless.append(phrase)
+    if wordless and not any(map(_WORD.search, (*parts.text, *parts.phrases))):
         raise _without_word(wordless[0])
     return parts
 

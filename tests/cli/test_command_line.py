@@ -285,10 +285,10 @@ def test_a_folder_is_named_as_people_name_it(
 
 @pytest.mark.parametrize("folder", ["nosuch", "projects/nosuch/", "../..", "/etc", "ROOT-2", "top.md", "projects/sup"])
 def test_a_folder_that_there_is_not_is_said_to_be_none(run: Run, vault: Path, folder: str) -> None:
-    """Instead of an empty answer."""
+    """Beside an empty answer."""
     for arguments in (("search", f"in:{folder}"), ("search", "--in", folder)):
         done = run(*(part.replace("ROOT", str(vault)) for part in arguments))
-        assert (done.code, done.out) == (2, "")
+        assert (done.code, done.out) == (1, "")
         assert "no such folder" in done.err
     assert run("note", "list", folder.replace("ROOT", str(vault)))[:2] == (1, "")
     assert "Did you mean projects/sub?" in run("search", "in:projects/sup").err

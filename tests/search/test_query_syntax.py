@@ -212,13 +212,14 @@ def test_query_without_a_word_is_warned_of() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "hint"),
-    [('"- [ ]"', "is:todo"), ('boat "[ ]"', "is:todo"), ('"->" boat', "Add a word"), ('all:"boat &"', "Add a word")],
+    [('"- [ ]"', "is:todo"), ('"[ ]" kind:note', "is:todo"), ('"->" &', "Add a word"), ('all:"&"', "Add a word")],
 )
 def test_a_phrase_without_a_word_is_an_error(typed: str, hint: str) -> None:
     """Without a word nothing can be looked up; the nearest notes by meaning would be arbitrary ones."""
     with pytest.raises(UsageError, match="has no word to look up") as raised:
         parse(typed)
     assert hint in raised.value.hint
+    assert parse(f"boat {typed}").phrases == ()  # beside words it is text
 
 
 def test_an_unknown_filter_may_be_a_key_of_the_front_matter() -> None:
