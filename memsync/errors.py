@@ -2,6 +2,7 @@
 
     MemsyncError                    10
     ├── UsageError                   2   the request itself is wrong: a filter, a mode, a location
+    │   └── TitleTaken               2   a thread has this title already
     ├── ConfigError                  3   config.toml or MEMSYNC_* cannot be used as written
     │   └── NoMemoryRoot             3   nothing names a memory root, and no config.toml is found
     ├── RootError                    4   the memory root is missing, unreadable or not the one indexed
@@ -72,6 +73,14 @@ class UsageError(MemsyncError):
     """The request cannot be understood; nothing was read."""
 
     exit_code = 2
+
+
+class TitleTaken(UsageError):
+    """There is a thread with this title already, at `path`."""
+
+    def __init__(self, message: str, *, hint: str = "", path: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
 
 
 class ConfigError(MemsyncError):

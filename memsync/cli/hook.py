@@ -16,7 +16,7 @@ from memsync.system.user_folders import config_folder, state_folder, write_own_f
 
 EVENTS = ("session-start", "prompt", "session-end")
 MAX_PAYLOAD_BYTES = 600_000
-"""A longer payload gets no answer. Quoting in the request can add half of its length; a request has at most 1 MB."""
+"""A longer payload gets no answer. Quoting in the request can add half of its length; a request has a limit, too."""
 ANSWER_SECONDS = 2.0
 
 

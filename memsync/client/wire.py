@@ -21,7 +21,7 @@ from memsync.errors import DaemonUnavailable, MemsyncError
 from memsync.system.user_folders import digest_of
 
 PROTOCOL = 2
-MAX_REQUEST_BYTES = 1_000_000
+MAX_REQUEST_BYTES = 16_000_000
 MAX_SOCKET_PATH_BYTES = 100
 """The system's limit is 108 bytes on Linux and 104 on macOS, with the final NUL."""
 

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from memsync.edit.kept import Kept
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
+from memsync.notes.attributes import cut_attributes
 from memsync.notes.message_format import read_message_heading
 from memsync.system import clock
 
@@ -50,7 +51,9 @@ class Appended:
     def heading(self) -> str:
         """The heading of the section that was created together with the entry; empty if none was."""
         match = _SECTION.fullmatch(self.text)
-        return match["heading"] if match and read_message_heading(match["heading"]) is None else ""
+        column, attributes = cut_attributes(match["heading"]) if match else (0, {})
+        is_section = match and read_message_heading(match["heading"][:column], attributes) is None
+        return match["heading"] if match and is_section else ""
 
     @property
     def entry(self) -> str:

@@ -37,7 +37,7 @@ def cleaned(text: str) -> str:
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
-        raise _no_text()
+        raise UsageError("there is no text to write", hint="Give it as arguments or on standard input.")
     return whole_characters("\n".join(lines))
 
 
@@ -178,16 +178,10 @@ def by_agent() -> dict[str, str]:
 
 
 def message(role: str, text: str, time: str, attributes: Mapping[str, str]) -> Addition:
-    """Return text as a message of a thread, like `exact_message`. Also raises UsageError if the text is empty."""
-    if not text.strip():
-        raise _no_text()
+    """Return text as a message of a thread, like `exact_message`, that also says which agent writes it."""
     return exact_message(role, text, time, {**attributes, **by_agent()})
 
 
 def exact_message(role: str, text: str, time: str, attributes: Mapping[str, str]) -> Addition:
     """Return any text as a message, see `written_message`."""
     return Addition(*written_message(role, text, time, attributes))
-
-
-def _no_text() -> UsageError:
-    return UsageError("there is no text to write", hint="Give it as arguments or on standard input.")

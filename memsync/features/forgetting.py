@@ -296,7 +296,7 @@ def _parts(note: Note, owner: _Owner) -> Iterator[ForgottenPart]:
         title = section.heading_path[-1] if section.heading_path else ""
         is_border = 0 < section.level <= 2
         what = ""
-        if is_thread and is_border and section.role and owner.owns(section.attributes.get("user")):
+        if is_thread and is_border and section.is_message and owner.owns(section.attributes.get("user")):
             what = "message"
         elif is_thread and is_border and owner.is_named(title, is_spoken=True):
             what = "section"

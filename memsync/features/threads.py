@@ -17,7 +17,7 @@ from memsync.edit.markdown import message, one_line
 from memsync.edit.note_paths import move, note_path, numbered
 from memsync.edit.set_fields import head_of, set_field
 from memsync.edit.titles import slug_of, tags_of
-from memsync.errors import MemsyncError, NoteError, NoThread, UsageError
+from memsync.errors import MemsyncError, NoteError, NoThread, TitleTaken, UsageError
 from memsync.model.conversation import (
     Conversation,
     Costs,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 SECTION = "Conversations"
 
-MAX_MESSAGE_CHARS = 500_000
 MAX_MESSAGES = 2**53
 COSTS_BY = ("session", "model", "agent", "day")
 
@@ -95,7 +94,7 @@ def new_thread(
         if taken is not None:
             name = taken.rpartition("/")[2].removesuffix(".md")
             hint = f"Append to it: memsync thread append {name} ROLE TEXT; or choose another title."
-            raise UsageError(f"there is a thread {title!r} already: {taken}", hint=hint)
+            raise TitleTaken(f"there is a thread {title!r} already: {taken}", hint=hint, path=taken)
         return memory.write("thread", title, lambda: memory.writer.create(path, head))
 
 
@@ -127,7 +126,7 @@ def _is_titled(memory: Workspace, path: NotePath, title: str) -> bool:
 def append_message(
     memory: Workspace,
     thread: ThreadName,
-    role: Annotated[str, Meta(description="user, assistant, system, tool, agent:NAME, router or handoff.")],
+    role: Annotated[str, Meta(description="user, assistant, system, tool, agent:NAME, or any other.")],
     text: Annotated[
         str, Meta(description="The message."), Cli(metavar="TEXT", is_text=True, reads_input=True, is_editable=True)
     ],
@@ -146,9 +145,6 @@ def append_message(
 
     `attributes` may have any name, also `model`, `in`, `out` and `cost`.
     """
-    if len(text) > MAX_MESSAGE_CHARS:
-        hint = "Put it into a note, and name the note."
-        raise UsageError(f"a message of {len(text)} characters is too long", hint=hint)
     moment = time.strip() or f"{clock.now():%Y-%m-%d %H:%M:%S}"
     options = {"model": model, "in": tokens_in, "out": tokens_out, "cost": cost}
     addition = message(role, text, moment, _checked({**{k: v for k, v in options.items() if v}, **attributes}))
@@ -161,7 +157,10 @@ def append_message(
     except NoThread:
         if not begin:
             raise
-    return append(new_thread.function(memory, thread.removeprefix(THREADS_FOLDER).removesuffix(".md")).path)
+    try:
+        return append(new_thread.function(memory, thread.removeprefix(THREADS_FOLDER).removesuffix(".md")).path)
+    except TitleTaken as error:  # perhaps another writer has just begun it
+        return append(error.path)
 
 
 def _checked(attributes: Attributes) -> dict[str, str]:

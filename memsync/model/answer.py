@@ -42,7 +42,8 @@ class Hit(Struct, frozen=True):
     database and was not compared with the file. `local_only` tells that its note must not leave this machine. `origin`
     is whom it is from: of Origin, an agent by its name (`agent:codex`). `validity` says why the text does not hold now
     (`superseded by decisions/x.md:12`, `valid until 2026-05-01`); empty if nothing says so. `differs` has the citations
-    of statements among the first passages found that contradict one of its own. `at` begins the name of the commit
+    of statements among the first passages found that contradict one of its own. In a thread, `text` is what a message
+    says, without the heading, and `id` and `attributes` are those of the message. `at` begins the name of the commit
     whose file it quotes; empty for the file as it is now.
     """
 
@@ -55,6 +56,8 @@ class Hit(Struct, frozen=True):
         "local_only": False,
         "validity": "",
         "differs": (),
+        "id": "",
+        "attributes": {},
         "at": "",
     }
 
@@ -81,6 +84,8 @@ class Hit(Struct, frozen=True):
     origin: str = Origin.OWNER
     validity: str = ""
     differs: tuple[str, ...] = ()
+    id: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
     at: str = ""
 
     @property

@@ -43,7 +43,7 @@ class Section(Struct, frozen=True):
 
     `heading_path` runs from the outermost heading to this one and is empty above the first heading. `level` is the
     level of this heading, 0 above the first. `role` and `time` are set in a message of a thread, `time` also in a
-    timed section of a daily log.
+    timed section of a daily log. `is_message` tells that a message begins here; its role may be empty.
     """
 
     heading_path: tuple[str, ...]
@@ -53,6 +53,7 @@ class Section(Struct, frozen=True):
     time: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict)
     level: int = 0
+    is_message: bool = False
 
 
 class Message(Struct, frozen=True):

@@ -1,5 +1,7 @@
 """The messages of a thread, read and written: a heading `## role @ time {attributes}`, and the text below it.
 
+Any other role is an attribute: `## message @ time {role=developer}`.
+
 The parser must read a written message as exactly one. Each text has several forms: the first one that parses back
 correctly is used, and the last one is correct for every text.
 """
@@ -10,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from memsync.errors import UsageError
 from memsync.model.note import Message, Note, Section
@@ -21,13 +24,19 @@ from memsync.notes.frontmatter import closes_head
 
 MESSAGE_LEVEL = 2
 
-_ROLE = r"(?:user|assistant|system|tool|router|handoff|agent:[^\s@{}]+)"
+ROLE = "role"
+"""The attribute that names the role of a message if its heading does not."""
+_ANY_ROLE = "message"
+"""The word that begins the heading of such a message."""
+_ROLE = rf"(?:user|assistant|system|tool|router|handoff|agent:[^\s@{{}}]+|{_ANY_ROLE})"
 _HEADING = re.compile(r" {0,3}(#{1,2})[ \t]+")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 # The time begins and ends with a non-space, so that the pattern takes linear time even on many spaces.
 _MESSAGE = re.compile(rf"(?P<role>{_ROLE})(?:\s*@\s*(?P<time>[^\s{{}}](?:[^{{}}]*[^\s{{}}])?))?\s*")
 WRITING_ATTRIBUTES = ("demoted", "closed", "lead", "trail", "eol", "written")
 """Attributes that only describe how the text of a message is written."""
+_MAX_PARSED_CHARS = 500_000
+"""A longer text is quoted if it may be more than paragraphs and lists: to parse it would take seconds."""
 _MAX_MARGIN_CHARS = 200
 """Maximum length of the margins of a text (the empty space around it) that a message's heading stores."""
 _DEEPEST_LEVEL = 6
@@ -59,18 +68,28 @@ look like and not part of a list or a quote. Most long model answers have no oth
 # ----------------------------------------------------------------------------------------------- reading
 
 
-def read_message_heading(heading: str) -> tuple[str, str] | None:
-    """Return the role and the time (ISO text, or empty) of a message's level-2 heading; None for any other heading.
+class Spoken(NamedTuple):
+    """What the heading of a message says: its role, its time (ISO text, or empty) and its other attributes."""
+
+    role: str
+    time: str
+    attributes: Mapping[str, str]
+
+
+def read_message_heading(heading: str, attributes: Mapping[str, str]) -> Spoken | None:
+    """Return what a level-2 heading says if it is that of a message; otherwise None.
 
     `heading` comes without its attributes. A heading with a time that cannot be parsed begins an ordinary section.
     """
     match = _MESSAGE.fullmatch(heading.strip())
-    if match is None:
+    if match is None or (match["role"] == _ANY_ROLE and ROLE not in attributes):
         return None
-    if match["time"] is None:
-        return match["role"], ""
-    moment = parse_moment(match["time"])
-    return None if moment is None else (match["role"], moment)
+    moment = parse_moment(match["time"]) if match["time"] else ""
+    if moment is None:
+        return None
+    if match["role"] != _ANY_ROLE:
+        return Spoken(match["role"], moment, attributes)
+    return Spoken(attributes[ROLE], moment, {key: value for key, value in attributes.items() if key != ROLE})
 
 
 def fences(lines: Sequence[str]) -> Iterator[str]:
@@ -106,8 +125,9 @@ def find_headings(lines: Sequence[str], first_line: int) -> Iterator[tuple[Secti
             column, attributes = cut_attributes(line)
             text = line[heading.end() : column].strip().rstrip("#").strip()
             level = len(heading[1])
-            role, time = (read_message_heading(text) if level == MESSAGE_LEVEL else None) or ("", "")
-            yield Section((text,), number, number, role, time, attributes, level), column if attributes else 0
+            spoken = read_message_heading(text, attributes) if level == MESSAGE_LEVEL else None
+            said = spoken or Spoken("", "", attributes)
+            yield Section((text,), number, number, *said, level, spoken is not None), column if attributes else 0
 
 
 def messages_of(note: Note) -> Iterator[Message]:
@@ -115,7 +135,7 @@ def messages_of(note: Note) -> Iterator[Message]:
     borders = [section for section in note.sections if 0 < section.level <= MESSAGE_LEVEL]
     ends = [*(section.start_line - 1 for section in borders[1:]), len(note.lines)]
     for section, last in zip(borders, ends, strict=False):
-        if section.role:
+        if section.is_message:
             body = section.start_line + 1
             while last >= body and not note.lines[last - 1].strip():
                 last -= 1
@@ -131,8 +151,31 @@ def written_time(note: Note, message: Message) -> str:
 
 def original_of(note: Note, message: Message) -> tuple[str, dict[str, str]]:
     """Return the text and the attributes of a message as they were before memsync wrote it."""
-    attributes = {name: value for name, value in message.attributes.items() if name not in WRITING_ATTRIBUTES}
-    return text_of_message(body_of(note, message), message.attributes), attributes
+    return text_of_message(body_of(note, message), message.attributes), attributes_of(message)
+
+
+def attributes_of(message: Message) -> dict[str, str]:
+    """Return the attributes of a message without those that only describe how its text is written."""
+    return {name: value for name, value in message.attributes.items() if name not in WRITING_ATTRIBUTES}
+
+
+def text_within(lines: Sequence[str], message: Message, first: int, last: int) -> tuple[int, str]:
+    """Return what is said on lines `first`..`last` of a thread, as it was before memsync wrote it.
+
+    `lines` are those of the thread. Returns the line on which the text begins, and the text.
+    """
+    begin, end = message.body_line, message.end_line
+    while begin < end and not lines[begin - 1].strip():
+        begin += 1
+    attributes, is_all = message.attributes, first <= begin and last >= end
+    if is_all:
+        return min(begin, end), text_of_message(body_text(lines[begin - 1 : end]), attributes)
+    if attributes.keys().isdisjoint(WRITING_ATTRIBUTES):
+        return max(first, begin), "\n".join(lines[max(first, begin) - 1 : last])
+    kept = {key: value for key, value in attributes.items() if key in ("demoted", "closed", "written")}
+    said = text_of_message(body_text(lines[begin - 1 : end]), kept).split("\n")
+    shift = begin + ("fenced" in attributes.get("written", "").split())
+    return max(first, begin), "\n".join(said[max(first - shift, 0) : max(last - shift + 1, 0)])
 
 
 def body_of(note: Note, message: Message) -> str:
@@ -158,6 +201,8 @@ def written_message(role: str, text: str, time: str, attributes: Mapping[str, st
     lost, which no file can store. Raises UsageError for a role, a time or attributes that a heading cannot hold.
     """
     _check_heading(role, time, attributes)
+    if not is_role(role):
+        role, attributes = _ANY_ROLE, {ROLE: role, **attributes}
     heading = f"## {role} @ {time}" if time else f"## {role}"
     text, changes = _storable(whole_characters(text))
     margins = _margins_of(text)
@@ -166,7 +211,7 @@ def written_message(role: str, text: str, time: str, attributes: Mapping[str, st
         return _message_text(heading, attributes, changes, unparsed), ""
     *forms, last = _message_forms(text, margins)
     safe = _message_text(heading, attributes, changes, last)
-    for form in forms:
+    for form in forms if len(text) <= _MAX_PARSED_CHARS else ():
         written = _message_text(heading, attributes, changes, form)
         lines = written.split("\n")
         if not any(map(_CONFLICT_MARK.match, lines)) and _is_one_message(lines) and _original_of(form) == text:
@@ -331,24 +376,19 @@ def _is_hash_heading(lines: Sequence[str], heading: Heading) -> bool:
 
 def _check_heading(role: str, time: str, attributes: Mapping[str, str]) -> None:
     """Raise UsageError for values that could not be parsed back from a heading."""
-    if not is_role(role):
-        raise UsageError(
-            f"{quoted(role)} is not a role", hint="Write user, assistant, system, tool, agent:NAME, router or handoff."
-        )
     if time and not _is_time(time):
         raise UsageError(f"{quoted(time)} is not a time", hint="Write it as 2026-11-21 10:02, or with a zone.")
-    reserved = next((name for name in WRITING_ATTRIBUTES if name in attributes), None)
+    names = WRITING_ATTRIBUTES if is_role(role) else (*WRITING_ATTRIBUTES, ROLE)
+    reserved = next((name for name in names if name in attributes), None)
     if reserved is not None:
-        raise UsageError(
-            f"memsync reserves the attribute {reserved}",
-            hint=f"Do not use these names: {', '.join(WRITING_ATTRIBUTES)}.",
-        )
+        hint = f"Do not use these names: {', '.join(names)}."
+        raise UsageError(f"memsync reserves the attribute {reserved}", hint=hint)
 
 
 @lru_cache(maxsize=256)
 def is_role(role: str) -> bool:
-    """Tell whether a message heading with this role parses back to the same role."""
-    if not role.isprintable() or printable(role) != role or read_message_heading(role) != (role, ""):
+    """Tell whether a message heading that begins with this role parses back to the same role."""
+    if not role.isprintable() or printable(role) != role or read_message_heading(role, {}) != (role, "", {}):
         return False
     line = f"## {role}"
     headings = _headings([line])

@@ -27,7 +27,7 @@ from memsync.notes.dates import expires_at, leading_time, parse_moment, split_da
 from memsync.notes.decode import decode
 from memsync.notes.frontmatter import is_clear, names_local_only, read_head
 from memsync.notes.inline import InlineFinds, find_inline, links_in_head, parse_inline, plain_text
-from memsync.notes.message_format import find_headings, messages_of, read_message_heading
+from memsync.notes.message_format import MESSAGE_LEVEL, find_headings, messages_of, read_message_heading
 from memsync.notes.origin import BY
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
 
@@ -193,16 +193,17 @@ class _Outline:
         self._is_thread = kind is Kind.THREAD
         self._date = date
         self._open: list[tuple[int, str]] = []
-        self._message = ("", "", "")
+        self._message = ("", "", "")  # role, time, and whom it is from
 
     def enter(self, heading: Heading, text: str) -> Section:
         """Return the section that `heading` begins; the caller sets its end later."""
         self._open = [(level, name) for level, name in self._open if level < heading.level]
         self._open.append((heading.level, text[:MAX_HEADING_CHARS]))
-        if self._is_thread and heading.level <= 2:
-            spoken = read_message_heading(heading.text) if heading.level == 2 else None
-            role, time = spoken or ("", "")
-            self._message = role, time, heading.attributes.get(BY, "") if role else ""
+        attributes, spoken = heading.attributes, None
+        if self._is_thread and heading.level <= MESSAGE_LEVEL:
+            spoken = read_message_heading(heading.text, attributes) if heading.level == MESSAGE_LEVEL else None
+            role, time, attributes = spoken or ("", "", attributes)
+            self._message = role, time, attributes.get(BY, "") if spoken else ""
         role, time, by = self._message  # whom a message is from holds for all headings in it
         clock = leading_time(text) if self._date else ""
         return Section(
@@ -211,8 +212,9 @@ class _Outline:
             end_line=heading.end_line,
             role=role,
             time=f"{self._date}T{clock}" if clock else time or self._date,
-            attributes={**heading.attributes, BY: by} if by else heading.attributes,
+            attributes={**attributes, BY: by} if by else attributes,
             level=heading.level,
+            is_message=spoken is not None,
         )
 
 
@@ -346,7 +348,7 @@ def is_unedited(note: Note) -> bool:
     return hashlib.sha256(text.encode()).hexdigest()[:16] in SCAFFOLD
 
 
-PARSER_VERSION = 20
+PARSER_VERSION = 21
 """Raise it with every change that makes equal bytes give a different note or chunks: then every note is read again."""
 
 

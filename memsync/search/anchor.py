@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from memsync.errors import NoteError
-from memsync.model.note import Chunk
+from memsync.model.note import Chunk, Message, Note
 from memsync.model.query import IndexedChunk
-from memsync.model.vocabulary import Form, NotePath
+from memsync.model.vocabulary import Form, Kind, NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
+from memsync.notes.message_format import text_of_message, text_within
 from memsync.notes.parse import NoteReader
 from memsync.notes.stillness import EMPTIED_SECONDS, read_settled
+from memsync.ports import IndexReader
 from memsync.search.rank import Scored
 from memsync.search.spans import Span
 
@@ -44,9 +46,10 @@ class Anchor:
 
     files: NoteFiles
     reader: NoteReader
+    index: IndexReader
     _patient_until: float = field(default_factory=lambda: time.monotonic() + EMPTIED_SECONDS)
     _read: dict[NotePath, _File | None] = field(default_factory=dict)
-    _chunks: dict[NotePath, list[Chunk]] = field(default_factory=dict)
+    _changed: dict[NotePath, tuple[Note | None, list[Chunk]]] = field(default_factory=dict)
     _parsed_bytes: int = 0
 
     def anchor(self, span: Span) -> Anchored | None:
@@ -79,6 +82,24 @@ class Anchor:
         place = _quote(file.lines, scored.entry.start_line, scored.entry.end_line, chunk)
         return place.text if place else None
 
+    def said(self, span: Span, place: Anchored) -> tuple[Anchored, Message | None]:
+        """Return the place of a span in a thread as its message says it, without the heading, and the message."""
+        path = span.shown.path
+        file = self._read.get(path)
+        if span.shown.kind != Kind.THREAD or file is None:
+            return place, None
+        note, _ = self._changed.get(path, (None, []))
+        message = self.index.message_at(path, place.start_line)
+        if note is not None:
+            begun = (message for message in reversed(note.messages) if message.start_line <= place.start_line)
+            message = next((message for message in begun if place.start_line <= message.end_line), None)
+        if message is None:
+            return place, None
+        if span.shown.end_column:  # a piece of a line
+            return replace(place, text=text_of_message(place.text, _of_a_piece(message, span))), message
+        line, text = text_within(file.lines, message, place.start_line, place.end_line)
+        return replace(place, start_line=line, text=text), message
+
     def _file(self, path: NotePath, indexed_size: int) -> _File | None:
         if path not in self._read:
             try:
@@ -89,12 +110,18 @@ class Anchor:
         return self._read[path]
 
     def _parsed(self, path: NotePath, file: _File) -> list[Chunk]:
-        if path not in self._chunks:
+        if path not in self._changed:
             self._parsed_bytes += len(file.content)
             # Otherwise its hits are left out; the answer warns that the file is not indexed yet.
             is_affordable = self._parsed_bytes <= MAX_PARSED_BYTES
-            self._chunks[path] = self.reader.read(path, file.content)[1] if is_affordable else []
-        return self._chunks[path]
+            self._changed[path] = self.reader.read(path, file.content) if is_affordable else (None, [])
+        return self._changed[path][1]
+
+
+def _of_a_piece(message: Message, span: Span) -> dict[str, str]:
+    """Return the attributes that say how a piece of a line of a message is written."""
+    written = message.attributes.get("written", "").split()
+    return {"written": " ".join(set(written) - ({"fenced", "quoted"} if span.shown.start_column else {"fenced"}))}
 
 
 def _quote(lines: Sequence[str], first: int, last: int, piece: IndexedChunk | Chunk | None) -> Anchored | None:

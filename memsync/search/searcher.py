@@ -15,13 +15,14 @@ from memsync.errors import EmbedderError, UsageError
 from memsync.index.fields import name_word
 from memsync.model.answer import Explanation, Freshness, Hit, Rank, SearchResult, holds
 from memsync.model.filters import Filters
-from memsync.model.note import Link
+from memsync.model.note import Link, Message
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, Query
 from memsync.model.text import quoted
 from memsync.model.vocabulary import Form, Kind, Mode, NotePath, Tier, citation
 from memsync.notes.chunk import CountTokens
 from memsync.notes.files import NoteFiles
 from memsync.notes.links import Linked
+from memsync.notes.message_format import ROLE, attributes_of, read_message_heading
 from memsync.notes.parse import NoteReader
 from memsync.ports import Index, IndexReader
 from memsync.search.anchor import Anchor, Anchored
@@ -160,7 +161,7 @@ class Searcher:
             mode, pool = self._candidates(index, query, await_near, timer)
             weights = index.word_weights(query.words)
             space = index.active_space() if query.text and mode is not Mode.KEYWORD else None
-        anchor = Anchor(self._files, self._reader)
+        anchor = Anchor(self._files, self._reader, index)
         ranked, chance = self._ranked(query, mode, pool, weights, anchor, validity)
         timer.lap("rank")
         spans = form_spans(_without_mere_headings(ranked, query))
@@ -168,7 +169,7 @@ class Searcher:
         if mode is not Mode.KEYWORD:
             first = by_time(first, query.text, lambda span: anchor.text_of(span.best), chance)
         anchored, read = self._first(chain(first, spans), query, anchor, relevance, timer)
-        hits = differing(self._hits(query, anchored, pool, chance), first[:COMPARED], anchor)
+        hits = differing(self._hits(query, anchored, pool, chance, anchor), first[:COMPARED], anchor)
         if read is not None:
             if mode is Mode.KEYWORD:  # its scores are no probabilities: scale them to the best one
                 hits = [structs.replace(hit, score=hit.score / max(hits[0].score, 1e-9)) for hit in hits]
@@ -320,14 +321,17 @@ class Searcher:
         anchored: Sequence[tuple[Span, Anchored]],
         pool: Pool,
         chance: Callable[[float], float],
+        anchor: Anchor,
     ) -> list[Hit]:
         """Return the hits; `chance` converts scores of spans to scores of hits."""
         ranks = {"vector": _best_by_chunk(pool.near)}
         if query.text:
             ranks["keyword"] = _best_by_chunk(pool.keyword)
         stems = stems_of(query.words)
+        said = ((span, *anchor.said(span, place)) for span, place in anchored)
         return [
-            _hit(span, place, make_snippet(place.text, stems), ranks, chance(span.score)) for span, place in anchored
+            _hit(span, place, message, make_snippet(place.text, stems), ranks, chance(span.score))
+            for span, place, message in said
         ]
 
 
@@ -402,11 +406,14 @@ def _different(spans: Iterator[Span], anchor: Anchor, limit: int) -> list[tuple[
 def _without_mere_headings(ranked: Sequence[Scored], query: Query) -> list[Scored]:
     """Return the entries without headings whose section has no text, unless they have all words of the question."""
     stems = stems_of(query.words)
-    return [
-        scored
-        for scored in ranked
-        if scored.chunk.form != Form.HEADING or holds_all(" ".join(scored.chunk.heading_path[-1:]), stems)
-    ]
+    return [scored for scored in ranked if scored.chunk.form != Form.HEADING or _is_text(scored, stems)]
+
+
+def _is_text(scored: Scored, stems: frozenset[str]) -> bool:
+    """Tell whether a heading has all words of a question, and does not begin a message, which has its own text."""
+    heading = " ".join(scored.chunk.heading_path[-1:])
+    begins_message = scored.chunk.kind == Kind.THREAD and read_message_heading(heading, {ROLE: ""}) is not None
+    return holds_all(heading, stems) and not begins_message
 
 
 def _best_by_chunk(candidates: Sequence[Candidate]) -> dict[int, Candidate]:
@@ -422,6 +429,7 @@ def _with_heading(span: Span, place: Anchored) -> str:
 def _hit(
     span: Span,
     place: Anchored,
+    message: Message | None,
     shown: tuple[str, tuple[tuple[int, int], ...]],
     ranks: Mapping[str, Mapping[int, Candidate]],
     score: float,
@@ -454,4 +462,6 @@ def _hit(
         also=place.also,
         local_only=chunk.local_only,
         origin=chunk.origin,
+        id=message.attributes.get("id", "") if message else "",
+        attributes=attributes_of(message) if message else {},
     )

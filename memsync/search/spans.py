@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from memsync.model.note import Entry
 from memsync.model.query import IndexedChunk
-from memsync.model.vocabulary import Form, NotePath
+from memsync.model.vocabulary import Form, Kind, NotePath
 from memsync.search.rank import Scored
 
 TIER_ENTRIES = 25
@@ -108,7 +108,7 @@ def _follows(left: Scored, right: Scored) -> bool:
     if (right.chunk.path, right.chunk.section) != (left.chunk.path, left.chunk.section + 1):
         return False
     pair = (left, right)
-    if any(_stands_alone(side) or side.in_conversation or side.is_fact or side.chunk.role for side in pair):
+    if left.chunk.kind == Kind.THREAD or any(_stands_alone(s) or s.in_conversation or s.is_fact for s in pair):
         return False
     near = right.entry.start_line - left.entry.end_line <= MAX_GAP_LINES
     return near and _alike(left, right, ENTRY_SHARE)

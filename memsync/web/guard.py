@@ -21,7 +21,7 @@ from memsync.web.problems import Refusal, problem_response
 from memsync.web.serving import HOST, App, Receive, Scope, Send
 from memsync.web.site import Site
 
-MAX_BODY_BYTES = 1_000_000
+MAX_BODY_BYTES = 16_000_000
 HOW_TO_GET_IN = "Run memsync web in a terminal: it opens this page with a link that works once."
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "

@@ -112,8 +112,8 @@ def test_a_text_that_is_too_long_for_a_request_is_written_beside_the_daemon(
 ) -> None:
     """The command writes it in its own process. A RemoteMemory raises an error that names the limit."""
     monkeypatch.setattr("memsync.settings.load.load_settings", lambda **_: served.settings)
-    text = "a long line\n" * 100_000
-    with served.connect() as remote, pytest.raises(UsageError, match="at most 1,000,000 bytes"):
+    text = "a long line\n" * 1_500_000
+    with served.connect() as remote, pytest.raises(UsageError, match="at most 16,000,000 bytes"):
         remote.new_note("long", text)
     assert run(["note", "new", "long", text]) == 0
     assert (served.settings.root / "long.md").read_text() == f"# Long\n\n{text}"

@@ -25,7 +25,7 @@ def padded(length: int) -> bytes:
     return head + b"x" * (length - len(head) - len(tail)) + tail
 
 
-def test_request_of_a_million_bytes_is_answered(served: Served) -> None:
+def test_request_of_the_largest_size_is_answered(served: Served) -> None:
     """The limit itself is allowed."""
     with served.peer() as peer:
         peer.send(padded(wire.MAX_REQUEST_BYTES) + b"\n")
@@ -33,14 +33,14 @@ def test_request_of_a_million_bytes_is_answered(served: Served) -> None:
 
 
 @pytest.mark.parametrize("end", [b"\n", b"", b"\n" + HELLO], ids=["whole", "unfinished", "followed"])
-def test_request_over_a_million_bytes_is_told_so_and_hung_up_on(end: bytes, served: Served) -> None:
+def test_request_over_that_size_is_told_so_and_hung_up_on(end: bytes, served: Served) -> None:
     """With its line end or without; what came before it is answered first, what comes after it is not read."""
     with served.peer() as peer:
         peer.send(HELLO + padded(wire.MAX_REQUEST_BYTES + 1) + end)
         assert "result" in peer.line()
         answer = peer.line()
         assert (answer["id"], answer["error"]["code"]) == (None, -32600)
-        assert "1,000,000 bytes" in answer["error"]["message"]
+        assert "16,000,000 bytes" in answer["error"]["message"]
         assert peer.is_hung_up_on()
     with served.peer() as other:
         assert other.result("hello")

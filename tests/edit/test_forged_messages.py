@@ -45,6 +45,17 @@ TEXTS = st.lists(st.tuples(PIECES, LINE_ENDS), min_size=1, max_size=8).map(
     lambda parts: "".join(piece + end for piece, end in parts)
 )
 """Lines that mean something in Markdown or in a thread, between line ends of every kind."""
+ODD_ROLES = [
+    "",
+    " ",
+    " user",
+    "user @ x",
+    "user @ 2026-11-21 10:02",
+    "message",
+    "agent:two words",
+    "# x",
+    '"{a=b}" \\',
+]
 OPENINGS = st.sampled_from(["", "---\n", "---\ntitle: x\n", "---\ntitle: x\n---\n", "## user\n\n", "\ufeff## user\n\n"])
 
 
@@ -66,13 +77,16 @@ def why_refused(content: bytes) -> str:
 
 @given(
     before=st.tuples(OPENINGS, st.one_of(st.just(""), TEXTS)).map("".join),
-    texts=st.lists(TEXTS.filter(str.strip), min_size=1, max_size=3),
+    texts=st.lists(st.one_of(TEXTS, st.sampled_from(["", " ", "\n"])), min_size=1, max_size=3),
+    role=st.one_of(st.just("assistant"), st.sampled_from(ODD_ROLES), st.text(max_size=200)),
     is_in_steps=st.booleans(),
 )
-def test_each_append_is_one_message_with_its_own_text(before: str, texts: list[str], is_in_steps: bool) -> None:
-    """Whatever the text is and whatever the note holds; the messages before it stay what they were."""
+def test_each_append_is_one_message_with_its_own_text(
+    before: str, texts: list[str], role: str, is_in_steps: bool
+) -> None:
+    """Whatever the text and the role are and whatever the note holds; the messages before it stay what they were."""
     given_attributes = {"model": "x", "cost": "0.5"}
-    additions = [message("assistant", text, "2026-11-21 10:02", given_attributes) for text in texts]
+    additions = [message(role, text, "2026-11-21 10:02", given_attributes) for text in texts]
     content = before.encode("utf-8", "replace")
     batches = [[one] for one in additions] if is_in_steps else [additions]
     try:
@@ -89,7 +103,7 @@ def test_each_append_is_one_message_with_its_own_text(before: str, texts: list[s
         count = len(old.messages)
         assert headings(new.messages[:count]) == headings(old.messages)
         added = new.messages[count:]
-        assert [(one.role, one.time) for one in added] == [("assistant", "2026-11-21T10:02")] * len(texts)
+        assert [(one.role, one.time) for one in added] == [(whole_characters(role), "2026-11-21T10:02")] * len(texts)
         assert [text_of_message(body_of(new, one), one.attributes) for one in added] == [
             whole_characters(text) for text in texts
         ]
@@ -200,9 +214,7 @@ def test_long_thread_keeps_its_messages_when_it_is_read_by_lines(memory: Memory,
 @pytest.mark.parametrize(
     ("role", "time", "attributes"),
     [
-        ("agent:x#", "", ()),
-        ("agent:\x00", "", ()),
-        ("User", "", ()),
+        ("developer", "", ("role=x",)),
         ("user", "2026-01-01\n10:00", ()),
         ("user", "", ("written=fenced",)),
         ("user", "", ("demoted=2",)),

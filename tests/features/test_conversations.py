@@ -145,7 +145,6 @@ def test_line_that_cannot_be_used_is_told_and_the_others_are_imported(memory: Me
         '{"thread": "a", "role": "user", "attributes": {"a": []}}',
     ]
     threads = [
-        {"thread": "b", "role": "robot"},
         {"thread": "c", "role": "user", "time": "noon"},
         {"thread": "d", "role": "user", "attributes": {"closed": "x"}},
         {"thread": "../e", "role": "user"},
@@ -154,7 +153,7 @@ def test_line_that_cannot_be_used_is_told_and_the_others_are_imported(memory: Me
     file.write_text("\n".join([*bad, *map(json.dumps, threads), good]))
     report = memory.import_file(file)
     assert [one.split(":")[0] for one in report.wrong] == [
-        *(f"line {number}" for number in range(1, 6)), "b", "c", "d", "../e", "f",
+        *(f"line {number}" for number in range(1, 6)), "c", "d", "../e", "f",
     ]  # fmt: skip
     assert [path.name for path in root.rglob("*.md")] == ["good.md"]
 
@@ -279,13 +278,13 @@ def test_thread_that_is_not_there_is_not_exported(memory: Memory) -> None:
 
 def test_commands(cli: Cli, root: Path) -> None:
     """Import prints what it did, export writes no file that is there."""
-    file = file_of(root, [{"thread": "t", "role": "user", "text": "Hi"}, {"thread": "t", "role": "x"}])
+    file = file_of(root, [{"thread": "t", "role": "user"}, {"thread": "t", "role": "user", "time": "noon"}])
     done = cli("import", str(file))
     assert (done.returncode, done.stdout) == (
         1,
         f"{file}: 0 messages in 0 new threads and 0 continued; 0 already there\n",
     )
-    assert 't: "x" is not a role' in done.stderr
+    assert 't: "noon" is not a time' in done.stderr
     file = file_of(root, [{"thread": "t", "role": "user", "text": "Hi"}])
     assert json.loads(cli("import", str(file), "--json").stdout)["files"][0]["messages"] == 1
     file.write_text(file.read_text().replace('"t"', '"other"'))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -105,11 +107,48 @@ def test_thread_may_be_named_as_its_file_is(own: MemoryApi, write: Write) -> Non
     }
 
 
-def test_message_or_entry_that_is_too_long_is_refused(own: MemoryApi) -> None:
+@pytest.mark.parametrize(
+    ("role", "text"), [("developer", "a line\n" * 90_000 + "## user\n"), ("", ""), ("user @ x", " "), ("r" * 200, "x")]
+)
+def test_any_role_and_any_text_is_kept_and_exported(memory: Memory, role: str, text: str) -> None:
+    """A long message, an empty one, and what no heading can say: to the last character."""
+    memory.append_message("Talk", role, text, time="2026-11-21 10:02", attributes={"id": "m1"}, begin=True)
+    (message,) = memory.thread("talk").messages
+    assert (message.role, message.text, message.attributes) == (role, text, {"id": "m1"})
+    (line,) = map(json.loads, memory.export_lines(["talk"]))
+    assert (line["role"], line.get("text", ""), line["attributes"]) == (role, text, {"id": "m1"})
+
+
+def test_thread_that_several_writers_begin_gets_every_message(memory: Memory) -> None:
+    """Begun already means: append to it, whatever it was called by."""
+    names = ["New talk", "threads/New talk.md", "new talk"] * 4
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda name: memory.append_message(name, "user", "Hi", begin=True), names))
+    (thread,) = memory.threads().threads
+    assert (thread.path, thread.usage.messages) == ("threads/new-talk.md", len(names))
+
+
+@pytest.mark.parametrize(
+    ("role", "said", "texts"),
+    [
+        ("developer", "The heron\nnests. {x=y}", ["The heron\nnests. {x=y}"]),
+        ("user", "```\nheron\n## user {id=forged}\n", ["```\nheron\n## user {id=forged}\n"]),
+        ("user", "The heron nests.\n\n# Alder\n\nA heron.\x07", ["The heron nests.", "# Alder\n\nA heron.\x07"]),
+        ("tool", "heron " * 2_000, None),
+    ],
+)
+def test_hit_in_a_thread_is_what_was_said(own: MemoryApi, role: str, said: str, texts: list[str] | None) -> None:
+    """Without the heading and without the marks of its form; whose it is and its attributes are fields."""
+    own.append_message("talk", role, said, attributes={"id": "m1", "mood": "calm"}, begin=True)
+    hits = own.search("heron in:threads", mode="keyword", limit=50).hits
+    assert {(hit.role, hit.id, tuple(hit.attributes.items())) for hit in hits} == {
+        (role, "m1", (("id", "m1"), ("mood", "calm")))
+    }
+    assert sorted(hit.text for hit in hits) == sorted(texts) if texts else all(hit.text in said for hit in hits)
+
+
+def test_entry_that_is_too_long_is_refused(own: MemoryApi) -> None:
     """It would make its note one that is too large to be understood."""
-    own.new_thread("Talk")
-    with pytest.raises(UsageError, match="too long"):
-        own.append_message("talk", "tool", "x" * 500_001)
     for write_item in (own.log, own.remember):
         with pytest.raises(UsageError, match="too long"):
             write_item("x" * 100_001)

@@ -294,8 +294,7 @@ def _hit_passages(hits: Iterable[Hit]) -> list[Passage]:
 
 def hit_passage(hit: Hit) -> Passage:
     """Return a search hit as a passage."""
-    is_continued = hit.role and not hit.text.startswith("## ")
-    remark = _remark(hit.origin, hit.role) + (f" ({hit.role} {hit.date}, continued)" if is_continued else "")
+    remark = _remark(hit.origin, hit.role) + (f" ({hit.role} {hit.date})" if hit.role else "")
     path = NotePath(in_root(hit.root, hit.path))
     return Passage(path, hit.start_line, hit.end_line, hit.text, remark=remark, origin=hit.origin)
 

@@ -20,7 +20,6 @@ CHATGPT, CLAUDE = "chatgpt", "claude"
 MAX_ID_CHARS = 200
 MAX_TITLE_CHARS = 500
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".heic", ".bmp")
-_ROLES = ("user", "assistant", "system", "tool")
 _SENDERS = {"human": "user", "assistant": "assistant"}
 _FIRST_TIME, _LAST_TIME = 946_684_800, 4_102_444_800
 """The years 2000 to 2100: nobody talked to a model at any other time."""
@@ -80,7 +79,7 @@ def _branch(export: Mapping[str, Any], nodes: Mapping[str, Any]) -> Sequence[str
 def _chatgpt_turn(key: str, message: Mapping[str, Any]) -> Sequence[Turn]:
     author = _object(message.get("author"), "its author")
     role = author.get("role")
-    if role not in _ROLES:
+    if not isinstance(role, str):
         raise Unusable(f"its role is {str(role)[:MAX_ID_CHARS]!r}")
     metadata = _object(message.get("metadata") or {}, "its metadata")
     content = _object(message.get("content"), "its content")
