@@ -249,8 +249,6 @@ def clear_leftovers(folder: int, seconds: float) -> None:
 def _is_another_process(number: int) -> bool:
     try:
         os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return number != os.getpid()

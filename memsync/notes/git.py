@@ -28,8 +28,6 @@ from memsync.notes.git_files import GitUnusable, Repository, read_file
 from memsync.system.programs import search_path
 
 MAX_CONFIG_BYTES = 1_000_000
-MAX_FILES = 1_000_000
-"""How many loose files memsync looks at before git may read them."""
 _READ_WHOLE = ("refs", "logs", "objects", "info")
 """The folders of a repository in which git reads any file."""
 MAX_RULES_BYTES = 1_000_000
@@ -265,21 +263,20 @@ def _check_files(repository: Repository) -> None:
     common, own = repository.common_dir, repository.git_dir
     with os.scandir(own) as entries:
         for entry in entries:
-            if os.path.exists(entry.path) and not (entry.is_dir() or stat.S_ISSOCK(entry.stat().st_mode)):
-                _is_regular(entry.path)
-    folders, count = [f"{place}/{name}" for place in {common, own} for name in _READ_WHOLE], 0
+            is_socket = stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)  # that of git's own monitor
+            if not (entry.is_file(follow_symlinks=False) or entry.is_dir() or is_socket):
+                raise GitUnusable(f"{entry.path} is not a regular file")
+    folders = [f"{place}/{name}" for place in {common, own} for name in _READ_WHOLE]
     while folders:
         folder = folders.pop()
         if os.path.islink(folder):
             raise GitUnusable(f"{folder} is not a folder")
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
-            for count, entry in enumerate(entries, count + 1):  # noqa: B020 (because it goes on counting)
+            for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
                 elif not entry.is_file(follow_symlinks=False):
                     raise GitUnusable(f"{entry.path} is not a {'folder' if entry.is_dir() else 'regular file'}")
-                if count > MAX_FILES:
-                    raise GitUnusable(f"{common} has over {MAX_FILES} files: git gc would pack them")
     with suppress(FileNotFoundError):
         if read_file(f"{common}/objects/info/alternates", MAX_CONFIG_BYTES).strip():
             reason = "it shares the objects of another repository, which memsync does not read"

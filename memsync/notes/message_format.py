@@ -76,7 +76,7 @@ class Spoken(NamedTuple):
     attributes: Mapping[str, str]
 
 
-def read_message_heading(heading: str, attributes: Mapping[str, str]) -> Spoken | None:
+def read_message_heading(heading: str, attributes: Mapping[str, str] = {}) -> Spoken | None:
     """Return what a level-2 heading says if it is that of a message; otherwise None.
 
     `heading` comes without its attributes. A heading with a time that cannot be parsed begins an ordinary section.
@@ -167,11 +167,9 @@ def text_within(lines: Sequence[str], message: Message, first: int, last: int) -
     begin, end = message.body_line, message.end_line
     while begin < end and not lines[begin - 1].strip():
         begin += 1
-    attributes, is_all = message.attributes, first <= begin and last >= end
-    if is_all:
+    attributes = message.attributes
+    if first <= begin and last >= end:
         return min(begin, end), text_of_message(body_text(lines[begin - 1 : end]), attributes)
-    if attributes.keys().isdisjoint(WRITING_ATTRIBUTES):
-        return max(first, begin), "\n".join(lines[max(first, begin) - 1 : last])
     kept = {key: value for key, value in attributes.items() if key in ("demoted", "closed", "written")}
     said = text_of_message(body_text(lines[begin - 1 : end]), kept).split("\n")
     shift = begin + ("fenced" in attributes.get("written", "").split())
@@ -388,7 +386,7 @@ def _check_heading(role: str, time: str, attributes: Mapping[str, str]) -> None:
 @lru_cache(maxsize=256)
 def is_role(role: str) -> bool:
     """Tell whether a message heading that begins with this role parses back to the same role."""
-    if not role.isprintable() or printable(role) != role or read_message_heading(role, {}) != (role, "", {}):
+    if not role.isprintable() or printable(role) != role or read_message_heading(role) != (role, "", {}):
         return False
     line = f"## {role}"
     headings = _headings([line])

@@ -88,11 +88,10 @@ class Anchor:
         file = self._read.get(path)
         if span.shown.kind != Kind.THREAD or file is None:
             return place, None
-        note, _ = self._changed.get(path, (None, []))
-        message = self.index.message_at(path, place.start_line)
-        if note is not None:
-            begun = (message for message in reversed(note.messages) if message.start_line <= place.start_line)
-            message = next((message for message in begun if place.start_line <= message.end_line), None)
+        if note := self._changed.get(path, (None,))[0]:
+            message = next((m for m in note.messages if m.start_line <= place.start_line <= m.end_line), None)
+        else:
+            message = self.index.message_at(path, place.start_line)
         if message is None:
             return place, None
         if span.shown.end_column:  # a piece of a line

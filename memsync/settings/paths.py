@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from memsync.errors import ConfigError, RootError
 from memsync.model.text import quoted
 from memsync.settings.config_file import ConfigFile
-from memsync.system.birth import birth_ns
+from memsync.system.birth import birth
 from memsync.system.user_folders import digest_of, state_folder, write_own_file
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -91,12 +91,12 @@ def folder_identity(root: str) -> str:
     the other two; and when it was made, because a new folder often gets the inode of a deleted one.
     """
     status = os.stat(root)
-    return f"{status.st_dev}:{status.st_ino}:{os.statvfs(root).f_fsid:x}:{birth_ns(root):x}"
+    return f"{status.st_dev}:{status.st_ino}:{os.statvfs(root).f_fsid:x}:{birth(root)}"
 
 
 def is_identity(identity: str, known: str) -> bool:
-    """Tell whether a folder is the one that was known; earlier versions kept only the first parts of an identity."""
-    return bool(known) and f"{identity}:".startswith(f"{known}:")
+    """Tell whether a folder is the one that was known; earlier versions, and systems, told only the first parts."""
+    return bool(known) and f"{identity}:".startswith(f"{known.rstrip(':')}:")
 
 
 def kept_identity(root: str) -> str:

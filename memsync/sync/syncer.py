@@ -60,8 +60,6 @@ EMBED_ON_SEARCH = 16
 """Maximum passages that a search embeds itself: enough for one edit, but not for a backlog."""
 CACHED_ON_SEARCH = 10_000
 """Maximum passages whose vectors a search takes from the cache: a second's work."""
-CACHED_AT_FIRST = 100
-"""How many of them it looks up first."""
 MODEL_FAILURE = "model_failure"
 """Key in the index for the reason why the model failed in the last sync; empty if it did not fail."""
 _VERIFY_ROUNDS = 3
@@ -148,7 +146,7 @@ class Syncer:
         if not 0 < counts.pending <= CACHED_ON_SEARCH or not self._embedding.acquire(blocking=False):
             return False  # if another thread is embedding, it will be done sooner than this one
         try:
-            if counts.pending > EMBED_ON_SEARCH and not self._is_cached(space):
+            if counts.pending > EMBED_ON_SEARCH and (self._cache is None or not self._is_cached(space)):
                 return False
             if space is None:
                 self._embed(self._index, None)
@@ -161,17 +159,11 @@ class Syncer:
             self._embedding.release()
 
     def _is_cached(self, space: EmbeddingSpace | None) -> bool:
-        """Take the vectors of waiting passages from the cache if it seems to have them; tell whether few are left."""
-        if self._cache is None:
-            return False
+        """Take the vectors of waiting passages from the cache; tell whether few are left."""
         try:
             if space is None:
                 space = self._models.configured().space
                 _prepare_space(self._index, space)
-            with self._index.reading() as reader:
-                first = [digest for _, digest in reader.pending_hashes(space, 0, CACHED_AT_FIRST)]
-            if len(first) - len(self._cache.get(space, first)) > EMBED_ON_SEARCH:
-                return False
             Sharing(self._index, self._cache).take(space)
         except (FilesystemError, IndexBusy, IndexReadOnly):  # it cannot be written to now, but be searched
             return False

@@ -31,6 +31,7 @@ def test_message_heading_with_spaces_around_its_time_is_a_message() -> None:
     assert read_message_heading(f"user{' ' * MANY}@{' ' * MANY}2026-11-21 10:02{' ' * MANY}") == (
         "user",
         "2026-11-21T10:02",
+        {},
     )
 
 

@@ -227,8 +227,9 @@ def test_roles_and_times_of_the_page_are_read() -> None:
         for time, read in (("", ""), (" @ 2026-11-21 10:02", "2026-11-21T10:02"),
                            (" @ 2026-11-21 10:02:03", "2026-11-21T10:02:03"),
                            (" @ 2026-11-21T10:02+01:00", "2026-11-21T10:02+01:00")):  # fmt: skip
-            assert read_message_heading(f"{role}{time}") == (role, read)
-    assert read_message_heading("Summary") is None
+            assert read_message_heading(f"{role}{time}") == (role, read, {})
+    assert read_message_heading("message", {"role": "developer"}) == ("developer", "", {})
+    assert read_message_heading("message") is read_message_heading("Summary") is None
     assert read_message_heading("user @ noon") is None
 
 
