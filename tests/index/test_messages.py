@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsync.memory import Memory
+from memsync.model.vocabulary import NotePath
 from tests.support.index_checks import check_sound
 from tests.support.sampling import fewer
 
@@ -17,6 +18,7 @@ PARTS = st.sampled_from(
         "## user @ 2026-11-21 10:02\n\nHi\n",
         "## assistant @ 2026-11-21 10:03 {model=a in=10 out=5 cost=0.001}\n\nHo\n\n### Sub\n\nMore\n",
         "## agent:finder {in=x cost=1e9 task=t}\n\nFound\n",
+        '## message @ 2026-11-21 10:04 {role="user @ x" id=m1}\n\n',
         "## Ordinary\n\nText\n",
         "# Title\n\nText\n",
         "```\n## user\n```\n",
@@ -38,6 +40,10 @@ def test_rows_are_those_of_an_index_built_anew(
     for head, parts in versions:
         thread.write_text(head + "\n".join(parts))
         memory.sync()
+        note = memory.editor.read(NotePath("threads/t.md"))
+        with memory.index.reading() as reader:
+            assert note is not None
+            assert [reader.message_at(note.path, one.end_line) for one in note.messages] == list(note.messages)
         difference = memory.verify()
         assert difference is None, difference
     if is_deleted:
