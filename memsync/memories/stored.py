@@ -217,10 +217,12 @@ class StoredMemory(MemoryApi):
     def parse(self, request: SearchRequest) -> Query:
         """Return the query that a request asks for, see Workspace.parse. Raises UsageError."""
         query = parse_request(replace(request, fresh=Fresh.NONE, generation=0), default_of)
-        for folder in query.filters.folders:
-            if not any(path.startswith(folder.removeprefix("./")) for path in self._index.paths()):
-                raise UsageError(f"there is no folder {folder!r} in this memory", hint="Write it as paths begin.")
-        return query
+        missing = [
+            f"no such folder: {folder}. Write it as paths begin."
+            for folder in query.filters.folders
+            if not any(path.startswith(folder.removeprefix("./")) for path in self._index.paths())
+        ]
+        return replace(query, warnings=(*query.warnings, *missing))
 
     def excerpt(self, location: str) -> Excerpt:
         """Return the lines that a location names, from the text in the database. Raises NoSuchNote, IndexFailure."""

@@ -187,10 +187,10 @@ def test_line_that_is_too_long_is_said_to_be_cut(own: MemoryApi, write: Write) -
 
 
 def test_beginning_a_thread_begins_one(own: MemoryApi, root: Path) -> None:
-    """A wrong role begins none; a title with a slash, or a path, names one thread however often."""
+    """A wrong attribute begins none; a title with a slash, or a path, names one thread however often."""
 
     async def say(client: Client) -> None:
-        wrong = {"thread": "Empty", "role": "robot", "text": "x", "begin": True}
+        wrong = {"thread": "Empty", "role": "user", "text": "x", "attributes": {"lead": "x"}, "begin": True}
         assert (await client.call_tool("memory_thread_append", wrong)).is_error
         for title in ("Design / storage", "threads/design-storage.md", "design-storage"):
             said = {"thread": title, "role": "user", "text": "x", "begin": True}

@@ -329,7 +329,6 @@ def test_a_fault_of_memsync_in_one_memory_is_not_that_of_all(
         ("heron -root:work", {}, "cannot be excluded"),
         ("heron", {"generation": 3}, "belongs to one memory"),
         ("heron", {"limit": 0}, "limit must be"),
-        ("heron in:nowhere", {}, "nowhere"),
     ],
 )
 def test_a_wrong_question_is_one_error(memories: Memories, query: str, arguments: dict[str, Any], reason: str) -> None:
@@ -381,7 +380,7 @@ def test_a_folder_that_only_one_memory_has_is_no_error(memories: Memories) -> No
     """The other memory is named, because it has nothing to search."""
     result = memories.search("heron in:daily/")
     assert {hit.root for hit in result.hits} == {"work"}
-    assert roots_of(result)["home"]
+    assert any("home" in warning and "no such folder: daily" in warning for warning in result.warnings)
 
 
 def test_file_saved_a_moment_ago_is_found_in_each_memory(memories: Memories, tmp_path: Path) -> None:
