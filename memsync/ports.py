@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from memsync.errors import EmbedderError
 from memsync.model.conversation import Cost, Thread, ThreadMessage
-from memsync.model.note import Chunk, FileStamp, Link, Message, Note
+from memsync.model.note import Chunk, FileStamp, Link, Note
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query
 from memsync.model.status import IndexCounts, IndexedFile, PendingPassage
 from memsync.model.upkeep import Place
@@ -202,9 +202,6 @@ class IndexReader(Protocol):
 
     def messages(self, role: str, session: str = "") -> list[ThreadMessage]:
         """Return the messages of a role (`agent`: of every agent) without their text, newest first."""
-
-    def message_at(self, path: NotePath, line: int) -> Message | None:
-        """Return the message that a line of a thread is in."""
 
     def costs(self, by: str, since: str) -> list[Cost]:
         """Return the usage since a moment, grouped by `session`, `model`, `agent` or `day`. Raises UsageError."""

@@ -21,7 +21,7 @@ from memsync.index.similar import similar_passages
 from memsync.index.vectors import cosines, to_float16
 from memsync.model.conversation import Cost, Thread, ThreadMessage, Usage
 from memsync.model.filters import Filters
-from memsync.model.note import Entry, Link, Message
+from memsync.model.note import Entry, Link
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query, names_tag
 from memsync.model.status import IndexCounts
 from memsync.model.upkeep import Place
@@ -245,12 +245,6 @@ class SqlReader(ABC):
                 self.statements.MESSAGES, {"role": role, "session": session}
             )
         ]
-
-    def message_at(self, path: NotePath, line: int) -> Message | None:
-        """Return the message that a line of a thread is in."""
-        for role, time, start, end, attributes in self.rows(self.statements.MESSAGE_AT, {"path": path, "line": line}):
-            return Message(role, time, start, start + 1, end, json.loads(attributes)) if line <= end else None
-        return None
 
     def costs(self, by: str, since: str) -> list[Cost]:
         """Return tokens and costs since a moment by session, model, agent or day. Raises UsageError for other keys."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -130,14 +130,14 @@ def find_headings(lines: Sequence[str], first_line: int) -> Iterator[tuple[Secti
             yield Section((text,), number, number, *said, level, spoken is not None), column if attributes else 0
 
 
-def messages_of(note: Note) -> Iterator[Message]:
-    """Yield the messages of a thread, in order; any other note has none."""
-    borders = [section for section in note.sections if 0 < section.level <= MESSAGE_LEVEL]
-    ends = [*(section.start_line - 1 for section in borders[1:]), len(note.lines)]
+def messages_in(sections: Iterable[Section], lines: Sequence[str]) -> Iterator[Message]:
+    """Yield the messages of a thread with these sections and lines, in order."""
+    borders = [section for section in sections if 0 < section.level <= MESSAGE_LEVEL]
+    ends = [*(section.start_line - 1 for section in borders[1:]), len(lines)]
     for section, last in zip(borders, ends, strict=False):
         if section.is_message:
             body = section.start_line + 1
-            while last >= body and not note.lines[last - 1].strip():
+            while last >= body and not lines[last - 1].strip():
                 last -= 1
             yield Message(section.role, section.time, section.start_line, body, last, section.attributes)
 

@@ -27,7 +27,7 @@ from memsync.notes.dates import expires_at, leading_time, parse_moment, split_da
 from memsync.notes.decode import decode
 from memsync.notes.frontmatter import is_clear, names_local_only, read_head
 from memsync.notes.inline import InlineFinds, find_inline, links_in_head, parse_inline, plain_text
-from memsync.notes.message_format import MESSAGE_LEVEL, find_headings, messages_of, read_message_heading
+from memsync.notes.message_format import MESSAGE_LEVEL, find_headings, messages_in, read_message_heading
 from memsync.notes.origin import BY
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
 
@@ -112,7 +112,7 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
         warnings=tuple(warnings),
         local_only=head.local_only or rules.is_local_only(path),
     )
-    return replace(note, messages=tuple(messages_of(note))) if kind is Kind.THREAD else note
+    return replace(note, messages=tuple(messages_in(note.sections, lines))) if kind is Kind.THREAD else note
 
 
 # ----------------------------------------------------------------------------------------------- body

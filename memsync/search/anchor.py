@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from memsync.errors import NoteError
-from memsync.model.note import Chunk, Message, Note
+from memsync.model.note import Chunk, Message
 from memsync.model.query import IndexedChunk
 from memsync.model.vocabulary import Form, Kind, NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
-from memsync.notes.message_format import text_of_message, text_within
+from memsync.notes.message_format import find_headings, messages_in, text_of_message, text_within
 from memsync.notes.parse import NoteReader
 from memsync.notes.stillness import EMPTIED_SECONDS, read_settled
-from memsync.ports import IndexReader
 from memsync.search.rank import Scored
 from memsync.search.spans import Span
 
@@ -46,10 +45,10 @@ class Anchor:
 
     files: NoteFiles
     reader: NoteReader
-    index: IndexReader
     _patient_until: float = field(default_factory=lambda: time.monotonic() + EMPTIED_SECONDS)
     _read: dict[NotePath, _File | None] = field(default_factory=dict)
-    _changed: dict[NotePath, tuple[Note | None, list[Chunk]]] = field(default_factory=dict)
+    _chunks: dict[NotePath, list[Chunk]] = field(default_factory=dict)
+    _messages: dict[NotePath, list[Message]] = field(default_factory=dict)
     _parsed_bytes: int = 0
 
     def anchor(self, span: Span) -> Anchored | None:
@@ -88,11 +87,11 @@ class Anchor:
         file = self._read.get(path)
         if span.shown.kind != Kind.THREAD or file is None:
             return place, None
-        if note := self._changed.get(path, (None,))[0]:
-            message = next((m for m in note.messages if m.start_line <= place.start_line <= m.end_line), None)
-        else:
-            message = self.index.message_at(path, place.start_line)
-        if message is None:
+        if path not in self._messages:  # found by line, because to parse a long thread would take too long
+            self._messages[path] = list(messages_in((s for s, _ in find_headings(file.lines, 1)), file.lines))
+        begun = (message for message in self._messages[path] if message.start_line <= place.start_line)
+        message = next((message for message in begun if place.start_line <= message.end_line), None)
+        if message is None or message.role != span.shown.role:
             return place, None
         if span.shown.end_column:  # a piece of a line
             return replace(place, text=text_of_message(place.text, _of_a_piece(message, span))), message
@@ -109,12 +108,12 @@ class Anchor:
         return self._read[path]
 
     def _parsed(self, path: NotePath, file: _File) -> list[Chunk]:
-        if path not in self._changed:
+        if path not in self._chunks:
             self._parsed_bytes += len(file.content)
             # Otherwise its hits are left out; the answer warns that the file is not indexed yet.
             is_affordable = self._parsed_bytes <= MAX_PARSED_BYTES
-            self._changed[path] = self.reader.read(path, file.content) if is_affordable else (None, [])
-        return self._changed[path][1]
+            self._chunks[path] = self.reader.read(path, file.content)[1] if is_affordable else []
+        return self._chunks[path]
 
 
 def _of_a_piece(message: Message, span: Span) -> dict[str, str]:

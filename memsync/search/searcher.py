@@ -161,7 +161,7 @@ class Searcher:
             mode, pool = self._candidates(index, query, await_near, timer)
             weights = index.word_weights(query.words)
             space = index.active_space() if query.text and mode is not Mode.KEYWORD else None
-        anchor = Anchor(self._files, self._reader, index)
+        anchor = Anchor(self._files, self._reader)
         ranked, chance = self._ranked(query, mode, pool, weights, anchor, validity)
         timer.lap("rank")
         spans = form_spans(_without_mere_headings(ranked, query))

@@ -13,7 +13,7 @@ from memsync.errors import UsageError, WriteRefused
 from memsync.model.note import Block, Note
 from memsync.model.vocabulary import NotePath
 from memsync.notes.attributes import attribute_block
-from memsync.notes.message_format import body_of, messages_of, text_of_message
+from memsync.notes.message_format import body_of, messages_in, text_of_message
 from memsync.notes.parse import NoteReader
 from tests.conftest import COUNTER, LIMITS, RULES
 
@@ -48,7 +48,7 @@ def test_messages_are_read_as_so_many_messages(before: str, texts: list[str]) ->
     except WriteRefused:
         assert before.startswith("---")
         return
-    roles = [message.role for message in messages_of(note)]
+    roles = [message.role for message in messages_in(note.sections, note.lines)]
     assert roles[-len(texts) :] == ["assistant"] * len(texts)
 
 
@@ -57,7 +57,7 @@ def test_text_of_a_message_is_had_back_as_it_was(text: str) -> None:
     """So that threads can be exported as they were imported."""
     written = message("user", text, "", {"model": "x"})
     note = read("threads/t.md", written.text + "\n")
-    (read_again,) = messages_of(note)
+    (read_again,) = messages_in(note.sections, note.lines)
     assert text_of_message(body_of(note, read_again), read_again.attributes) == text
 
 
@@ -74,7 +74,7 @@ def test_any_text_of_a_message_is_had_back_to_the_last_character(text: str, lead
     texts = [lead + text + trail, (lead + text + trail).replace("\n", "\r\n"), ""]
     content = "\n\n".join(exact_message("user", one, "2026-11-21", {"class": "a b", "id": "x.y"}).text for one in texts)
     note = read("threads/t.md", content + "\n")
-    found = list(messages_of(note))
+    found = list(messages_in(note.sections, note.lines))
     assert [text_of_message(body_of(note, one), one.attributes) for one in found] == texts
 
 

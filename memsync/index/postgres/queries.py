@@ -335,14 +335,6 @@ WHERE m.root = %(root)s AND (m.role = %(role)s OR starts_with(m.role, %(role)s |
 ORDER BY m.time DESC, n.path, m.ordinal DESC
 """
 
-# (role, time, first line, last line, attributes) of the last message of a note that begins on a line or before it.
-MESSAGE_AT = """
-SELECT m.role, m.time, m.start_line, m.end_line, m.attributes
-FROM message m JOIN note n ON n.root = m.root AND n.id = m.note
-WHERE m.root = %(root)s AND n.path = %(path)s AND m.start_line <= %(line)s
-ORDER BY m.ordinal DESC LIMIT 1
-"""
-
 # (key, messages, tokens in, tokens out, nanos) of the messages since a moment that have tokens or a cost, by one of
 # COST_KEYS, in its order.
 COSTS = """

@@ -315,14 +315,6 @@ WHERE (m.role = :role OR substr(m.role, 1, length(:role) + 1) = :role || ':')
 ORDER BY m.time DESC, n.path, m.ordinal DESC
 """
 
-# (role, time, first line, last line, attributes) of the last message of a note that begins on a line or before it.
-MESSAGE_AT = """
-SELECT m.role, m.time, m.start_line, m.end_line, m.attributes
-FROM message m JOIN note n ON n.id = m.note
-WHERE n.path = :path AND m.start_line <= :line
-ORDER BY m.ordinal DESC LIMIT 1
-"""
-
 # (key, messages, tokens in, tokens out, nanos) of the messages since a moment that have tokens or a cost, by one of
 # COST_KEYS, in its order.
 COSTS = """
