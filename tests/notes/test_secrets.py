@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 
 import pytest
 
-from benchmarks.secrets import planted
+from benchmarks.secrets import planted, stays
 from memsync.notes import secrets
 from memsync.notes.secrets import redacted, secrets_in
 
@@ -18,23 +19,42 @@ ASKED = 0.97
 
 def test_planted_secrets_are_replaced_and_a_redacted_text_has_none() -> None:
     """At most 3 of 100 stay; the second time there is nothing to replace; the mark has the digest of the secret."""
-    texts = [text for _, text, _ in planted()]
-    results = [redacted(text) for text in texts]
-    assert sum(count > 0 for _, count in results) >= ASKED * len(texts)
-    assert all(redacted(text) == (text, 0) for text, _ in results)
+    all_planted = list(planted())
+    results = [redacted(one.text)[0] for one in all_planted]
+    missed = [one for one, text in zip(all_planted, results, strict=True) if stays(one.secret, text)]
+    assert len(missed) <= (1 - ASKED) * len(all_planted), missed[:5]
+    assert all(redacted(text) == (text, 0) for text in results)
     digest = hashlib.sha256(TOKEN.encode()).hexdigest()[:8]
     assert redacted(f"it is {TOKEN}.\n") == (f"it is [secret: github-pat, {digest}].\n", 1)
 
 
-def test_a_text_with_a_secret_is_never_held_back_from_the_scanner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is found when the scanner is loaded is found by the first text, too."""
-    known = [text for _, text, _ in planted() if secrets_in(text)]
-    assert len(known) >= 300
-    loaded = secrets._loaded[0]
-    for text in known:
-        monkeypatch.setattr(secrets, "_loaded", [])
-        monkeypatch.setattr(secrets, "_scanner", lambda: loaded)
-        assert secrets_in(text)
+@pytest.mark.parametrize("secret", [TOKEN, "AKIA" + "QZ3XW7LMN2RT5VKP", "xoxb-123456789012-1234567890123-" + "aB3" * 8])
+def test_secret_is_found_whatever_stands_beside_it(secret: str) -> None:
+    """What stands there stays as it is, and so does the rest of the text. Two in one line are two secrets."""
+    for beside in (*",.;:!?&%/|*~'\"`()[]{}<>=#@\\\r\t\u200b\u00bb\u3002\u3001", "**", "\x1b[0m", "\\n", '\\"', "\\u001b[1m", "\\\\n"):
+        text = f"the key {beside}{secret}{beside} and{beside}{secret}"
+        mark = re.escape(str(secrets_in(secret)[0])).replace("aws\\-key\\-id", "[a-z-]+")
+        pieces = re.split(r"\[secret: [a-z0-9-]+, [0-9a-f]{8}\]", redacted(text)[0])
+        assert pieces == [f"the key {beside}", f"{beside} and{beside}", ""], mark
+
+
+@pytest.mark.parametrize(
+    "value",
+    """test-only example changeme change-me your-api-key xxxxxxxx1 <token1> ${DB_PASS1} $PASSW0RD2 ******** password123
+    AKIAIOSFODNN7EXAMPLE wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY {{token1}} %DB_PASS1% YOUR_TOKEN_1 redacted-1""".split(),
+)
+def test_placeholder_is_no_secret(value: str) -> None:
+    """Also where a secret would be found."""
+    for form in ("password: {}", 'token = "{}"', "https://dana:{}@git.northfield.io/x", "mysql -u app -p{} orders", "export API_KEY={}"):
+        assert secrets_in(form.format(value)) == []
+    assert len(secrets_in(f"postgres://app:{PASSWORD}@db.example.com/{value}")) == 1
+
+
+def test_secret_in_base64_or_over_several_lines_is_replaced_whole() -> None:
+    """Finds that overlap are one secret."""
+    coded = base64.encodebytes(f"export DB_PASSWORD={PASSWORD} and {TOKEN} {'x ' * 40}".encode()).decode()
+    for text in (coded.strip(), coded.replace("\n", ""), f"sk-ant-api03-{TOKEN[4:] * 2}A\nbcAA", f"{TOKEN[:30]}\\\n{TOKEN[30:]}"):
+        assert re.fullmatch(r"data: \[secret: [a-z0-9-]+, [0-9a-f]{8}\]\nend", redacted(f"data: {text}\nend")[0]), text
 
 
 @pytest.mark.parametrize("before", ["", "\ufeff", "a\0" * 99, "日本 é 🎉 ", "\ud800", '"' * 1000, "x" * 5000 + " "])
@@ -48,7 +68,7 @@ def test_positions_are_those_of_the_text(before: str) -> None:
 
 def test_a_key_without_its_end_is_replaced_and_a_variable_is_not() -> None:
     """A tool's output is often cut; a text that only names a variable has no secret."""
-    key = next(secret for kind, _, secret in planted() if kind == "private key").partition("\n-----END")[0]
+    key = "-----BEGIN RSA PRIVATE KEY-----" + "\nMIIEpAIBAAKCAQEAq7R2m9Kx4Lw8Zt1Vb6Nc3Yp5Hd0Jf2Sg7Ta8Wm4Xz" * 3
     assert re.fullmatch(r"It is \[secret: private-key, [0-9a-f]{8}\]\.", redacted(f"It is {key}.")[0])
     assert secrets_in("password = $PASSW0RD2") == []
 
