@@ -41,7 +41,7 @@ LETTERS = {
     "A": string.ascii_uppercase + "234567",
     "q": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L",
 }
-WORDS = "heron crane pond Winter Sommer reed Berlin coffee Dragon velvet otter harbor tiger rocket Amigo soleil".split()
+WORDS = ["heron", "crane", "pond", "Winter", "Sommer", "reed", "Berlin", "coffee", "Dragon", "velvet", "otter", "harbor", "tiger", "rocket", "Amigo", "soleil"]
 MARKS = str.maketrans("⏎␍␛␀", "\n\r\x1b\u200b")
 _VALUE = re.compile("‹(.+?)›")
 
@@ -102,7 +102,13 @@ def _filled(template: str, chance: random.Random) -> str:
         words, number = chance.sample(WORDS, 3), str(chance.randint(2, 2030))
         one = f"{words[0]}{chance.choice('-_.!#')}{words[1]}{number}"
         return chance.choice(
-            (one, f"{words[0].title()}{number}!", f"{words[0]}{number}-{words[1]}", "-".join(words), f"{words[0]}!{words[2]}")
+            (
+                one,
+                f"{words[0].title()}{number}!",
+                f"{words[0]}{number}-{words[1]}",
+                "-".join(words),
+                f"{words[0]}!{words[2]}",
+            )
         )
 
     def in_base64(text: str) -> str:

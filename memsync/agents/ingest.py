@@ -69,7 +69,8 @@ class IngestReport:
     """The result of an ingest: the numbers of sessions that were new, had grown or were unchanged.
 
     `skipped` counts lines that are not JSON or too large, and `skipped_in` lists their files. `files` are the agent and
-    the path of each transcript that was new or had grown. `wrong` says which transcripts could not be read, and why.
+    the path of each transcript that was new or had grown. `without_raw` lists those of them that have a secret, so that no
+    raw file was kept. `wrong` says which transcripts could not be read, and why.
     """
 
     new: int = 0
@@ -78,6 +79,7 @@ class IngestReport:
     skipped: int = 0
     skipped_in: list[str] = field(default_factory=list)
     files: list[tuple[str, str]] = field(default_factory=list)
+    without_raw: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
 
@@ -347,6 +349,7 @@ class Ingester:
         if row.has_secret and not self._keep_raw:
             raw.unlink(missing_ok=True)
             row.packed = 0
+            self._report.without_raw.append(source.path)
         else:
             raw.parent.mkdir(mode=0o700, exist_ok=True)
             start = row.offset if row.packed else 0

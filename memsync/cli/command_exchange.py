@@ -64,6 +64,9 @@ def ingest(_: click.Context, names: tuple[str, ...]) -> Answer:
     if report.skipped:
         taken += f"; {count(report.skipped, 'line')} skipped (not JSON, or too long) in:"
     lines = [taken, *(f"  {printable(path)}" for path in report.skipped_in)]
+    if report.without_raw:
+        lines.append(f"{count(len(report.without_raw), 'raw file')} left out because of a secret:")
+        lines += [f"  {printable(path)}" for path in report.without_raw]
     return Answer(to_json(report), lines, report.wrong, NO_EXIT_CODE if report.wrong else 0)
 
 

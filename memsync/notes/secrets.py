@@ -44,11 +44,12 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 """A find that matches this is no secret."""
-_AFTER = re.compile(r"&[\w.-]+=.*|[\s.,;:?)»“”」。，]+$", re.DOTALL)
+_NEXT = re.compile(r"&[\w.-]+=.*", re.DOTALL)
+_END = " \t\n.,;:?)»“”」。，、"
 """What a rule for named values takes too much: the next parameter of a URL, and the end of a sentence."""
 _WIDTHLESS = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff"
 _ESCAPE = (
-    r"\x1b\[[0-9;?]*[A-Za-z]|\\\\*(?:(?:x1b|u001[bB]|033|e)\[[0-9;?]*[A-Za-z]|u(?P<point>[0-9a-fA-F]{4})|(?P<letter>[nrtbf])"
+    r"\x1b\[[0-9;?]*[A-Za-z]|\\\\{0,7}(?:(?:x1b|u001[bB]|033|e)\[[0-9;?]*[A-Za-z]|u(?P<point>[0-9a-fA-F]{4})|(?P<letter>[nrtbf])"
     r"|(?P<sign>[\"'/&]))|\[secret: [\w.-]{1,60}, [0-9a-f]{8}\]"
 )
 _AT_WRAP = (
@@ -57,20 +58,20 @@ _AT_WRAP = (
 )
 _ENDS = ((r"\n", r"\n"), (r"\n", r"\r\n"), (r"\n\\", r"\\n"), (r"\n\\", r"\\\\n"), (r"\n\\", r"\\r\\n"))
 _WRAPS = "|".join((
-    r"\\\n|\\\r\n|\\\\\\+n",
+    r"\\\n|\\\r\n|\\\\\\\\{0,7}n",
     *(end + _AT_WRAP % (other, end) for other, end in _ENDS),
     *(rf"{sign}(?<=[\w-]{{8}}{sign})(?=[\w-]{{8}})" for sign in _WIDTHLESS),
 ))  # fmt: skip
 _DECODED, _JOINED = re.compile(_ESCAPE), re.compile(f"{_WRAPS}|{_ESCAPE}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
 _IN_TOKENS, _IN_WORDS = (
-    bytes(byte if chr(byte).isalnum() and byte < 128 or chr(byte) in signs else 32 for byte in range(256))
+    bytes(byte if (chr(byte).isalnum() and byte < 128) or chr(byte) in signs else 32 for byte in range(256))
     for signs in ("\n-_.+/=~%$:@", "\n-_")
 )
 _BINARY = re.compile(r"[^\s\x1b\x20-\U0010ffff]|[\x7f-\x9f]")
-_MIXED = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])|[A-Za-z]{3}[!#$%^*+?~]+[A-Za-z]{3}|[A-Za-z]={1,2}$", re.DOTALL)
+_MIXED = re.compile(r"\A(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])|[A-Za-z]{3}[!#$%^*+?~]+[A-Za-z]{3}|[A-Za-z]={1,2}$")
 _NAME = re.compile(r"[a-z+]+://|(?:sha\d+|toolu|msg|req|call|resp|rs|chatcmpl|run|thread|asst|file)[-_]")
-_IN_URL = re.compile(r"://[^/]*:([^/]*)@")
+_IN_URL = re.compile(r"://[^/:]{0,300}:([^/]{1,300})@")
 _NEVER = re.compile(r"(?!)")
 _SHORT = 10_000
 _PASSES = 8
@@ -130,9 +131,7 @@ def secrets_in(text: str) -> list[Secret]:
     ]
 
 
-def _placed(
-    found: Iterable[tuple[int, int, str]], text: str, pattern: re.Pattern[str]
-) -> list[tuple[int, int, str]]:
+def _placed(found: Iterable[tuple[int, int, str]], text: str, pattern: re.Pattern[str]) -> list[tuple[int, int, str]]:
     """Return finds in `pattern.sub(_decoded, text)` with their places in the text."""
     finds = list(found)
     pieces = _pieces(text, pattern) if finds else _Pieces([], [])
@@ -198,7 +197,12 @@ def _found(text: str, but: re.Pattern[str] = _NEVER) -> Iterator[tuple[int, int,
         tokens = tokens.replace(b"%c " % sign, b"  ").replace(b" %c" % sign, b"  ").replace(b"%c\n" % sign, b" \n")
     library, own = _scanners()
     scans = ((library, content), (library, tokens), (library, content.translate(_IN_WORDS)), (own, content))
-    findings = (finding for scanner, part in scans for finding in scanner.scan(part) if finding.visible and not but.match(finding.rule_id))
+    findings = (
+        finding
+        for scanner, part in scans
+        for finding in scanner.scan(part)
+        if finding.visible and not but.match(finding.rule_id)
+    )
     places = ((finding.location["start_offset"], finding.location["end_offset"], finding) for finding in findings)
     counted = characters = 0
     for start, end, finding in sorted(places, key=lambda place: place[:2]):
@@ -206,7 +210,7 @@ def _found(text: str, but: re.Pattern[str] = _NEVER) -> Iterator[tuple[int, int,
         counted = start
         secret = content[start:end].decode("utf-8", "ignore")
         if finding.rule_id.startswith(_OWN):
-            secret = _AFTER.sub("", secret)
+            secret = _NEXT.sub("", secret).rstrip(_END)
         if secret and _counts(secret, finding.confidence == "low" and finding.rule_id.startswith(_OWN)):
             yield characters, characters + len(secret), finding.rule_id
 

@@ -306,12 +306,13 @@ def test_secret_is_replaced_and_its_raw_file_not_kept(monkeypatch: pytest.Monkey
 
 
 def test_secret_that_no_event_has_is_found_in_the_raw_file() -> None:
-    """An agent's records have more than memsync reads: files that the user named, or what was compacted."""
+    """An agent's records have more than memsync reads: files that the user named, or what was compacted. It is named."""
     attached = {"type": "attachment", "sessionId": "s1", "attachment": {"content": f"TOKEN={SECRET}"}}
     for lines in (talk(1), [*talk(1), attached]):
-        write_session(lines)
-        take_in()
+        path = write_session(lines)
+        report = take_in()
         assert bool(list(Path(str(transcripts_root())).glob("raw/*/*"))) == (attached not in lines)
+        assert report.without_raw == [str(path)] * (attached in lines)
 
 
 @pytest.mark.parametrize("harm", ["model", "name", "unreadable", "document"])

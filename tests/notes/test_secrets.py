@@ -31,7 +31,15 @@ def test_planted_secrets_are_replaced_and_a_redacted_text_has_none() -> None:
 @pytest.mark.parametrize("secret", [TOKEN, "AKIA" + "QZ3XW7LMN2RT5VKP", "xoxb-123456789012-1234567890123-" + "aB3" * 8])
 def test_secret_is_found_whatever_stands_beside_it(secret: str) -> None:
     """What stands there stays as it is, and so does the rest of the text. Two in one line are two secrets."""
-    for beside in (*",.;:!?&%/|*~'\"`()[]{}<>=#@\\\r\t\u200b\u00bb\u3002\u3001", "**", "\x1b[0m", "\\n", '\\"', "\\u001b[1m", "\\\\n"):
+    for beside in (
+        *",.;:!?&%/|*~'\"`()[]{}<>=#@\\\r\t\u200b\u00bb\u3002\u3001",
+        "**",
+        "\x1b[0m",
+        "\\n",
+        '\\"',
+        "\\u001b[1m",
+        "\\\\n",
+    ):
         text = f"the key {beside}{secret}{beside} and{beside}{secret}"
         mark = re.escape(str(secrets_in(secret)[0])).replace("aws\\-key\\-id", "[a-z-]+")
         pieces = re.split(r"\[secret: [a-z0-9-]+, [0-9a-f]{8}\]", redacted(text)[0])
@@ -40,12 +48,17 @@ def test_secret_is_found_whatever_stands_beside_it(secret: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    """test-only example changeme change-me your-api-key xxxxxxxx1 <token1> ${DB_PASS1} $PASSW0RD2 ******** password123
-    AKIAIOSFODNN7EXAMPLE wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY {{token1}} %DB_PASS1% YOUR_TOKEN_1 redacted-1""".split(),
+    ["test-only", "example", "changeme", "change-me", "your-api-key", "xxxxxxxx1", "<token1>", "${DB_PASS1}", "$PASSW0RD2", "********", "password123", "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "{{token1}}", "%DB_PASS1%", "YOUR_TOKEN_1", "redacted-1"],
 )
 def test_placeholder_is_no_secret(value: str) -> None:
     """Also where a secret would be found."""
-    for form in ("password: {}", 'token = "{}"', "https://dana:{}@git.northfield.io/x", "mysql -u app -p{} orders", "export API_KEY={}"):
+    for form in (
+        "password: {}",
+        'token = "{}"',
+        "https://dana:{}@git.northfield.io/x",
+        "mysql -u app -p{} orders",
+        "export API_KEY={}",
+    ):
         assert secrets_in(form.format(value)) == []
     assert len(secrets_in(f"postgres://app:{PASSWORD}@db.example.com/{value}")) == 1
 
@@ -53,7 +66,12 @@ def test_placeholder_is_no_secret(value: str) -> None:
 def test_secret_in_base64_or_over_several_lines_is_replaced_whole() -> None:
     """Finds that overlap are one secret."""
     coded = base64.encodebytes(f"export DB_PASSWORD={PASSWORD} and {TOKEN} {'x ' * 40}".encode()).decode()
-    for text in (coded.strip(), coded.replace("\n", ""), f"sk-ant-api03-{TOKEN[4:] * 2}A\nbcAA", f"{TOKEN[:30]}\\\n{TOKEN[30:]}"):
+    for text in (
+        coded.strip(),
+        coded.replace("\n", ""),
+        f"sk-ant-api03-{TOKEN[4:] * 2}A\nbcAA",
+        f"{TOKEN[:30]}\\\n{TOKEN[30:]}",
+    ):
         assert re.fullmatch(r"data: \[secret: [a-z0-9-]+, [0-9a-f]{8}\]\nend", redacted(f"data: {text}\nend")[0]), text
 
 
