@@ -41,7 +41,24 @@ LETTERS = {
     "A": string.ascii_uppercase + "234567",
     "q": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L",
 }
-WORDS = ["heron", "crane", "pond", "Winter", "Sommer", "reed", "Berlin", "coffee", "Dragon", "velvet", "otter", "harbor", "tiger", "rocket", "Amigo", "soleil"]
+WORDS = (
+    "heron",
+    "crane",
+    "pond",
+    "Winter",
+    "Sommer",
+    "reed",
+    "Berlin",
+    "coffee",
+    "Dragon",
+    "velvet",
+    "otter",
+    "harbor",
+    "tiger",
+    "rocket",
+    "Amigo",
+    "soleil",
+)
 MARKS = str.maketrans("⏎␍␛␀", "\n\r\x1b\u200b")
 _VALUE = re.compile("‹(.+?)›")
 
@@ -82,6 +99,7 @@ def _parts() -> dict[str, list[tuple[str, str]]]:
     """Return name and template of each line of the data, by section."""
     parts: dict[str, list[tuple[str, str]]] = {}
     text = (Path(__file__).parent / "data" / "secrets.txt").read_text("utf-8")
+    section = ""
     for line in text.split("\n"):
         name, is_template, template = line.partition(" | ")
         if is_template:

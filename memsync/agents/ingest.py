@@ -69,8 +69,8 @@ class IngestReport:
     """The result of an ingest: the numbers of sessions that were new, had grown or were unchanged.
 
     `skipped` counts lines that are not JSON or too large, and `skipped_in` lists their files. `files` are the agent and
-    the path of each transcript that was new or had grown. `without_raw` lists those of them that have a secret, so that no
-    raw file was kept. `wrong` says which transcripts could not be read, and why.
+    the path of each transcript that was new or had grown. `without_raw` lists those that have a secret, so that no raw
+    file was kept. `wrong` says which transcripts could not be read, and why.
     """
 
     new: int = 0

@@ -35,9 +35,11 @@ _SUSPECT = re.compile(
     r"|has\u0142o|l\u00f6senord|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6|\u30d1\u30b9|\ube44\ubc00|adgang|salasana|heslo|parola|\u015fifre|zugang|psk|echo|printf|env|code"
     r")[\s\S]{0,80}?(?:[A-Za-z][!-/:-@_]{0,2}[0-9]|[0-9][!-/:-@_]{0,2}[A-Za-z]|[A-Za-z]{3}[!-/:-@_][A-Za-z]{3}|[:=,(]\s{0,3}\\*[\"'])"
 )
-"""A short text without a match counts as one without a secret: few lines of ordinary notes match, so they load no scanner."""
+"""A short text without a match has no secret. Few lines of ordinary notes match, so they load no scanner."""
 _PLACEHOLDER = re.compile(
-    r"\[{4}|\[secret|example|change[-_ ]?me|placeholder|dummy|redacted|test[-_]only|x{4}|\*{3}|\.{3}|…|(?:^|[-_])your[-_]|[-_]here$"
+    r"\[{4}|\[secret"
+    r"|example|change[-_ ]?me|placeholder|dummy|redacted|test[-_]only|x{4}|\*{3}|\.{3}|…|(?:^|[-_])your[-_]"
+    r"|[-_]here$"
     r"|^my[-_]?(?:secret|password|token|api|key)|(?:insert|replace|put|add|enter)[-_](?:your|me|here|with|this)"
     r"|^(?:<|\$\{|\$\(|\$\w+$|\{\{|%[({]|%\w+%$)|^(?:(?:(?:the|a|my|some|super|secure|secret|strong|new|old|wrong|fake|bad|test|user|db)[-_]?){0,3}"
     r"(?:password|passwd|pass|pwd|pw|secret|token|user(?:name)?|key|string|value|required|none|null|true|false|test)[-_]?\d{0,3})$",
@@ -97,7 +99,7 @@ class _Pieces(NamedTuple):
     spans: list[tuple[int, int]]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return where the form's characters from `start` to before `end` are in the text; a decoded piece counts whole."""
+        """Return where the form's [start:end] is in the text; a decoded piece counts whole."""
 
         def of(place: int) -> tuple[int, int]:
             piece = bisect_right(self.starts, place) - 1
@@ -190,7 +192,7 @@ def _from_base64(run: str) -> str:
 
 
 def _found(text: str, but: re.Pattern[str] = _NEVER) -> Iterator[tuple[int, int, str]]:
-    """Yield (start, end, rule) of each find in a text, except those of some rules, in which the neighbours of words may be blanks."""
+    """Yield (start, end, rule) of each find in a text, and in it with blanks beside words; not of rules `but`."""
     content = text.encode("utf-8", "replace")
     tokens = content.translate(_IN_TOKENS)
     for sign in b"./:%$@":

@@ -306,7 +306,7 @@ def test_secret_is_replaced_and_its_raw_file_not_kept(monkeypatch: pytest.Monkey
 
 
 def test_secret_that_no_event_has_is_found_in_the_raw_file() -> None:
-    """An agent's records have more than memsync reads: files that the user named, or what was compacted. It is named."""
+    """An agent's records have more than memsync reads: files that the user named, or what was compacted."""
     attached = {"type": "attachment", "sessionId": "s1", "attachment": {"content": f"TOKEN={SECRET}"}}
     for lines in (talk(1), [*talk(1), attached]):
         path = write_session(lines)

@@ -41,14 +41,27 @@ def test_secret_is_found_whatever_stands_beside_it(secret: str) -> None:
         "\\\\n",
     ):
         text = f"the key {beside}{secret}{beside} and{beside}{secret}"
-        mark = re.escape(str(secrets_in(secret)[0])).replace("aws\\-key\\-id", "[a-z-]+")
         pieces = re.split(r"\[secret: [a-z0-9-]+, [0-9a-f]{8}\]", redacted(text)[0])
-        assert pieces == [f"the key {beside}", f"{beside} and{beside}", ""], mark
+        assert pieces == [f"the key {beside}", f"{beside} and{beside}", ""]
 
 
 @pytest.mark.parametrize(
     "value",
-    ["test-only", "example", "changeme", "change-me", "your-api-key", "xxxxxxxx1", "<token1>", "${DB_PASS1}", "$PASSW0RD2", "********", "password123", "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "{{token1}}", "%DB_PASS1%", "YOUR_TOKEN_1", "redacted-1"],
+    [
+        *(
+            "test-only",
+            "example",
+            "changeme",
+            "change-me",
+            "your-api-key",
+            "xxxxxxxx1",
+            "<token1>",
+            "${DB_PASS1}",
+            "********",
+        ),
+        *("$PASSW0RD2", "password123", "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
+        *("{{token1}}", "%DB_PASS1%", "YOUR_TOKEN_1", "redacted-1"),
+    ],
 )
 def test_placeholder_is_no_secret(value: str) -> None:
     """Also where a secret would be found."""
