@@ -20,7 +20,6 @@ from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.config_file import ConfigFile, found_above, nearest, parse_config, users_own, without_our_table
 from memsync.settings.paths import expanded, index_dir, is_inside, keep_dir, resolve_root, root_of
 from memsync.settings.setting import Setting, checked, from_text
-from memsync.system import clock
 from memsync.system.user_folders import FOLDER_VARIABLES, config_folder
 
 if TYPE_CHECKING:
@@ -512,7 +511,7 @@ def _in_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Return a warning for each MEMSYNC_ variable that is not a setting: it may belong to another program."""
-    names = {setting.variable for setting in SETTINGS} | {"MEMSYNC_CONFIG", clock.AHEAD}
+    names = {setting.variable for setting in SETTINGS} | {"MEMSYNC_CONFIG", "MEMSYNC_CLOCK_AHEAD"}
     unknown = sorted(name for name in environ if name.startswith("MEMSYNC_") and name not in names)
     return [f"{name} is ignored: it is not a setting. {_similar_variable(name, names)}" for name in unknown]
 
