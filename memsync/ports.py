@@ -147,6 +147,9 @@ class IndexReader(Protocol):
     def marked(self) -> tuple[Sequence[IndexedChunk], Sequence[tuple[NotePath, str, Mapping[str, JsonValue]]]]:
         """Return the chunks that supersede others, and (path, date, front matter) of notes that may say what holds."""
 
+    def origins(self) -> Sequence[tuple[NotePath, str]]:
+        """Return (path, origin) of every origin of a note's text, without its front matter and mere headings."""
+
     def lapsing(self) -> Sequence[NotePath]:
         """Return the notes with an entry that itself says when it holds, or that it does not."""
 

@@ -39,7 +39,7 @@ def _head(commit: Commit) -> str:
 def _blame(blame: Blame, _: Command) -> None:
     rows = []
     for line in blame.lines:
-        by = told_origin(line.origin, "").removeprefix("by ")
+        by = told_origin(line.origin).removeprefix("from ")
         who = (line.commit.short or "not committed", line.commit.time[:10], by, line.session)
         rows.append((" ".join(filter(None, who)), str(line.line), line.text))
     widest = max((len(who) for who, _, _ in rows), default=0)

@@ -103,7 +103,7 @@ def _conflicts(found: Conflicts, _: Command) -> None:
             say()
         later = "newer" if conflict.older.date < conflict.newer.date else "other"
         for name, side in ((conflict.id, conflict.older), (later, conflict.newer)):
-            by = told_origin(side.origin, "")
+            by = told_origin(side.origin)
             details = " · ".join(filter(None, (side.citation, side.date[:16].replace("T", " "), by)))
             say(f"{name:<8}  {printable(details)}")
             say(f"          {printable(side.text)}")

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from memsync.edit.relinking import NoteText
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
-from memsync.model.note import Link
+from memsync.model.note import Chunk, Link
 from memsync.model.status import Failure
 from memsync.model.text import count, quoted
 from memsync.model.upkeep import Checked, Finding
-from memsync.model.vocabulary import Kind, NotePath
+from memsync.model.vocabulary import Kind, NotePath, told_origin, trust
 from memsync.notes import secrets
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.decode import BinaryFileError, decode
@@ -40,6 +40,7 @@ RULES = (
 )  # fmt: skip
 FORMATS = ("text", "github", "json")
 MAX_NAMED = 3
+_WORDS = {0: "the owner's words", -1: "an agent's", -2: "an import"}
 MANY = 1_000
 """For so many notes it pays to load the scanner for secrets, even if no text may have one."""
 _LINE = re.compile(r"line (\d+)")
@@ -99,7 +100,7 @@ class _Checking:
         self.failed = {failure.path: failure.reason for failure in memory.syncer.known_failures()}
         self._linked = Linked(notes, memory.files.other_files)
         self._links = reader.links()
-        self._void = Validity.of(reader).void
+        self._validity = Validity.of(reader, memory.reader.usual_origin)
         self._warnings = reader.warnings()
         self._repairs: dict[NotePath, list[_Repair]] = {}
         # What the text of a note decides is collected first, so that each note is read once.
@@ -112,11 +113,8 @@ class _Checking:
         if "secrets" in self._rules and len(self.notes) > MANY:
             secrets.load()
         yield from self._of_titles()
-        for old, new in self._void:
-            message = (
-                f"supersedes {old.citation}, which is newer ({old.time[:10] or 'by its path'}): this counts for nothing"
-            )
-            yield Finding(new.path, max(new.first, 1), "citations", message)
+        if "citations" in self._rules:
+            yield from self._of_void_marks()
         kinds = {note.path: note.kind for note in self.notes}
         for path, warning in self._warnings:
             if path in kinds:
@@ -143,6 +141,17 @@ class _Checking:
         for paths in by_title.values():
             for path in paths[1:]:
                 yield Finding(path, 1, "titles", f"has the same title as {paths[0]}")
+
+    def _of_void_marks(self) -> Iterator[Finding]:
+        """Yield the marks that count for nothing: their text is older, or trusted less, than what they name."""
+        for pair in self._validity.void:
+            day = pair.old.time[:10] or "by its path"
+            message = f"supersedes {pair.old.citation}, which is newer ({day}): this counts for nothing"
+            yield Finding(pair.new.path, max(pair.new.first, 1), "citations", message)
+        for place, pair, origin in self._validity.all_refused(self._read):
+            rule = f"text ({told_origin(pair.by)}) may not supersede {_WORDS[trust(origin)]}"
+            message = f"supersedes {place.citation}: this counts for nothing, because {rule}"
+            yield Finding(pair.mark.path, max(pair.mark.first, 1), "citations", message)
 
     def _of_warning(self, path: NotePath, warning: str) -> Finding:
         found = _LINE.match(warning)
@@ -239,6 +248,13 @@ class _Checking:
         if fault := text.fault(lines, path, renamed, rules):
             raise WriteRefused(f"{fault}: repair it by hand")
         return text.with_lines(lines).decode("utf-8", "surrogateescape")
+
+    def _read(self, path: NotePath) -> tuple[Sequence[str], Sequence[Chunk]]:
+        try:
+            note, chunks = self._memory.reader.read(path, self._content(path))
+        except BinaryFileError:
+            return (), ()
+        return note.lines, chunks
 
     def _lines(self, path: NotePath) -> Sequence[str]:
         try:

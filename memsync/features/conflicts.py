@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
 from functools import cache, partial
@@ -23,9 +24,10 @@ from memsync.notes.contrast import MAX_FILLINGS, Said, said_in
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import open_folder
 from memsync.notes.frontmatter import read_head
+from memsync.notes.validity import statements
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.ports import Progress, no_progress
-from memsync.search.validity import Validity, today
+from memsync.search.validity import Place, Validity, today
 from memsync.system.ask import ask_program
 from memsync.system.user_folders import digest_of, filesystem_errors
 
@@ -41,6 +43,7 @@ FOLDER, DISMISSED = ".memsync", "dismissed"
 MAX_PLACES = 50
 """Of the places that say the same, so many of the last ones are compared."""
 ID_CHARS = 8
+_MARKED = re.compile(r"\s*[\"']?(?:superse|status)", re.IGNORECASE)
 
 
 class _Place(NamedTuple):
@@ -83,20 +86,20 @@ def conflicts(
     """
     with memory.as_of_now() as (reader, pending):
         notes = [note for note in reader.notes() if not note.archived]
-        validity = Validity.of(reader)
+        validity = Validity.of(reader, memory.reader.usual_origin)
     failed: list[Failure] = []
     places = _places(memory, notes, failed, progress)
     read = cache(lambda path: _read(memory, path))
     found = {}
     for pair in _differing(places):
         sides = [side for place in pair if (side := _side(place, *read(place.note.path), validity))]
-        if len(sides) == 2:
-            conflict = Conflict(_id(sides), *sorted(sides, key=lambda side: (side.date, side.path, side.line)))
-            found[conflict.id] = conflict
+        if len(sides) == 2 and not any(side.origin == Origin.TOOL for side in sides):
+            found[_id(sides)] = _conflict(sides)
     if judge := memory.settings["curator.judge"]:
         paths = {side.path for one in found.values() for side in (one.older, one.newer)}
         private = {path for path in paths if any(chunk.local_only for chunk in read(path)[1])}
         found = _judged(judge, found, private)
+    found |= {one.id: one for one in _refused({note.path: note for note in notes}, read, validity)}
     known = _dismissed(memory)
     if unknown := [name for name in dismiss if name not in found and name not in known]:
         raise UsageError(
@@ -108,6 +111,32 @@ def conflicts(
     shown = [conflict for conflict in found.values() if conflict.id not in {*known, *dismiss}]
     shown.sort(key=lambda one: (one.older.path, one.older.line, one.newer.path, one.newer.line))
     return Conflicts(tuple(shown), len(notes), len(found) - len(shown), tuple(failed), pending)
+
+
+def _conflict(sides: Sequence[Side]) -> Conflict:
+    return Conflict(_id(sides), *sorted(sides, key=lambda side: (side.date, side.path, side.line)))
+
+
+def _refused(
+    notes: Mapping[NotePath, IndexedNote],
+    read: Callable[[NotePath], tuple[Sequence[str], Sequence[Chunk]]],
+    validity: Validity,
+) -> Iterator[Conflict]:
+    """Yield a conflict for each text that would replace one that is trusted more."""
+    for old, pair, _ in validity.all_refused(read):
+        claims = [_claim(notes[one.path], one, read(one.path)[0]) for one in (old, pair.mark) if one.path in notes]
+        sides = [side for place in claims if (side := _side(place, *read(place.note.path), validity))]
+        if len(sides) == 2:
+            yield _conflict(sides)
+
+
+def _claim(note: IndexedNote, place: Place, lines: Sequence[str]) -> _Place:
+    """Return the first statement of a place or, of a whole note, the line of its front matter that has a mark."""
+    if place.first:
+        said = next(statements(lines[place.first - 1 : place.last], place.first), None)
+        return _Place(note, Said(said.first if said else place.first, "", said.text if said else "", (), ()))
+    number = next((n for n, line in enumerate(lines, 1) if _MARKED.match(line)), 1)
+    return _Place(note, Said(number, "", lines[number - 1] if lines else "", (), ()))
 
 
 def _judged(command: Sequence[str], found: Mapping[str, Conflict], private: Set[NotePath]) -> dict[str, Conflict]:
@@ -170,13 +199,13 @@ def _read(memory: Workspace, path: NotePath) -> tuple[Sequence[str], Sequence[Ch
 
 
 def _side(place: _Place, lines: Sequence[str], chunks: Sequence[Chunk], validity: Validity) -> Side | None:
-    """Return a statement with its date and origin; None if it does not hold, or a tool printed it."""
+    """Return a statement with its date and origin; None if it does not hold."""
     note, said = place
     for chunk in chunks:
         for entry in chunk.entries:
             if entry.start_line <= said.line <= entry.end_line:
                 text = partial("\n".join, lines[entry.start_line - 1 : entry.end_line])
-                if not holds(validity.reason(note.path, entry, text, today())) or chunk.origin == Origin.TOOL:
+                if not holds(validity.reason(note.path, entry, text, today(), chunk.origin)):
                     return None
                 changed = datetime.fromtimestamp(note.changed_ns // 10**9).isoformat(timespec="minutes")
                 return Side(note.path, said.line, entry.time or note.date or changed, chunk.origin, said.text)

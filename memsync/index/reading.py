@@ -188,6 +188,10 @@ class SqlReader(ABC):
         heads = self.rows(self.statements.MARKED_NOTES)
         return list(chunks.values()), [(NotePath(path), day, json.loads(head)) for path, day, head in heads]
 
+    def origins(self) -> list[tuple[NotePath, str]]:
+        """Return (path, origin) of every origin of a note's text, without its front matter and mere headings."""
+        return [(NotePath(path), origin) for path, origin in self.rows(self.statements.ORIGINS)]
+
     def lapsing(self) -> list[NotePath]:
         """Return the notes with an entry that itself says when it holds, or that it does not."""
         return [NotePath(path) for (path,) in self.rows(self.statements.LAPSING)]

@@ -97,8 +97,8 @@ def named_origin(name: str) -> str:
 
 
 def trust(origin: str) -> int:
-    """Return how far an origin is trusted: 0 for the owner, less for every other."""
-    return -tuple(Origin).index(Origin(origin.partition(":")[0]))
+    """Return how far an origin is trusted: 0 for the owner, less for every other; a web page and a tool alike."""
+    return -min(tuple(Origin).index(Origin(origin.partition(":")[0])), 3)
 
 
 def may_instruct(origin: str) -> bool:
@@ -106,11 +106,20 @@ def may_instruct(origin: str) -> bool:
     return trust(origin) >= trust(Origin.AGENT)
 
 
-def told_origin(origin: str, role: str) -> str:
-    """Return `by codex`; empty for the owner, and if the role of the message tells it."""
-    name = origin.removeprefix(f"{Origin.AGENT}:")
-    told = (Origin.OWNER, role.removeprefix("agent:"), *([Origin.AGENT] if role else []))
-    return "" if name in told else f"by {name}"
+_TOLD = {
+    Origin.OWNER: "",
+    Origin.AGENT: "from an agent",
+    Origin.IMPORT: "imported",
+    Origin.WEB: "from a web page",
+    Origin.TOOL: "tool output",
+}
+
+
+def told_origin(origin: str, role: str = "") -> str:
+    """Return `from codex` or `from a web page`; empty for the owner, and if the role of the message tells it."""
+    kind, _, name = origin.partition(":")
+    is_told = (name or kind) == role.removeprefix("agent:") or (role and origin == Origin.AGENT)
+    return "" if is_told else f"from {name}" if name else _TOLD[Origin(kind)]
 
 
 class Trait(IntFlag):

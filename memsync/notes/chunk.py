@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from operator import itemgetter
 
-from memsync.model.note import Block, Chunk, Entry, Note, Section
+from memsync.model.note import Block, Chunk, Entry, Note, Section, with_children
 from memsync.model.vocabulary import Form, Kind, Origin, Trait
 from memsync.notes.entry_text import opening_of, said, speaker_of, tasks_in, traits_of
-from memsync.notes.origin import BY, origin_of
+from memsync.notes.origin import BY, least_trusted, origin_of
 from memsync.notes.validity import STATUS_LINES, attributes_in, marks_of
 
 _DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]{1,200}\]:[ \t].*$", re.MULTILINE)
@@ -179,17 +179,21 @@ class _Chunker:
         """Yield the units of a block. Whom an item is from holds for all that is in it."""
         by = (block.attributes or {}).get(BY)
         for unit in self._parts(block, tokens):
-            yield replace(unit, attributes={**(unit.attributes or {}), BY: by}) if by else unit
+            own = least_trusted((by or "", _by(unit))) if by else ""
+            yield replace(unit, attributes={**(unit.attributes or {}), BY: own}) if by else unit
 
     def _parts(self, block: Block, tokens: int) -> Iterator[_Unit]:
-        """Yield the block itself if it fits, otherwise the units of its children or lines."""
-        if tokens <= self._limits.max_tokens:
+        """Yield the block itself if it fits and all in it is of one origin, otherwise its children or lines."""
+        fits = tokens <= self._limits.max_tokens
+        if fits and not any(child.attributes.get(BY) for child in with_children(block.children)):
             yield _Unit(block.start_line, block.end_line, tokens, block.entry, block.time, block.attributes)
         elif block.children:
             # An only child has the same lines as its parent; counting it again would be slow for nested quotes.
             counts = [tokens] if len(block.children) == 1 else self._count_blocks(block.children)
-            for child, count in zip(block.children, counts, strict=True):
-                yield from self._units(child, count)
+            first, *others = (unit for pair in zip(block.children, counts, strict=True) for unit in self._units(*pair))
+            if fits:  # what is said of the item is said of its own words
+                first = replace(first, is_item=block.entry, time=block.time, attributes=block.attributes)
+            yield from (first, *others)
         else:
             yield from self._lines(block)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memsync.model.vocabulary import Origin, named_origin, trust
@@ -22,6 +22,11 @@ def origin_of(head: Mapping[str, Any], role: str, marks: tuple[str, ...], usual:
         said = named_origin(mark) if mark else Origin.OWNER
         origin = said if trust(said) <= trust(origin) else origin
     return origin
+
+
+def least_trusted(marks: Iterable[str]) -> str:
+    """Return the least trusted of some values of `by`, the first of equal ones; empty if none is given."""
+    return min(filter(None, marks), key=lambda mark: trust(named_origin(mark)), default="")
 
 
 def _of_message(head: Mapping[str, Any], role: str) -> str:

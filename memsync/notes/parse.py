@@ -28,7 +28,7 @@ from memsync.notes.decode import decode
 from memsync.notes.frontmatter import is_clear, names_local_only, read_head
 from memsync.notes.inline import InlineFinds, find_inline, links_in_head, parse_inline, plain_text
 from memsync.notes.message_format import MESSAGE_LEVEL, find_headings, messages_in, read_message_heading
-from memsync.notes.origin import BY
+from memsync.notes.origin import BY, least_trusted
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
 
 MAX_STRUCTURED_BYTES = 2_000_000
@@ -192,22 +192,23 @@ class _Outline:
     def __init__(self, kind: Kind, date: str) -> None:
         self._is_thread = kind is Kind.THREAD
         self._date = date
-        self._open: list[tuple[int, str]] = []
-        self._message = ("", "", "")  # role, time, and whom it is from
+        self._open: list[tuple[int, str, str]] = []
+        self._message = ("", "")  # role and time
 
     def enter(self, heading: Heading, text: str) -> Section:
         """Return the section that `heading` begins; the caller sets its end later."""
-        self._open = [(level, name) for level, name in self._open if level < heading.level]
-        self._open.append((heading.level, text[:MAX_HEADING_CHARS]))
+        self._open = [one for one in self._open if one[0] < heading.level]
+        self._open.append((heading.level, text[:MAX_HEADING_CHARS], heading.attributes.get(BY, "")))
         attributes, spoken = heading.attributes, None
         if self._is_thread and heading.level <= MESSAGE_LEVEL:
             spoken = read_message_heading(heading.text, attributes) if heading.level == MESSAGE_LEVEL else None
             role, time, attributes = spoken or ("", "", attributes)
-            self._message = role, time, attributes.get(BY, "") if spoken else ""
-        role, time, by = self._message  # whom a message is from holds for all headings in it
+            self._message = role, time
+        role, time = self._message
+        by = least_trusted(by for _, _, by in self._open)  # whom a section is from holds for all headings in it
         clock = leading_time(text) if self._date else ""
         return Section(
-            heading_path=tuple(name for _, name in self._open),
+            heading_path=tuple(name for _, name, _ in self._open),
             start_line=heading.start_line,
             end_line=heading.end_line,
             role=role,
@@ -348,7 +349,7 @@ def is_unedited(note: Note) -> bool:
     return hashlib.sha256(text.encode()).hexdigest()[:16] in SCAFFOLD
 
 
-PARSER_VERSION = 21
+PARSER_VERSION = 22
 """Raise it with every change that makes equal bytes give a different note or chunks: then every note is read again."""
 
 

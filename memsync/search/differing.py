@@ -11,6 +11,7 @@ from memsync.model.vocabulary import NotePath, Origin, is_remembered
 from memsync.notes.contrast import MAX_FILLINGS, said_in
 from memsync.search.anchor import Anchor
 from memsync.search.spans import Span
+from memsync.search.validity import Place, Validity
 
 Frame = tuple[str, ...]
 Line = tuple[NotePath, int]
@@ -20,21 +21,31 @@ MAX_CHARS = 400
 """A longer passage is not compared; statements of facts are short."""
 
 
-def differing(hits: list[Hit], spans: Sequence[Span], anchor: Anchor) -> list[Hit]:
-    """Return hits with the citations of the statements of `spans` that differ from one of theirs (notes.contrast)."""
+def differing(hits: list[Hit], spans: Sequence[Span], anchor: Anchor, validity: Validity) -> list[Hit]:
+    """Return hits with the citations of the statements of `spans` that differ from one of theirs (notes.contrast).
+
+    So does a text that would replace one that is trusted more.
+    """
     said: dict[Frame, dict[Frame, set[Line]]] = {}
+    refused: list[tuple[Place, Place]] = []
     for span in spans:
         text = anchor.text_of(span.best)
         may_differ = holds(span.best.validity) and span.shown.origin != Origin.TOOL
+        if text is not None and holds(span.best.validity):
+            marks = validity.refused(span.shown.path, span.best.entry, text, span.shown.origin)
+            refused += ((place, pair.mark) for place, pair in marks)
         if text is not None and len(text) <= MAX_CHARS and may_differ:
             for one in said_in(text.split("\n"), span.best.entry.start_line):
                 said.setdefault(one.frame, {}).setdefault(one.filling, set()).add((span.shown.path, one.line))
     contested = [list(fillings.values()) for fillings in said.values() if 1 < len(fillings) <= MAX_FILLINGS]
-    return [_compared(hit, contested) for hit in hits] if contested else hits
+    return [_compared(hit, contested, refused) for hit in hits] if contested or refused else hits
 
 
-def _compared(hit: Hit, contested: Sequence[Sequence[set[Line]]]) -> Hit:
-    """Return a hit with what its lines differ from: in each of `contested`, places of one set say the same."""
+def _compared(hit: Hit, contested: Sequence[Sequence[set[Line]]], refused: Sequence[tuple[Place, Place]]) -> Hit:
+    """Return a hit with what its lines differ from: in each of `contested`, places of one set say the same.
+
+    `refused` has each text that would have been replaced, and the place of the mark.
+    """
     own = {(hit.path, line) for line in range(hit.start_line, hit.end_line + 1)}
     others: set[Line] = set()
     for places in contested if hit.holds else ():
@@ -42,4 +53,7 @@ def _compared(hit: Hit, contested: Sequence[Sequence[set[Line]]]) -> Hit:
             others.update(*(same for same in places if not own & same))
     if not is_remembered(hit.kind, hit.tier):  # the parts of any other note do not contradict each other
         others = {(path, line) for path, line in others if path != hit.path}
-    return structs.replace(hit, differs=tuple(f"{path}:{line}" for path, line in sorted(others))) if others else hit
+    lines = [f"{path}:{line}" for path, line in sorted(others)]
+    for place, other in (*refused, *((mark, old) for old, mark in refused)):
+        lines += [other.citation] if place.overlaps(hit.path, hit.start_line, hit.end_line) and hit.holds else []
+    return structs.replace(hit, differs=tuple(dict.fromkeys(lines))) if lines else hit

@@ -169,7 +169,7 @@ class Searcher:
         if mode is not Mode.KEYWORD:
             first = by_time(first, query.text, lambda span: anchor.text_of(span.best), chance)
         anchored, read = self._first(chain(first, spans), query, anchor, relevance, timer)
-        hits = differing(self._hits(query, anchored, pool, chance, anchor), first[:COMPARED], anchor)
+        hits = differing(self._hits(query, anchored, pool, chance, anchor), first[:COMPARED], anchor, validity)
         if read is not None:
             if mode is Mode.KEYWORD:  # its scores are no probabilities: scale them to the best one
                 hits = [structs.replace(hit, score=hit.score / max(hits[0].score, 1e-9)) for hit in hits]
@@ -187,7 +187,7 @@ class Searcher:
         """Return what the notes say about what holds, read once for each state of the index."""
         generation = index.notes_generation()
         if self._validity is None or self._validity[0] != generation:
-            self._validity = generation, Validity.of(index)
+            self._validity = generation, Validity.of(index, self._reader.usual_origin)
         return self._validity[1]
 
     def _narrowed(self, query: Query, index: IndexReader) -> Query:
@@ -364,7 +364,8 @@ def _holding(ranked: list[Scored], query: Query, validity: Validity, anchor: Anc
     """Return the entries that the filters `is` and `valid` allow, with what does not hold after what does."""
     filters, day = query.filters, query.filters.valid or today()
     for scored in ranked:
-        scored.validity = validity.reason(scored.chunk.path, scored.entry, partial(anchor.text_of, scored), day)
+        text, chunk = partial(anchor.text_of, scored), scored.chunk
+        scored.validity = validity.reason(chunk.path, scored.entry, text, day, chunk.origin)
     if filters.valid or filters.holds is not None:
         wanted = filters.holds is not False
         ranked = [scored for scored in ranked if holds(scored.validity) == wanted]

@@ -2,6 +2,9 @@
 
 What replaces something is in the index as an attribute of an entry or in the front matter of a note. So each answer is
 computed from the files as they are; nothing is stored about what was replaced.
+
+A mark counts only for text whose origin is trusted no more than that of the mark itself. So it is decided for each
+entry, because the lines of one note may be of several origins.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ from typing import NamedTuple
 
 from memsync.model.answer import IN_PART
 from memsync.model.answer import SUPERSEDED_BY as REPLACED_BY
-from memsync.model.note import Entry
+from memsync.model.note import Chunk, Entry
 from memsync.model.query import IndexedChunk, IndexedNote
-from memsync.model.vocabulary import Kind, NotePath, citation
+from memsync.model.vocabulary import Form, Kind, NotePath, Origin, citation, trust
 from memsync.notes.naming import folded, names_of
+from memsync.notes.origin import origin_of
 from memsync.notes.validity import (
     PAST,
     STATUS,
@@ -63,8 +67,22 @@ class Place(NamedTuple):
 
 
 UNKNOWN = Place(NotePath(""))
-Pair = tuple[Place, Place]
-"""An old place, and the new one that replaces it: UNKNOWN if only the old one is known."""
+
+
+class Pair(NamedTuple):
+    """An old place, and the new one that replaces it: UNKNOWN if only the old one is known.
+
+    `mark` is the place that says so, and `by` the origin of the text there.
+    """
+
+    old: Place
+    new: Place
+    mark: Place
+    by: str
+
+    def may_replace(self, origin: str) -> bool:
+        """Tell whether the mark counts for text of this origin."""
+        return trust(self.by) >= trust(origin)
 
 
 @dataclass(slots=True)
@@ -72,54 +90,55 @@ class Validity:
     """What the notes of an index say about what holds. Empty for most memories.
 
     `replaced` has the pairs of an old place under its path, and there under each of its lines (0: all of the note), the
-    digest of its text, or its time. `notes` has the marks in front matter. `void` are the pairs that count for nothing,
-    because the new place is older than the old one, as in a circle.
+    digest of its text, or its time. `notes` has the origin of front matter with its marks. `void` are the pairs that
+    count for nothing, because the new place is older than the old one, as in a circle.
     """
 
     replaced: Mapping[NotePath, Mapping[str | int, Sequence[Pair]]] = field(default_factory=dict)
-    notes: Mapping[NotePath, Marks] = field(default_factory=dict)
+    notes: Mapping[NotePath, tuple[str, Marks]] = field(default_factory=dict)
     void: Sequence[Pair] = ()
 
     @classmethod
-    def of(cls, index: IndexReader) -> Validity:
-        """Read the marks of an index."""
+    def of(cls, index: IndexReader, usual_origin: str) -> Validity:
+        """Read the marks of an index; `usual_origin` is as for `origin_of`."""
         chunks, heads = index.marked()
         if not chunks and not heads:
             return cls()
-        notes = {path: marks for path, _, head in heads if (marks := marks_of(head))}
-        pairs = list(_pairs(chunks, {path: day for path, day, _ in heads}, notes, index))
+        notes = {
+            path: (origin_of(head, "", (), usual_origin), marks) for path, _, head in heads if (marks := marks_of(head))
+        }
+        names = _Names(index, usual_origin)
+        pairs = list(_pairs(chunks, {path: day for path, day, _ in heads}, notes, names))
         sound = list(_without_circles(pairs))
         return cls(_by_name(sound), notes, [pair for pair in pairs if pair not in sound])
 
-    def reason(self, path: NotePath, entry: Entry, text_of: Callable[[], str | None], day: str) -> str:
-        """Return why an entry does not hold on a day, as words for people; empty if it does.
+    def reason(self, path: NotePath, entry: Entry, text_of: Callable[[], str | None], day: str, origin: str) -> str:
+        """Return why an entry of this origin does not hold on a day, as words for people; empty if it does.
 
         It begins with IN_PART if that is true of only some of its statements: memsync does not cut short paragraphs and
         lists. `text_of` returns the entry's text, None if it has changed; it is called only if there is a mark.
         """
-        for marks in (marks_of(entry.attributes), self.notes.get(path, {})):
+        by, of_note = self.notes.get(path, (origin, {}))
+        for marks in (marks_of(entry.attributes), of_note if trust(by) >= trust(origin) else {}):
             for until in marks.get(VALID_UNTIL, ()):
                 if until < day[: len(until)]:
                     return f"valid until {until}"
             for since in marks.get(VALID_FROM, ()):
                 if since > day[: len(since)]:
                     return f"valid from {since}"
-        return self._replaced(path, entry, text_of, day) or entry.attributes.get(PAST, "")
+        return self._replaced(path, entry, text_of, day, origin) or entry.attributes.get(PAST, "")
 
-    def _replaced(self, path: NotePath, entry: Entry, text_of: Callable[[], str | None], day: str) -> str:
+    def _replaced(self, path: NotePath, entry: Entry, text_of: Callable[[], str | None], day: str, origin: str) -> str:
         """Return by what an entry, or a statement in it, was replaced."""
-        by_name = self.replaced.get(path)
-        if by_name is None:
+        if path not in self.replaced:
             return ""
 
         def by(*names: str | int) -> str:
-            news = (new for name in names for _, new in by_name.get(name, ()))
-            new = next(
-                (n for n in news if n.time[:10] <= day and not n.overlaps(path, entry.start_line, entry.end_line)), None
-            )
+            news = (pair.new for pair in self._naming(path, entry, names) if pair.may_replace(origin))
+            new = next((new for new in news if new.time[:10] <= day), None)
             return "" if new is None else f"{REPLACED_BY}{new.citation}" if new.path else "superseded"
 
-        if reason := by(0, entry.time[:16] or 0):
+        if reason := by(*_names_of(entry)):
             return reason
         said = list(statements((text_of() or "").split("\n"), entry.start_line))
         reasons = [by(one.digest, *range(one.first, one.last + 1)) for one in said]
@@ -129,66 +148,117 @@ class Validity:
             return ""
         return next((f"{IN_PART}{one.first}: {why}" for one, why in zip(said, reasons, strict=True) if why), "")
 
+    def refused(self, path: NotePath, entry: Entry, text: str, origin: str) -> Iterator[tuple[Place, Pair]]:
+        """Yield the marks that would replace an entry, or a statement in it, that is trusted more, and what that is."""
+        said: list[tuple[Place, Sequence[str | int]]]
+        said = [(Place(path, entry.start_line, entry.end_line), _names_of(entry))]
+        said += [
+            (Place(path, one.first, one.last), (one.digest, *range(one.first, one.last + 1)))
+            for one in statements(text.split("\n"), entry.start_line)
+        ]
+        for place, names in said if path in self.replaced else ():
+            yield from ((place, pair) for pair in self._naming(path, entry, names) if not pair.may_replace(origin))
+
+    def all_refused(
+        self, read: Callable[[NotePath], tuple[Sequence[str], Sequence[Chunk]]]
+    ) -> Iterator[tuple[Place, Pair, str]]:
+        """Yield each mark of an index that counts for nothing, with the first text that it is about, and its origin.
+
+        `read` returns the lines and chunks of a note, none if it cannot be read.
+        """
+        seen = set[Pair]()
+        for path in sorted(self.replaced):
+            lines, chunks = read(path)
+            for chunk in chunks:
+                for entry in chunk.entries if chunk.form != Form.HEADING else ():
+                    text = "\n".join(lines[entry.start_line - 1 : entry.end_line])
+                    for place, pair in self.refused(path, entry, text, chunk.origin):
+                        if pair not in seen:
+                            yield place, pair, chunk.origin
+                        seen.add(pair)
+
+    def _naming(self, path: NotePath, entry: Entry, names: Iterable[str | int]) -> Iterator[Pair]:
+        """Yield the pairs whose old place has one of these names, without those of the entry itself."""
+        pairs = (pair for name in names for pair in self.replaced[path].get(name, ()))
+        return (pair for pair in pairs if not pair.new.overlaps(path, entry.start_line, entry.end_line))
+
     def paths(self) -> Set[NotePath]:
         """Return the notes that may have something that does not hold."""
         return self.replaced.keys() | self.notes.keys()
 
 
+def _names_of(entry: Entry) -> tuple[str | int, ...]:
+    """Return the names under which all of an entry is replaced: with its note, or by its time."""
+    return (0, entry.time[:16]) if entry.time else (0,)
+
+
 def _without_circles(pairs: Sequence[Pair]) -> Iterator[Pair]:
     """Yield the pairs whose new place is not older than the old one: so a circle ends at its newest place.
 
-    Of two notes without dates that supersede each other, the last by path holds.
+    Of two notes without dates that supersede each other, the last by path holds. A mark that is trusted less makes no
+    circle.
     """
-    paths = {(old.path, new.path) for old, new in pairs}
-    for old, new in pairs:
+    trusted: dict[tuple[NotePath, NotePath], int] = {}
+    for pair in pairs:
+        ends = (pair.old.path, pair.new.path)
+        trusted[ends] = max(trust(pair.by), trusted.get(ends, trust(pair.by)))
+    for pair in pairs:
+        old, new = pair.old, pair.new
         if old.time and new.time:
             is_wrong = new.time[: len(old.time)] < old.time[: len(new.time)]
         else:
-            is_wrong = old.path > new.path and (new.path, old.path) in paths
+            back = trusted.get((new.path, old.path))
+            is_wrong = old.path > new.path and back is not None and back >= trust(pair.by)
         if not is_wrong:
-            yield old, new
+            yield pair
 
 
 def _by_name(pairs: Iterable[Pair]) -> Mapping[NotePath, Mapping[str | int, Sequence[Pair]]]:
     """Return pairs by the path of the old place, and all that may find it there."""
     by_path: dict[NotePath, dict[str | int, list[Pair]]] = {}
-    for old, new in pairs:
+    for pair in pairs:
+        old = pair.old
         names: Iterable[str | int] = range(old.first, old.last + 1)
         if old.at or old.digest:
             names = [old.at or old.digest]
         elif old.last - old.first >= MAX_LINES:
             names = [0]
         for name in names:
-            by_path.setdefault(old.path, {}).setdefault(name, []).append((old, new))
+            by_path.setdefault(old.path, {}).setdefault(name, []).append(pair)
     return by_path
 
 
 def _pairs(
-    chunks: Iterable[IndexedChunk], days: Mapping[NotePath, str], notes: Mapping[NotePath, Marks], index: IndexReader
+    chunks: Iterable[IndexedChunk],
+    days: Mapping[NotePath, str],
+    notes: Mapping[NotePath, tuple[str, Marks]],
+    names: _Names,
 ) -> Iterator[Pair]:
     """Yield a pair for each mark. A mark that names nothing that exists gives none."""
-    names = _Names(index)
     for chunk in chunks:
         for entry in chunk.entries:
+            by = chunk.origin
             own = Place(chunk.path, entry.start_line, entry.end_line, entry.time or chunk.note_date)
             marks = marks_of(entry.attributes)
-            yield from ((old, own) for old in names.places(marks.get(SUPERSEDES, []), own))
-            yield from ((own, new) for new in names.places(marks.get(SUPERSEDED_BY, []), own))
+            yield from (Pair(old, own, own, by) for old in names.places(marks.get(SUPERSEDES, []), own, by))
+            yield from (Pair(own, new, own, by) for new in names.places(marks.get(SUPERSEDED_BY, []), own, by))
             if STATUS in entry.attributes:
                 whole = Place(chunk.path, time=chunk.note_date)
-                yield from ((whole, new) for new in names.places([entry.attributes[STATUS]], own) or [UNKNOWN])
-    for path, head in notes.items():
+                places = names.places([entry.attributes[STATUS]], own, by) or [UNKNOWN]
+                yield from (Pair(whole, new, own, by) for new in places)
+    for path, (by, head) in notes.items():
         own = Place(path, time=days[path])
-        yield from ((old, own) for old in names.places(head.get(SUPERSEDES, []), own))
+        yield from (Pair(old, own, own, by) for old in names.places(head.get(SUPERSEDES, []), own, by))
         if SUPERSEDED_BY in head:
-            yield from ((own, new) for new in names.places(head[SUPERSEDED_BY], own) or [UNKNOWN])
+            yield from (Pair(own, new, own, by) for new in names.places(head[SUPERSEDED_BY], own, by) or [UNKNOWN])
 
 
 class _Names:
-    """Finds the places that marks name."""
+    """Finds the places that marks name. Of several notes with a name, the most trusted one has it."""
 
-    def __init__(self, index: IndexReader) -> None:
+    def __init__(self, index: IndexReader, usual_origin: str) -> None:
         self._index = index
+        self._usual_origin = usual_origin
 
     @cached_property
     def _notes(self) -> Mapping[NotePath, IndexedNote]:
@@ -210,15 +280,27 @@ class _Names:
                 logs.setdefault(note.date, []).append(note.path)
         return logs
 
-    def places(self, texts: list[str], source: Place) -> Sequence[Place]:
+    @cached_property
+    def _trusted(self) -> Mapping[NotePath, int]:
+        """How far each note is trusted: as its most trusted text and its front matter, a thread never as the owner."""
+        best: dict[NotePath, int] = {}
+        for path, origin in self._index.origins():
+            best[path] = max(trust(origin), best.get(path, trust(origin)))
+        for note in self._notes.values():
+            own = trust(origin_of(note.front_matter, "", (), self._usual_origin))
+            most = trust(Origin.AGENT) if note.kind is Kind.THREAD else own
+            best[note.path] = min(own, most, best.get(note.path, own))
+        return best
+
+    def places(self, texts: list[str], source: Place, by: str) -> Sequence[Place]:
         """Return the places that the texts of a mark name, relative to its note. A name may have a comma."""
         places: list[Place] = []
         for text in texts:
-            whole = self._of(text, source)
-            places += whole or [place for part in text.split(", ") for place in self._of(part, source)]
+            whole = self._of(text, source, by)
+            places += whole or [place for part in text.split(", ") for place in self._of(part, source, by)]
         return places
 
-    def _of(self, text: str, source: Place) -> list[Place]:
+    def _of(self, text: str, source: Place, by: str) -> list[Place]:
         named = reference_of(text)
         if named.time:
             moment = named.time if len(named.time) > 5 else f"{source.time[:10]}T{named.time:0>5}"
@@ -227,16 +309,19 @@ class _Names:
         if path is None:
             return []
         lines = (named.first, named.last) if named.first else OF_A_NOTE
-        return [Place(path, *lines, time=self._notes[path].date, digest=named.digest)]
+        # By its own date, a note that is trusted less could say that the mark does not count, or not yet.
+        day = self._notes[path].date if self._trusted[path] >= trust(by) else ""
+        return [Place(path, *lines, time=day, digest=named.digest)]
 
     def _path(self, name: str, source: NotePath) -> NotePath | None:
         """Return the note that is meant: a path from the root or from the note that has the mark, or a unique name."""
         beside = posixpath.normpath(posixpath.join(posixpath.dirname(source), name))
-        for path in (name, f"{name}.md", beside, f"{beside}.md"):
-            if path in self._notes:
-                return NotePath(path)
-        found = self._named.get(folded(name), set())
-        return next(iter(found)) if len(found) == 1 else None
+        paths = dict.fromkeys(p for p in (name, f"{name}.md", beside, f"{beside}.md") if p in self._notes)
+        found = [NotePath(path) for path in paths] or sorted(self._named.get(folded(name), ()))
+        if len(found) > 1:
+            most = max(map(self._trusted.__getitem__, found))
+            found = [path for path in found if self._trusted[path] == most]
+        return found[0] if found and (paths or len(found) == 1) else None
 
 
 def today() -> str:

@@ -103,7 +103,7 @@ def context(
     path = memory.existing_thread(thread) if thread else None
     own, warnings, pending = _hits(memory, query, budget, day)
     with memory.index.reading() as index:
-        validity = Validity.of(index)
+        validity = Validity.of(index, memory.reader.usual_origin)
     gathered = _Gathered(memory.files, memory.reader, validity, today, is_public=public)
     foreign = [hit_passage(hit) for hit in found if hit.root]
     hits = _hit_passages(hit for hit in (*own, *found) if hit.holds and not (public and hit.local_only))
@@ -192,7 +192,7 @@ class _Gathered:
         """Tell whether nothing of a chunk holds; of a short list, the items that hold count."""
         texts = ("\n".join(note.lines[entry.start_line - 1 : entry.end_line]) for entry in chunk.entries)
         reasons = [
-            self._validity.reason(note.path, entry, partial(str, text), self._day)
+            self._validity.reason(note.path, entry, partial(str, text), self._day, chunk.origin)
             for entry, text in zip(chunk.entries, texts, strict=True)
         ]
         return chunk.form is not Form.WINDOW and not any(map(holds, reasons))

@@ -198,6 +198,11 @@ SELECT c.id FROM chunk c WHERE c.root = %(root)s AND c.form <> 'window' AND c.id
     SELECT f.chunk FROM fact f WHERE f.root = %(root)s AND f.key ~* 'supersede' AND f.chunk > 0)
 ORDER BY c.note, c.ordinal
 """
+# (path, origin) of every origin of a note's text, in no order.
+ORIGINS = """
+SELECT DISTINCT n.path, c.origin FROM chunk c JOIN note n ON n.root = c.root AND n.id = c.note
+WHERE c.root = %(root)s AND c.form NOT IN ('heading', 'field')
+"""
 # The notes with an entry that itself says when it holds, or that it does not.
 LAPSING = """
 SELECT DISTINCT n.path FROM fact f JOIN note n ON n.root = f.root AND n.id = f.note

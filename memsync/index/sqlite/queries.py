@@ -188,6 +188,10 @@ FROM note n ORDER BY n.path
 MARKED_CHUNKS = """
 SELECT id FROM chunk WHERE instr(lower(attributes), 'supersede') AND form <> 'window' ORDER BY note, ordinal
 """
+# (path, origin) of every origin of a note's text, in no order.
+ORIGINS = """
+SELECT DISTINCT n.path, c.origin FROM chunk c JOIN note n ON n.id = c.note WHERE c.form NOT IN ('heading', 'field')
+"""
 # The notes with an entry that itself says when it holds, or that it does not.
 LAPSING = """
 SELECT DISTINCT n.path FROM chunk c JOIN note n ON n.id = c.note
