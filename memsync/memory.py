@@ -19,6 +19,7 @@ from memsync.errors import (
     DaemonUnavailable,
     IndexDamaged,
     MemsyncError,
+    WriteRefused,
 )
 from memsync.model.json import from_json, to_json
 from memsync.operation import Lazy, Operation
@@ -156,6 +157,10 @@ class Memory(Workspace, MemoryApi):
         if operation.name != "status":  # which tells what is wrong
             self.settings.require_current()
         arguments = operation.bind(args, kwargs)
+        adds = operation.writes and operation.tool is not None
+        if WRITES_FOR_AGENT.get() and operation.changes(arguments) and not adds:
+            reason = f"{operation.name} could change the owner's words, or agent instructions"
+            raise WriteRefused(f"an agent may only propose this: {reason}", hint="A person may do it.")
         work: Callable[[], R] = partial(operation.function, self, **arguments)
         if operation.writes:  # never retried: it may have written something before it met the damage
             return work()

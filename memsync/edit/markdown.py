@@ -15,7 +15,7 @@ from memsync.errors import UsageError
 from memsync.model.note import Block, with_children
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import Origin, named_origin
-from memsync.notes.attributes import CONTROL, attribute_block
+from memsync.notes.attributes import CONTROL, attribute_block, cut_attributes
 from memsync.notes.blocks import BlockTree, Heading, parse_blocks
 from memsync.notes.message_format import UNDERLINE, as_quote, written_message
 from memsync.notes.origin import BY
@@ -52,6 +52,12 @@ def as_it_was(text: str) -> Addition:
 
 
 # ------------------------------------------------------------------------------------------------- items
+
+
+def heading_line(text: str) -> str:
+    """Return text as a heading of level 2; what would be its attributes stays text."""
+    at = text.find("{", cut_attributes(text)[0])
+    return f"## {text}" if at < 0 else f"## {text[:at]}\\{text[at:]}"
 
 
 def list_item(

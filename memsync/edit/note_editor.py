@@ -9,6 +9,7 @@ from functools import partial
 from memsync.edit.addition import Addition, end_of_section, find_section, insert_after, replace_line
 from memsync.edit.append import Done
 from memsync.edit.journal import missing
+from memsync.edit.markdown import heading_line
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import NoteError, WriteRefused
 from memsync.model.note import Note
@@ -16,6 +17,7 @@ from memsync.model.vocabulary import Kind, NotePath
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.decode import split_lines
 from memsync.notes.files import NoteFiles
+from memsync.notes.origin import BY
 from memsync.notes.parse import NoteReader
 from memsync.notes.validity import marks_of
 
@@ -82,7 +84,7 @@ class NoteEditor:
             )
         section = find_section(note, heading) if note else None
         if note is None or section is None:
-            new = Addition(f"## {heading}\n\n{addition.text}")
+            new = Addition(f"{heading_line(heading)}\n\n{addition.text}")
             done = self._writer.append(path, new, head=head, replaces=replaces)
             return Done(path, done.line + 2, done.warnings)
         last = end_of_section(note, section)
@@ -92,7 +94,9 @@ class NoteEditor:
             if _unmarked(there) == _unmarked(lines):
                 return Done(path, number, ("Already there; not added again.",))
             column, attributes = cut_attributes(lines[0])
-            if marks_of(attributes) and _unmarked(there) == [lines[0][:column]]:
+            # An agent marks only its own items: otherwise it could let one of the owner's expire.
+            is_own = attributes.get(BY) in (None, cut_attributes(there[0])[1].get(BY))
+            if is_own and marks_of(attributes) and _unmarked(there) == [lines[0][:column]]:
                 marked = self._writer.rewrite(path, partial(_marked, path, there[0], lines[0]))
                 return Done(path, marked.line, ("Already there; only marked.",))
         if not any(line.strip() for line in note.lines[last:]):

@@ -26,7 +26,6 @@ from memsync.edit.note_writer import NoteWriter
 from memsync.errors import FilesystemError, MemsyncError, UsageError, WriteRefused
 from memsync.model.status import Failure
 from memsync.model.vocabulary import NotePath
-from memsync.ports import WRITES_FOR_AGENT
 from memsync.system.user_folders import write_own_file
 
 NEW = -1
@@ -81,7 +80,6 @@ class Runs:
         outcome = Outcome()
         if not changes:
             return outcome
-        self._refuse_instructions(*(path for change in changes for path in (change.path, change.other)))
         run = self._kept.begin([self._step(user, change) for change in changes])
         self._clear_leftovers(self._steps(""))
         unchanged = []
@@ -141,11 +139,6 @@ class Runs:
         for above in {os.path.dirname(path) for step in steps for path in (step.path, step.other)}:
             with suppress(OSError, MemsyncError), folder_of(self._root, NotePath(f"{above}/x".lstrip("/"))) as folder:
                 note_file.clear_leftovers(folder, note_file.LEFTOVER_SECONDS)
-
-    def _refuse_instructions(self, *paths: NotePath) -> None:
-        """Raise WriteRefused if an agent would make, change, move or remove a note that instructs agents."""
-        for path in paths:
-            self._writer.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
 
     def _moves(self, path: NotePath, other: NotePath) -> bool:
         return self._kind is not Work.FORGET and path != other
@@ -214,7 +207,6 @@ class Runs:
     def _undo(self, step: Step, outcome: Outcome) -> None:
         """Put one note back as it was, unless it is so already; add the result to `outcome`."""
         try:
-            self._refuse_instructions(step.path, step.other)
             if self._moves(step.path, step.other):
                 if self._is_there(step.other):
                     self._move(step.other, step.path, outcome)

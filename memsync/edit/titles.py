@@ -17,8 +17,11 @@ _TAG = re.compile(r"[^\W\d_][\w/-]*")
 
 
 def title_of(path: NotePath) -> str:
-    """Return a title for a new note: the words of its file name; a leading date is written as 2026-11-21."""
-    day, rest = split_date(path.rpartition("/")[2].rpartition(".")[0])
+    """Return a title for a new note: the words of its file name, without braces.
+
+    A leading date is written as 2026-11-21.
+    """
+    day, rest = split_date(path.rpartition("/")[2].rpartition(".")[0].translate({ord("{"): "(", ord("}"): ")"}))
     words = " ".join(filter(None, (day, rest.replace("-", " ").replace("_", " ").strip())))
     return words[:1].upper() + words[1:]
 

@@ -39,7 +39,7 @@ from memsync.notes.message_format import body_of
 from memsync.notes.parse import MAX_HEADING_CHARS, MAX_STRUCTURED_BYTES, parse_note
 from memsync.notes.rules import ARCHIVE_FOLDER, PREFERENCES
 from memsync.operation import Cli, operation
-from memsync.ports import WRITES_FOR_AGENT, Progress, no_progress
+from memsync.ports import Progress, no_progress
 from memsync.search.stop_words import STOP_WORDS
 
 if TYPE_CHECKING:
@@ -74,7 +74,6 @@ def forget(
     the first look at the notes to the last change, and the states of the past are deleted. Raises UsageError for an
     empty name.
     """
-    _refuse_agents()
     owner = _Owner(user)
     if not apply:
         return _look(memory, owner, progress)[0]
@@ -99,7 +98,6 @@ def undo_forget(memory: Workspace, *, user: OfUser = "") -> Restoring:
 
     Raises UsageError when there is nothing to put back.
     """
-    _refuse_agents()
     outcome = memory.forgotten.undo(_Owner(user).name if user else "")
     warnings = tuple(filter(None, [outcome.complaint]))
     return Restoring(tuple(outcome.paths), tuple(outcome.failed), warnings, _indexed(memory))
@@ -108,7 +106,6 @@ def undo_forget(memory: Workspace, *, user: OfUser = "") -> Restoring:
 @operation(writes=True, is_slow=True, is_local=True)
 def purge_forgotten(memory: Workspace, *, user: OfUser = "") -> Purge:
     """Delete what `forget` kept for good, also from the journal of appends, and delete all recorded questions."""
-    _refuse_agents()
     name = _Owner(user).name if user else ""
     with memory.writer.lock():
         memory.past.drop()
@@ -134,11 +131,6 @@ def _settle(memory: Workspace, owner: _Owner) -> None:
             gone += [entry.id for entry in lost if entry.id in theirs]
     if gone:
         memory.writer.journal.settle(gone)
-
-
-def _refuse_agents() -> None:
-    if WRITES_FOR_AGENT.get():
-        raise WriteRefused("an agent may not forget a user", hint="A person runs: memsync forget")
 
 
 def _indexed(memory: Workspace) -> int:

@@ -13,17 +13,19 @@ from memsync.edit.markdown import cleaned, list_item, one_line
 from memsync.edit.note_paths import NOTE_OF_TIER, new_note_path, note_path
 from memsync.edit.set_fields import head_of
 from memsync.edit.titles import TITLE_OF_MEMORY, tags_of, title_of
-from memsync.errors import UsageError
+from memsync.errors import UsageError, WriteRefused
+from memsync.model.answer import Excerpt
 from memsync.model.filters import Filters
 from memsync.model.query import Query
 from memsync.model.text import not_shared
 from memsync.model.upkeep import Days
-from memsync.model.vocabulary import Kind, Tier
+from memsync.model.vocabulary import Form, Kind, Origin, Tier, citation, trust
 from memsync.model.written import Written
 from memsync.notes.dates import leading_time, parse_day, parse_when
 from memsync.notes.decode import decode
 from memsync.notes.validity import SUPERSEDES, VALID_FROM, VALID_UNTIL, statement_at
 from memsync.operation import Cli, Command, Tool, one_of, operation
+from memsync.ports import WRITES_FOR_AGENT
 from memsync.search.excerpt import parse_location, read_excerpt
 from memsync.system import clock
 
@@ -240,11 +242,25 @@ def _marks(
         return marks, ()
     name = supersedes.removeprefix("[[").removesuffix("]]")
     place = read_excerpt(memory.files, memory.reader, name, memory.fresh_search.titled)
+    if WRITES_FOR_AGENT.get():
+        _refuse_agent(memory, place)
     if not parse_location(name).first:
         return {SUPERSEDES: place.path, **marks}, (f"all of {place.path} is superseded",)
     lines = decode(memory.files.read(place.path)[0]).lines
     reference, text = statement_at(place.path, lines, place.start_line, place.end_line, was)
     return {SUPERSEDES: reference, **marks}, (f"superseded: {text}",)
+
+
+def _refuse_agent(memory: Workspace, place: Excerpt) -> None:
+    """Raise WriteRefused if these lines instruct agents, or are not an agent's: an agent may not supersede them."""
+    memory.writer.refuse_instructions(place.path)
+    _, chunks = memory.reader.read(place.path, memory.files.read(place.path)[0])
+    for chunk in chunks:
+        is_meant = chunk.start_line <= place.end_line and place.start_line <= chunk.end_line
+        if is_meant and chunk.form not in (Form.HEADING, Form.FIELD) and trust(chunk.origin) > trust(Origin.AGENT):
+            problem = f"{citation(place.path, chunk.start_line, chunk.end_line)} is what the owner wrote"
+            hint = "Propose it with memory_propose, or write it without supersedes: memory_conflicts then lists both."
+            raise WriteRefused(f"{problem}: an agent may not supersede it", hint=hint)
 
 
 def _with(written: Written, warnings: tuple[str, ...]) -> Written:

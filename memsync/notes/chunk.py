@@ -192,7 +192,12 @@ class _Chunker:
             counts = [tokens] if len(block.children) == 1 else self._count_blocks(block.children)
             first, *others = (unit for pair in zip(block.children, counts, strict=True) for unit in self._units(*pair))
             if fits:  # what is said of the item is said of its own words
-                first = replace(first, is_item=block.entry, time=block.time, attributes=block.attributes)
+                first = replace(
+                    first,
+                    is_item=block.entry,
+                    time=block.time,
+                    attributes={**block.attributes, **(first.attributes or {})},
+                )
             yield from (first, *others)
         else:
             yield from self._lines(block)

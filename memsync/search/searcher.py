@@ -18,7 +18,7 @@ from memsync.model.filters import Filters
 from memsync.model.note import Link, Message
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, Query
 from memsync.model.text import quoted
-from memsync.model.vocabulary import Form, Kind, Mode, NotePath, Tier, citation
+from memsync.model.vocabulary import Form, Kind, Mode, NotePath, Tier, citation, may_instruct
 from memsync.notes.chunk import CountTokens
 from memsync.notes.files import NoteFiles
 from memsync.notes.links import Linked
@@ -291,6 +291,8 @@ class Searcher:
         """Return the bonus for importance, pins and recency; it is small, so that it decides only near ties."""
         ranking = self._ranking
         prior = IMPORTANCE * 2.0 * (chunk.importance - 0.5) + PINNED * chunk.pinned
+        if not may_instruct(chunk.origin):  # a web page cannot raise its own standing
+            prior = min(prior, 0.0)
         if ranking.recency:
             prior += ranking.recency * 0.5 ** (age_in_days(chunk, now) / ranking.recency_days)
         return prior

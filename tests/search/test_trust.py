@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memsync.memory import Memory
+from memsync.model.vocabulary import NotePath
 from tests.conftest import Write
 
 WEB = "---\nurl: https://example.org/x\n{}---\n"
@@ -47,7 +48,7 @@ def test_owners_line_is_silenced_by_nobody_else(memory: Memory, write: Write, pa
     assert validity(memory)["MEMORY.md"] == ""
     assert "IBAN DE11" in memory.context().text
     hits = {hit.path: hit for hit in memory.search("payments go to iban", min_score=0, mode="keyword").hits}
-    assert any(place.startswith(path) for place in hits["MEMORY.md"].differs)
+    assert any(place.startswith(path) for place in hits[NotePath("MEMORY.md")].differs)
     (found,) = [one for one in memory.check(rules=("citations",)).findings if "counts for nothing" in one.message]
     assert found.path == path and found.message.endswith("may not supersede the owner's words")
     sides = {(one.older.path, one.newer.path) for one in memory.conflicts().conflicts}

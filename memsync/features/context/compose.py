@@ -18,7 +18,7 @@ from memsync.model.answer import Hit, holds
 from memsync.model.context import Context
 from memsync.model.note import Chunk, Note
 from memsync.model.query import IndexedNote, SearchRequest
-from memsync.model.vocabulary import Form, Kind, NotePath, Origin, in_root, may_instruct, told_origin
+from memsync.model.vocabulary import Form, Kind, NotePath, Origin, in_root, may_instruct, told_origin, trust
 from memsync.notes.dates import parse_day
 from memsync.notes.origin import origin_of
 from memsync.notes.parse import conflict_in
@@ -126,22 +126,29 @@ def _sources(
     prompts = passages(prompt_notes(in_place))
     conversation = gathered.note(thread) if thread else None
     instructs = conversation and kind_of(conversation[0].path) is Kind.THREAD
-    own_prompt = thread_prompt(conversation[0]) if conversation and instructs else []
+    own_prompt = thread_prompt(conversation[0], memory.reader.usual_origin) if conversation and instructs else []
     messages = message_passages(*conversation) if conversation else []
     logs = [passage for path in log_notes(notes, today) for passage in reversed(passages([path]))]
-    foreign = [passage for passage in (*soul, *prompts, *own_prompt) if not may_instruct(passage.origin)]
+    least = trust(memory.reader.usual_origin)
+    foreign = [passage for passage in (*soul, *prompts, *own_prompt) if trust(passage.origin) < least]
     soul, prompts, own_prompt = ([p for p in part if p not in foreign] for part in (soul, prompts, own_prompt))
     for path in dict.fromkeys(passage.path for passage in foreign):
-        gathered.warnings.append(f"{path}: has text of a tool, an import or a web page, which does not instruct")
+        gathered.warnings.append(f"{path}: has text that is not the owner's, which does not instruct")
+    lasting = [*foreign, *passages(memory_notes(notes))]
     return (
         Source("soul", "Identity", SHARES["soul"], soul, is_quoted=False),
         Source("prompts", "Instructions", SHARES["prompts"], prompts, is_quoted=False),
         Source("thread_prompt", "Instructions of this conversation", 0, own_prompt, is_quoted=False),
-        Source("memory", "Lasting memory", SHARES["memory"], [*foreign, *passages(memory_notes(notes))]),
+        Source("memory", "Lasting memory", SHARES["memory"], _own_first(lasting)),
         Source("messages", "This conversation", SHARES["messages"], messages, is_unbroken=True),
-        Source("logs", "Today and yesterday", SHARES["logs"], logs),
+        Source("logs", "Today and yesterday", SHARES["logs"], _own_first(logs)),
         _hits_source(hits),
     )
+
+
+def _own_first(passages: Iterable[Passage]) -> list[Passage]:
+    """Return passages with those of imports, tools and web pages last: however they are pinned, they displace none."""
+    return sorted(passages, key=lambda passage: not may_instruct(passage.origin))
 
 
 def _hits_source(hits: Sequence[Passage]) -> Source:
@@ -265,11 +272,11 @@ def _text(note: Note, chunk: Chunk) -> str:
     return "\n".join(note.lines[chunk.start_line - 1 : chunk.end_line])
 
 
-def thread_prompt(note: Note) -> list[Passage]:
+def thread_prompt(note: Note, usual_origin: str = Origin.OWNER) -> list[Passage]:
     """Return the system prompt in a thread's front matter as a passage that cites the front matter's lines."""
     prompt = note.front_matter.get("prompt")
     text = prompt.strip() if isinstance(prompt, str) else ""
-    origin = origin_of(note.front_matter, "", (), Origin.OWNER)
+    origin = origin_of(note.front_matter, "", (), usual_origin)
     return [Passage(note.path, 1, note.head_lines, text, remark=_remark(origin, ""), origin=origin)] if text else []
 
 

@@ -52,7 +52,9 @@ def _of_place(change: Proposed, sources: Sequence[Said], said: Mapping[str, Said
         note = note_path(change.note)
     except MemsyncError as error:
         return error.message
-    if memory.reader.rules.instructs(note) or memory.files.leaves_out(note) or note != change.note:
+    replaced = NotePath(said[change.supersedes].path if change.supersedes else note)
+    instructs = any(map(memory.reader.rules.instructs, (note, replaced)))
+    if instructs or memory.files.leaves_out(note) or note != change.note:
         return f"would write to {change.note}, which is no note that the curator may change"
     if any(one.local_only for one in sources) and not _is_local_only(note, said, memory):
         return f"would bring local-only text into {change.note}"

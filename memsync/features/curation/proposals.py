@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from memsync.edit.addition import Addition, end_of_section, find_section, insert_after, replace_line
 from memsync.edit.kept import Work
-from memsync.edit.markdown import by_agent, list_item, one_line
+from memsync.edit.markdown import by_agent, heading_line, list_item, one_line
 from memsync.edit.runs import Change
 from memsync.edit.titles import TITLE_OF_MEMORY, title_of
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
@@ -34,7 +34,6 @@ from memsync.notes.retiring import due, unused
 from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.notes.validity import SUPERSEDES
 from memsync.operation import Cli, Command, Tool, operation
-from memsync.ports import WRITES_FOR_AGENT
 from memsync.system import clock
 from memsync.system.ask import ask_program
 from memsync.system.user_folders import write_own_file
@@ -266,7 +265,6 @@ def accept(memory: Workspace, number: Number, *, line: Lines = ()) -> Proposal:
 
     Raises UsageError, NoteError, WriteRefused.
     """
-    _refuse_agents()
     said = {one.citation: one for one in said_in_memory(memory)}
     with memory.writer.lock():
         found, content = store.read(memory, number)
@@ -298,7 +296,6 @@ def accept(memory: Workspace, number: Number, *, line: Lines = ()) -> Proposal:
 @operation(Command("proposals reject", help="Reject proposal N, or only some of its changes."), writes=True)
 def reject(memory: Workspace, number: Number, *, line: Lines = ()) -> Proposal:
     """Mark the open changes of a proposal as rejected: they are never proposed again."""
-    _refuse_agents()
     return _rewritten(memory, number, line, {"state": "rejected"})
 
 
@@ -313,7 +310,6 @@ def edit_proposal(
     line: Annotated[int, Meta(ge=1, le=10_000, description="The change."), Cli(metavar="K")] = 1,
 ) -> Proposal:
     """Change the text that an open change adds. The file under proposals/ can be edited in any editor, too."""
-    _refuse_agents()
     found = store.read(memory, number)[0]
     if line <= len(found.changes) and found.changes[line - 1].act is not Act.ADD:
         raise UsageError(f"line {line} adds no text", hint="Accept or reject it.")
@@ -330,7 +326,6 @@ def undo_accept(memory: Workspace) -> Proposals:
 
     Raises UsageError when there is nothing to undo.
     """
-    _refuse_agents()
     with memory.writer.lock():
         steps = memory.writer.kept.steps(Work.ACCEPT)
         runs = memory.runs(Work.ACCEPT)
@@ -347,11 +342,6 @@ def undo_accept(memory: Workspace) -> Proposals:
     with memory.as_of_now():
         warnings = tuple(filter(None, [complaint]))
         return replace(proposals.function(memory), failed=tuple(outcome.failed), warnings=warnings)
-
-
-def _refuse_agents() -> None:
-    if WRITES_FOR_AGENT.get():
-        raise WriteRefused("an agent may only propose", hint="A person runs: memsync proposals accept")
 
 
 def _chosen(found: Proposal, lines: Sequence[int]) -> list[int]:
@@ -441,7 +431,7 @@ class _Texts:
         note = self._memory.editor.parse(path, text)
         section = find_section(note, change.section) if change.section else None
         if section is None:
-            new = Addition(f"## {change.section}\n\n{item.text}") if change.section else item
+            new = Addition(f"{heading_line(change.section)}\n\n{item.text}") if change.section else item
             return insert_after(path, text, len(note.lines), new)
         return insert_after(path, text, end_of_section(note, section), item)
 
