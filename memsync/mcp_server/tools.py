@@ -19,9 +19,9 @@ from memsync.model.context import Context
 from memsync.model.curation import Proposal
 from memsync.model.json import to_json
 from memsync.model.status import Status
-from memsync.model.text import count, printable, visible
-from memsync.model.upkeep import Conflicts, NoteLinks
-from memsync.model.vocabulary import in_root
+from memsync.model.text import count, printable, quotable, visible
+from memsync.model.upkeep import Conflicts, NoteLinks, Side
+from memsync.model.vocabulary import in_root, told_origin
 from memsync.model.written import Written
 from memsync.operation import OPERATIONS, Operation, Runs, Tool
 from memsync.search.budget import is_about_tokens, within
@@ -125,7 +125,12 @@ def arguments_of(operation: Operation[Any, Any], given: dict[str, Any], roots: S
 
 
 def answer(memory: Runs, operation: Operation[Any, Any], arguments: Mapping[str, Any]) -> Answer:
-    """Run an operation for a model. Raises MemsyncError."""
+    """Run an operation for a model; no text of a note can end its quotation, or the answer. Raises MemsyncError."""
+    made = _answer(memory, operation, arguments)
+    return made._replace(text=quotable(made.text), remarks=tuple(map(quotable, made.remarks)))
+
+
+def _answer(memory: Runs, operation: Operation[Any, Any], arguments: Mapping[str, Any]) -> Answer:
     try:
         result = memory.run(operation, **arguments)
     except NoSuchNote as error:
@@ -164,7 +169,8 @@ def _hit(hit: Hit) -> str:
     score = f"score {hit.score:.2f}" if hit.score else ""
     also = f"also {', '.join(hit.also)}" if hit.also else ""
     differs = f"differs from {', '.join(hit.differs)}" if hit.differs else ""
-    details = printable(", ".join(filter(None, (hit.role, hit.date, score, hit.validity, differs, also))))
+    by = told_origin(hit.origin, hit.role)
+    details = printable(", ".join(filter(None, (hit.role, by, hit.date, score, hit.validity, differs, also))))
     heading = " › ".join(hit.heading_path) or hit.title
     return f"{printable(hit.citation)}  ({details})\n{_quoted(f'[{printable(heading)}]')}\n{_quoted(hit.text)}"
 
@@ -247,7 +253,7 @@ def _written(written: Written) -> Answer:
 def _conflicts(found: Conflicts) -> Answer:
     pairs = [
         "\n".join(
-            f"{printable(side.citation)}  ({side.date[:16]})\n{_quoted(side.text)}" for side in (one.older, one.newer)
+            f"{printable(side.citation)}  ({_details(side)})\n{_quoted(side.text)}" for side in (one.older, one.newer)
         )
         for one in found.conflicts[:MAX_CONFLICTS]
     ]
@@ -255,6 +261,10 @@ def _conflicts(found: Conflicts) -> Answer:
     tail = [f"And {count(more, 'other')}; memsync conflicts lists them."] if more else []
     text = "\n\n".join([QUOTED, *pairs, *tail]) if pairs else "No contradiction found."
     return Answer(text, to_json(replace(found, conflicts=found.conflicts[:MAX_CONFLICTS])))
+
+
+def _details(side: Side) -> str:
+    return printable(", ".join(filter(None, (told_origin(side.origin), side.date[:16]))))
 
 
 def _links(found: NoteLinks) -> Answer:

@@ -62,7 +62,7 @@ def quoted(text: str, limit: int = 60) -> str:
     A stranger may have written it, and an agent reads the message. Every such text in an error or a warning goes
     through this function; a quote in it cannot end the quotation.
     """
-    text = printable(" ".join(text.split())).replace('"', "'")
+    text = quotable(printable(" ".join(text.split()))).replace('"', "'")
     return f'"{text if len(text) <= limit else text[: limit - 1] + "…"}"'
 
 
@@ -71,13 +71,29 @@ def visible(text: str) -> str:
     return _replaced(text, _IN_LINES)
 
 
+def quotable(text: str) -> str:
+    """Return `visible` text in which nothing looks like a frame that agents and chat templates put around texts.
+
+    `</system-reminder>` becomes `‹/system-reminder›`, and `Human:` at the start of a line `Human∶`. It may be in any
+    case, in full-width letters, with blanks and attributes, or cut by characters that cannot be seen. Other tags are
+    left alone.
+    """
+    characters = list(visible(text))
+    folded = [(fold, place) for place, one in enumerate(characters) for fold in _FOLDS[one]]
+    for match in re.finditer(_FRAME, "".join(fold for fold, _ in folded), re.MULTILINE):
+        marks = ":" if match["role"] else "[]" if match[0][0] == "[" else "<>"
+        for fold, place in folded[match.start() : match.end()]:
+            characters[place] = _HARMLESS[fold] if fold in marks else characters[place]
+    return "".join(characters)
+
+
 def shown(value: Any, name: str = "") -> Any:
-    """Make a JSON value safe for a model: apply `visible` to quoted texts and `printable` to every other text.
+    """Make a JSON value safe for a model: apply `quotable` to texts, and `printable` to those that are not quoted.
 
     Escaping in JSON is not enough, because the client decodes it.
     """
     if isinstance(value, str):
-        return visible(value) if name in _QUOTED_TEXTS else printable(value)
+        return quotable(value if name in _QUOTED_TEXTS else printable(value))
     if isinstance(value, Mapping):
         return {printable(key): shown(item, key) for key, item in value.items()}
     return [shown(item) for item in value] if isinstance(value, list) else value
@@ -123,6 +139,40 @@ class _Escapes(dict[int, str]):
 
 _IN_A_LINE = _Escapes(lambda character: character.encode("unicode_escape").decode())
 _IN_LINES = _Escapes(lambda character: "\N{REPLACEMENT CHARACTER}", kept="\n\t")
+
+
+class _Folds(dict[str, str]):
+    """What each character is when case, width and ornament do not count; empty for those that cannot be seen."""
+
+    def __missing__(self, character: str) -> str:
+        folded = unicodedata.normalize("NFKC", character).casefold()
+        self[character] = "".join(one for one in folded if one == "\n" or not _is_unseen(one))
+        return self[character]
+
+
+def _is_unseen(character: str) -> bool:
+    return unicodedata.category(character)[0] in "CM" or re.match(f"[\ufffd{_FILLERS}]", character) is not None
+
+
+_FOLDS = _Folds()
+_HARMLESS = {"<": "\u2039", ">": "\u203a", "[": "\u2039", "]": "\u203a", ":": "\u2236"}
+FRAMES = """
+    system system-reminder system-prompt system-message system-instruction system-instructions assistant human developer
+    memsync-recall user-prompt-submit-hook hook-context session-context environment-context task-notification invoke
+    local-command-stdout local-command-stderr local-command-caveat permissions-instructions user-instructions think eos
+    instructions bash-input bash-stdout bash-stderr user-shell-command turn-aborted command-name command-message bos
+    command-args command-contents ide-opened-file ide-selection ide-diagnostics tool-use tool-call tool-calls
+    tool-result tool-results tool-response function-call function-calls function-result function-results thinking
+    function-response start-of-turn end-of-turn begin-of-text end-of-text
+"""
+"""The tags in which agents get what is not from their user; `-`, `_` and blanks in them are the same."""
+_TAGS = "|".join(name.replace("-", r"[\s_-]+") for name in FRAMES.split())
+_FRAME = (  # compiled at its first use, too
+    rf"<(?:[/!?]*(?:(?:{_TAGS})(?=[\s/>]|\Z)|antml:)[^<>]{{0,200}}>?|[\s/!?]+(?:{_TAGS})(?=[\s/>])[^<>]{{0,200}}>)"
+    r"|<\s*\|\s*[a-z][\w\u2581]{2,40}\s*\|\s*>"  # a token of a chat template
+    r"|<<[\s/]*sys\s*>>|\[[\s/]*(?:inst|system_prompt|available_tools|tool_calls|tool_results)\s*\]"
+    r"|^[ \t>*_+#-]*(?P<role>human|assistant)[ \t*_]*:"
+)
 
 
 def _json_escape(character: str) -> str:

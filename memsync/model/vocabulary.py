@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from enum import IntFlag, StrEnum
 from typing import NewType
 
+from memsync.model.text import quoted
+
 NotePath = NewType("NotePath", str)
 """A note's name: its path relative to the memory root, with forward slashes."""
 
@@ -119,7 +121,10 @@ def told_origin(origin: str, role: str = "") -> str:
     """Return `from codex` or `from a web page`; empty for the owner, and if the role of the message tells it."""
     kind, _, name = origin.partition(":")
     is_told = (name or kind) == role.removeprefix("agent:") or (role and origin == Origin.AGENT)
-    return "" if is_told else f"from {name}" if name else _TOLD[Origin(kind)]
+    if is_told or not name:
+        return "" if is_told else _TOLD[Origin(kind)]
+    is_clear = name.replace("-", "").isalnum() and name not in (*Origin, "user", "human", "you")
+    return f"from {name if is_clear else f'agent {quoted(name)}'}"
 
 
 class Trait(IntFlag):

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from memsync.model.context import Context, ContextPart, ContextPassage, LeftOut
-from memsync.model.text import printable, visible
+from memsync.model.text import printable, quotable
 from memsync.model.vocabulary import NotePath, Origin
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
@@ -202,7 +202,7 @@ class _Part:
 
     def _label(self, first: Passage, last: Passage) -> str:
         """Return the citation line above a block of neighbours."""
-        return f"{self._citation_mark} {printable(first.path)}:{_numbers(first, last)}{first.remark}\n"
+        return f"{self._citation_mark} {quotable(printable(first.path))}:{_numbers(first, last)}{first.remark}\n"
 
     def described(self) -> ContextPart:
         """Return the part as the public ContextPart."""
@@ -298,8 +298,8 @@ def _trimmed(run: Sequence[_Line]) -> Sequence[_Line]:
 
 
 def _as_shown(passage: Passage) -> Passage:
-    """Return a passage without invisible characters, and without those that change the direction of other text."""
-    return passage._replace(text=visible(passage.text), remark=printable(passage.remark))
+    """Return a passage without invisible characters, frames of agents, and what changes the direction of other text."""
+    return passage._replace(text=quotable(passage.text), remark=quotable(printable(passage.remark)))
 
 
 def _marks(texts: Iterable[str]) -> tuple[str, str]:
@@ -313,4 +313,4 @@ def _marks(texts: Iterable[str]) -> tuple[str, str]:
 
 def _cut_mark(path: NotePath) -> str:
     """Return the line that marks where an instruction is cut: half a rule must not pass for a whole one."""
-    return f"[What follows in {printable(path)} did not fit.]\n"
+    return f"[What follows in {quotable(printable(path))} did not fit.]\n"
