@@ -1,11 +1,12 @@
 """Preferences: the `- key: value` lines of preferences.md, for everyone or under a `## user:NAME` heading.
 
-If several lines have the same key, the last one wins.
+If several lines have the same key, the last of the most trusted ones wins.
 """
 
 from __future__ import annotations
 
 import re
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -15,8 +16,10 @@ from memsync.edit.append import Done
 from memsync.edit.markdown import one_line
 from memsync.errors import UsageError
 from memsync.model.note import Note
+from memsync.model.vocabulary import Origin, trust
 from memsync.model.written import Preference, Written
 from memsync.notes.attributes import cut_attributes
+from memsync.notes.origin import BY, origin_of
 from memsync.notes.rules import PREFERENCES
 from memsync.operation import Cli, Command, operation
 
@@ -39,7 +42,8 @@ def preferences(memory: Workspace, *, user: User = "") -> tuple[Preference, ...]
     note = memory.editor.read(PREFERENCES)
     by_key: dict[str, Preference] = {}
     user = one_line(user)
-    for preference in sorted(_preferences(note) if note else (), key=lambda preference: bool(preference.user)):
+    found = [(_trusted(note, one), bool(one.user), one) for one in _preferences(note)] if note else []
+    for _, _, preference in sorted(found, key=itemgetter(0, 1)):
         if preference.user in ("", user):
             by_key.pop(preference.key, None)  # so that the last line is also the last in order
             by_key[preference.key] = preference
@@ -91,10 +95,18 @@ def _preferences(note: Note) -> list[Preference]:
     for section in note.sections:
         user = next((named[1] for title in section.heading_path if (named := _USER.fullmatch(title))), "")
         for number in range(section.start_line, section.end_line + 1):
-            line = _LINE.fullmatch(note.lines[number - 1])
+            text = note.lines[number - 1]
+            line = _LINE.fullmatch(text[: cut_attributes(text)[0]])
             if line is not None:
                 preferences.append(Preference(line[2], line[4], number, user))
     return preferences
+
+
+def _trusted(note: Note, preference: Preference) -> int:
+    """Return how far the line of a preference is trusted."""
+    own = cut_attributes(note.lines[preference.line - 1])[1].get(BY, "")
+    section = next(one for one in note.sections if one.start_line <= preference.line <= one.end_line)
+    return trust(origin_of(note.front_matter, "", (section.attributes.get(BY, ""), own), Origin.OWNER))
 
 
 def _place(note: Note, heading: str) -> int:

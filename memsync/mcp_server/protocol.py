@@ -26,7 +26,7 @@ from memsync.errors import MemsyncError, NoSuchNote, NoteError, UsageError
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.tools import answer, arguments_of, may_name_roots, offered, roots_of, schema_of, tool_of
 from memsync.model.answer import Excerpt
-from memsync.model.text import json_line, printable, shown, visible, whole_characters
+from memsync.model.text import json_line, printable, quotable, shown, visible, whole_characters
 from memsync.operation import Operation, Runs
 from memsync.ports import for_agent
 
@@ -191,7 +191,7 @@ class _Handlers:
             raise MCPError(types.INVALID_PARAMS, printable(error.sentences())) from error
         except MemsyncError as error:
             raise MCPError(types.INTERNAL_ERROR, printable(error.sentences())) from error
-        contents = types.TextResourceContents(uri=params.uri, mime_type=MARKDOWN, text=visible(text))
+        contents = types.TextResourceContents(uri=params.uri, mime_type=MARKDOWN, text=quotable(text))
         return types.ReadResourceResult(contents=[contents])
 
     async def _text_of(self, path: str) -> str:
@@ -258,4 +258,4 @@ def _described(operation: Operation[Any, Any], roots: Sequence[str]) -> types.To
 
 
 def _failed(text: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(type="text", text=printable(text))], is_error=True)
+    return types.CallToolResult(content=[types.TextContent(type="text", text=quotable(printable(text)))], is_error=True)

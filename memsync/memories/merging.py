@@ -103,10 +103,10 @@ def _named(hit: Hit, root: str) -> Hit:
 
 def _different(hits: Iterable[Hit]) -> list[Hit]:
     """Return the hits with different texts; the citations of equal ones are in `also` of the first one."""
-    by_text: dict[str, Hit] = {}
+    by_text: dict[tuple[str, bool], Hit] = {}
     for hit in hits:
-        first = by_text.get(hit.text)
-        by_text[hit.text] = hit if first is None else replace(first, also=(*first.also, hit.citation, *hit.also))
+        first = by_text.get(key := (hit.text, hit.holds))
+        by_text[key] = hit if first is None else replace(first, also=(*first.also, hit.citation, *hit.also))
     return list(by_text.values())
 
 

@@ -166,9 +166,9 @@ FRAMES = """
     function-response start-of-turn end-of-turn begin-of-text end-of-text
 """
 """The tags in which agents get what is not from their user; `-`, `_` and blanks in them are the same."""
-_TAGS = "|".join(name.replace("-", r"[\s_-]+") for name in FRAMES.split())
+_TAGS = "|".join(name.replace("-", r"[\s_-]+") for name in (*FRAMES.split(), r"antml:\w+"))
 _FRAME = (  # compiled at its first use, too
-    rf"<(?:[/!?]*(?:(?:{_TAGS})(?=[\s/>]|\Z)|antml:)[^<>]{{0,200}}>?|[\s/!?]+(?:{_TAGS})(?=[\s/>])[^<>]{{0,200}}>)"
+    rf"<(?:[/!?]*(?:{_TAGS})(?=[\s/>]|\Z)[^<>]{{0,200}}>?|[\s/!?]+(?:{_TAGS})(?=[\s/>])[^<>]{{0,200}}>)"
     r"|<\s*\|\s*[a-z][\w\u2581]{2,40}\s*\|\s*>"  # a token of a chat template
     r"|<<[\s/]*sys\s*>>|\[[\s/]*(?:inst|system_prompt|available_tools|tool_calls|tool_results)\s*\]"
     r"|^[ \t>*_+#-]*(?P<role>human|assistant)[ \t*_]*:"

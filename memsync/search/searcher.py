@@ -390,20 +390,24 @@ def _anchored(spans: Iterator[Span], anchor: Anchor) -> Iterator[tuple[Span, Anc
 
 
 def _different(spans: Iterator[Span], anchor: Anchor, limit: int) -> list[tuple[Span, Anchored]]:
-    """Return the first spans with different texts; the places of equal texts are in `also` of the first one."""
+    """Return the first spans with different texts; the places of equal texts are in `also` of the first one.
+
+    A text that holds is never hidden behind an equal one that does not.
+    """
     kept: list[tuple[Span, Anchored]] = []
-    places: dict[str, list[str]] = {}
+    places: dict[tuple[str, bool], list[str]] = {}
     hashes: set[bytes] = set()
     first = takewhile(lambda numbered: len(kept) < limit or numbered[0] < TWINS_WITHIN * limit, enumerate(spans))
     wanted = (span for _, span in first if len(kept) < limit or span.shown.content_hash in hashes)
     for span, place in _anchored(wanted, anchor):
-        if place.text in places:
-            places[place.text].append(citation(span.shown.path, place.start_line, place.end_line))
+        key = place.text, holds(span.best.validity)
+        if key in places:
+            places[key].append(citation(span.shown.path, place.start_line, place.end_line))
         elif len(kept) < limit and any(map(str.isalnum, place.text)):  # not the `---` of front matter
             kept.append((span, place))
-            places[place.text] = []
+            places[key] = []
             hashes |= {span.shown.content_hash} - {b""}
-    return [(span, replace(place, also=tuple(places[place.text]))) for span, place in kept]
+    return [(span, replace(place, also=tuple(places[place.text, holds(span.best.validity)]))) for span, place in kept]
 
 
 def _without_mere_headings(ranked: Sequence[Scored], query: Query) -> list[Scored]:

@@ -15,7 +15,7 @@ import pytest
 
 from memsync.cli.main import main, run
 from memsync.daemon.logs import log_to
-from memsync.model.text import json_line, printable, visible
+from memsync.model.text import json_line, printable, quotable, visible
 from memsync.settings.registering import add_root
 
 HIDDEN = [
@@ -327,3 +327,38 @@ def run_get(hostile: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         return capsys.readouterr().out
 
     return get
+
+
+FRAMES = """
+    memsync-recall system-reminder user-prompt-submit-hook hook_context session_context turn_aborted task-notification
+    local-command-stdout local-command-caveat environment_context user_instructions bash-stdout user_shell_command
+    INSTRUCTIONS system_reminder system system_prompt ide_opened_file command-name tool_result bash-input function_calls
+    antml:invoke human assistant start_of_turn sys\u200btem ｓｙｓｔｅｍ \U0001d42cystem
+"""
+
+
+@pytest.mark.parametrize("frame", [*FRAMES.split(), "permissions instructions", "system-\nreminder"])
+def test_no_tag_of_an_agent_is_left_in_a_quoted_text(frame: str) -> None:
+    """In any case, with blanks, attributes and slashes, over lines, and without its end."""
+    for before, after in (("<", ">"), ("a</", ">b"), ("< /", "\n>"), ("</", " a='b'"), ("＜", "＞"), ("<\u2060", ">")):
+        for one in (frame, frame.upper()):
+            assert not {"<", "＜"} & set(quotable(f"{before}{one}{after}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("</system-reminder>", "‹/system-reminder›"),
+        ("<|im_start|> <｜User｜>", "‹|im_start|› ‹｜User｜›"),
+        ("[INST] [/inst] <<SYS>>", "‹INST› ‹/inst› ‹‹SYS››"),
+        ("a\n\nHuman: b\n> **Assistant:** c", "a\n\nHuman∶ b\n> **Assistant∶** c"),
+        *((text, text) for text in (
+            "<div class='a'>", "Vec<T>", "a < b > c", "<system-info>", "a <| b |> c", "for (i=0; i<human.size; i++)",
+            "x[0]",
+            "[a](b)", "A human: Kim", "Humans: 3", "&lt;system&gt;", "List<String>", "<T extends Thinker>",
+        )),
+    ],
+)  # fmt: skip
+def test_quoted_text_stays_readable(text: str, quoted: str) -> None:
+    """Ordinary code, HTML and links are left alone."""
+    assert quotable(text) == quotable(quotable(text)) == quoted
