@@ -127,7 +127,7 @@ def log(
         ("text", "section", "note", "tier", "tags", "supersedes", "was", "until"),
         {
             "text": "One thing, worded so that it is clear without this conversation.",
-            "supersedes": "Citation of a line of an agent that this replaces: path:line. It stays, and no longer counts.",
+            "supersedes": "Citation of an agent's line that this replaces: path:line. It stays, and no longer counts.",
             "was": "Words of that line, to check it.",
             "until": "The last day on which it holds: 2027-01-01.",
             "note": "Path of a note to use instead of MEMORY.md; not SOUL.md or a prompt.",
