@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
 from functools import cache, partial
@@ -27,7 +27,7 @@ from memsync.notes.frontmatter import read_head
 from memsync.notes.validity import statements
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.ports import Progress, no_progress
-from memsync.search.validity import Place, Validity, today
+from memsync.search.validity import Place, Read, Validity, today
 from memsync.system.ask import ask_program
 from memsync.system.user_folders import digest_of, filesystem_errors
 
@@ -117,11 +117,7 @@ def _conflict(sides: Sequence[Side]) -> Conflict:
     return Conflict(_id(sides), *sorted(sides, key=lambda side: (side.date, side.path, side.line)))
 
 
-def _refused(
-    notes: Mapping[NotePath, IndexedNote],
-    read: Callable[[NotePath], tuple[Sequence[str], Sequence[Chunk]]],
-    validity: Validity,
-) -> Iterator[Conflict]:
+def _refused(notes: Mapping[NotePath, IndexedNote], read: Read, validity: Validity) -> Iterator[Conflict]:
     """Yield a conflict for each text that would replace one that is trusted more."""
     for old, pair, _ in validity.all_refused(read):
         claims = [_claim(notes[one.path], one, read(one.path)[0]) for one in (old, pair.mark) if one.path in notes]
@@ -131,12 +127,10 @@ def _refused(
 
 
 def _claim(note: IndexedNote, place: Place, lines: Sequence[str]) -> _Place:
-    """Return the first statement of a place or, of a whole note, the line of its front matter that has a mark."""
-    if place.first:
-        said = next(statements(lines[place.first - 1 : place.last], place.first), None)
-        return _Place(note, Said(said.first if said else place.first, "", said.text if said else "", (), ()))
-    number = next((n for n, line in enumerate(lines, 1) if _MARKED.match(line)), 1)
-    return _Place(note, Said(number, "", lines[number - 1] if lines else "", (), ()))
+    """Return the first statement of a place or, of a whole note, what its front matter says from the first mark on."""
+    first = place.first or next((number for number, line in enumerate(lines, 1) if _MARKED.match(line)), 1)
+    said = next(statements(lines[first - 1 : place.last], first), None)
+    return _Place(note, Said(said.first if said else first, "", said.text if said else "", (), ()))
 
 
 def _judged(command: Sequence[str], found: Mapping[str, Conflict], private: Set[NotePath]) -> dict[str, Conflict]:

@@ -145,28 +145,21 @@ class _Folds(dict[str, str]):
     """What each character is when case, width and ornament do not count; empty for those that cannot be seen."""
 
     def __missing__(self, character: str) -> str:
-        folded = unicodedata.normalize("NFKC", character).casefold()
-        self[character] = "".join(one for one in folded if one == "\n" or not _is_unseen(one))
+        folded = unicodedata.normalize("NFKC", re.sub(f"[\ufffd{_FILLERS}]", "", character)).casefold()
+        self[character] = "".join(one for one in folded if one == "\n" or unicodedata.category(one)[0] not in "CM")
         return self[character]
-
-
-def _is_unseen(character: str) -> bool:
-    return unicodedata.category(character)[0] in "CM" or re.match(f"[\ufffd{_FILLERS}]", character) is not None
 
 
 _FOLDS = _Folds()
 _HARMLESS = {"<": "\u2039", ">": "\u203a", "[": "\u2039", "]": "\u203a", ":": "\u2236"}
-FRAMES = """
-    system system-reminder system-prompt system-message system-instruction system-instructions assistant human developer
-    memsync-recall user-prompt-submit-hook hook-context session-context environment-context task-notification invoke
-    local-command-stdout local-command-stderr local-command-caveat permissions-instructions user-instructions think eos
-    instructions bash-input bash-stdout bash-stderr user-shell-command turn-aborted command-name command-message bos
-    command-args command-contents ide-opened-file ide-selection ide-diagnostics tool-use tool-call tool-calls
-    tool-result tool-results tool-response function-call function-calls function-result function-results thinking
-    function-response start-of-turn end-of-turn begin-of-text end-of-text
-"""
+_TAGS = (
+    "system(?:-(?:reminder|prompt|message|instructions?))?|assistant|human|developer|memsync-recall|antml:\\w+|invoke"
+    "|(?:hook|session|environment)-context|(?:(?:user|permissions)-)?instructions|user-prompt-submit-hook|turn-aborted"
+    "|(?:local-command|bash)-(?:input|stdout|stderr|caveat)|task-notification|user-shell-command|think(?:ing)?"
+    "|command-(?:name|message|args|contents)|ide-(?:opened-file|selection|diagnostics)|(?:start|end)-of-turn|[be]os"
+    "|(?:tool|function)-(?:use|calls?|results?|response)|(?:begin|end)-of-text"
+).replace("-", r"[\s_-]+")
 """The tags in which agents get what is not from their user; `-`, `_` and blanks in them are the same."""
-_TAGS = "|".join(name.replace("-", r"[\s_-]+") for name in (*FRAMES.split(), r"antml:\w+"))
 _FRAME = (  # compiled at its first use, too
     rf"<(?:[/!?]*(?:{_TAGS})(?=[\s/>]|\Z)[^<>]{{0,200}}>?|[\s/!?]+(?:{_TAGS})(?=[\s/>])[^<>]{{0,200}}>)"
     r"|<\s*\|\s*[a-z][\w\u2581]{2,40}\s*\|\s*>"  # a token of a chat template

@@ -108,13 +108,7 @@ def may_instruct(origin: str) -> bool:
     return trust(origin) >= trust(Origin.AGENT)
 
 
-_TOLD = {
-    Origin.OWNER: "",
-    Origin.AGENT: "from an agent",
-    Origin.IMPORT: "imported",
-    Origin.WEB: "from a web page",
-    Origin.TOOL: "tool output",
-}
+_TOLD = dict(zip(Origin, ("", "from an agent", "imported", "from a web page", "tool output"), strict=True))
 
 
 def told_origin(origin: str, role: str = "") -> str:

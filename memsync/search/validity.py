@@ -41,6 +41,10 @@ MAX_LINES = 1_000
 OF_A_NOTE = (0, 2**31)
 """The lines of a whole note."""
 Marks = Mapping[str, list[str]]
+Heads = Mapping[NotePath, tuple[str, Marks]]
+"""The origin of the front matter of notes, and its marks."""
+Read = Callable[[NotePath], tuple[Sequence[str], Sequence[Chunk]]]
+"""Returns the lines and chunks of a note, none if it cannot be read."""
 
 
 class Place(NamedTuple):
@@ -95,19 +99,17 @@ class Validity:
     """
 
     replaced: Mapping[NotePath, Mapping[str | int, Sequence[Pair]]] = field(default_factory=dict)
-    notes: Mapping[NotePath, tuple[str, Marks]] = field(default_factory=dict)
+    notes: Heads = field(default_factory=dict)
     void: Sequence[Pair] = ()
 
     @classmethod
-    def of(cls, index: IndexReader, usual_origin: str) -> Validity:
-        """Read the marks of an index; `usual_origin` is as for `origin_of`."""
+    def of(cls, index: IndexReader, usual: str) -> Validity:
+        """Read the marks of an index; `usual` is as for `origin_of`."""
         chunks, heads = index.marked()
         if not chunks and not heads:
             return cls()
-        notes = {
-            path: (origin_of(head, "", (), usual_origin), marks) for path, _, head in heads if (marks := marks_of(head))
-        }
-        names = _Names(index, usual_origin)
+        notes = {path: (origin_of(head, "", (), usual), marks) for path, _, head in heads if (marks := marks_of(head))}
+        names = _Names(index, usual)
         pairs = list(_pairs(chunks, {path: day for path, day, _ in heads}, notes, names))
         sound = list(_without_circles(pairs))
         return cls(_by_name(sound), notes, [pair for pair in pairs if pair not in sound])
@@ -138,7 +140,7 @@ class Validity:
             new = next((new for new in news if new.time[:10] <= day), None)
             return "" if new is None else f"{REPLACED_BY}{new.citation}" if new.path else "superseded"
 
-        if reason := by(*_names_of(entry)):
+        if reason := by(0, entry.time[:16] or 0):
             return reason
         said = list(statements((text_of() or "").split("\n"), entry.start_line))
         reasons = [by(one.digest, *range(one.first, one.last + 1)) for one in said]
@@ -151,7 +153,7 @@ class Validity:
     def refused(self, path: NotePath, entry: Entry, text: str, origin: str) -> Iterator[tuple[Place, Pair]]:
         """Yield the marks that would replace an entry, or a statement in it, that is trusted more, and what that is."""
         said: list[tuple[Place, Sequence[str | int]]]
-        said = [(Place(path, entry.start_line, entry.end_line), _names_of(entry))]
+        said = [(Place(path, entry.start_line, entry.end_line), (0, entry.time[:16] or 0))]
         said += [
             (Place(path, one.first, one.last), (one.digest, *range(one.first, one.last + 1)))
             for one in statements(text.split("\n"), entry.start_line)
@@ -159,13 +161,8 @@ class Validity:
         for place, names in said if path in self.replaced else ():
             yield from ((place, pair) for pair in self._naming(path, entry, names) if not pair.may_replace(origin))
 
-    def all_refused(
-        self, read: Callable[[NotePath], tuple[Sequence[str], Sequence[Chunk]]]
-    ) -> Iterator[tuple[Place, Pair, str]]:
-        """Yield each mark of an index that counts for nothing, with the first text that it is about, and its origin.
-
-        `read` returns the lines and chunks of a note, none if it cannot be read.
-        """
+    def all_refused(self, read: Read) -> Iterator[tuple[Place, Pair, str]]:
+        """Yield each mark of an index that counts for nothing, with the first text that it is about, and its origin."""
         seen = set[Pair]()
         for path in sorted(self.replaced):
             lines, chunks = read(path)
@@ -187,28 +184,20 @@ class Validity:
         return self.replaced.keys() | self.notes.keys()
 
 
-def _names_of(entry: Entry) -> tuple[str | int, ...]:
-    """Return the names under which all of an entry is replaced: with its note, or by its time."""
-    return (0, entry.time[:16]) if entry.time else (0,)
-
-
 def _without_circles(pairs: Sequence[Pair]) -> Iterator[Pair]:
     """Yield the pairs whose new place is not older than the old one: so a circle ends at its newest place.
 
     Of two notes without dates that supersede each other, the last by path holds. A mark that is trusted less makes no
     circle.
     """
-    trusted: dict[tuple[NotePath, NotePath], int] = {}
-    for pair in pairs:
-        ends = (pair.old.path, pair.new.path)
-        trusted[ends] = max(trust(pair.by), trusted.get(ends, trust(pair.by)))
+    marks = {(pair.old.path, pair.new.path, trust(pair.by)) for pair in pairs}
     for pair in pairs:
         old, new = pair.old, pair.new
         if old.time and new.time:
             is_wrong = new.time[: len(old.time)] < old.time[: len(new.time)]
         else:
-            back = trusted.get((new.path, old.path))
-            is_wrong = old.path > new.path and back is not None and back >= trust(pair.by)
+            back = ((new.path, old.path, trusted) in marks for trusted in range(trust(pair.by), 1))
+            is_wrong = old.path > new.path and any(back)
         if not is_wrong:
             yield pair
 
@@ -228,12 +217,7 @@ def _by_name(pairs: Iterable[Pair]) -> Mapping[NotePath, Mapping[str | int, Sequ
     return by_path
 
 
-def _pairs(
-    chunks: Iterable[IndexedChunk],
-    days: Mapping[NotePath, str],
-    notes: Mapping[NotePath, tuple[str, Marks]],
-    names: _Names,
-) -> Iterator[Pair]:
+def _pairs(chunks: Iterable[IndexedChunk], days: Mapping[NotePath, str], notes: Heads, names: _Names) -> Iterator[Pair]:
     """Yield a pair for each mark. A mark that names nothing that exists gives none."""
     for chunk in chunks:
         for entry in chunk.entries:
