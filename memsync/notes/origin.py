@@ -17,8 +17,8 @@ def origin_of(head: Mapping[str, Any], role: str, marks: tuple[str, ...], usual:
     `usual` is the default: the owner, or the agent whose memory contains the passage. Of two origins, the less trusted
     one counts, so no text can raise its own trust. Of two agents, the one named by `by` counts.
     """
-    origin = _of_message(head, role) if role else _of_note(head, usual)
-    for mark in marks if role else (_text(head, BY), *marks):
+    origin = _of_message(head, role) if role else Origin.IMPORT if head.get("imported") else usual
+    for mark in (_of_page(head), _text(head, BY), *marks):
         said = named_origin(mark) if mark else Origin.OWNER
         origin = said if trust(said) <= trust(origin) else origin
     return origin
@@ -39,12 +39,10 @@ def _of_message(head: Mapping[str, Any], role: str) -> str:
     return named_origin(f"{Origin.AGENT}:{name}") if name else Origin.AGENT
 
 
-def _of_note(head: Mapping[str, Any], usual: str) -> str:
-    if head.get("imported"):
-        return Origin.IMPORT
-    if any(_text(head, key).lower().startswith(("https://", "http://")) for key in ("source", "url")):
-        return Origin.WEB
-    return usual
+def _of_page(head: Mapping[str, Any]) -> str:
+    """Return that a note is from a web page, or nothing; an import may name the page of its conversation."""
+    is_page = any(_text(head, key).lower().startswith(("https://", "http://")) for key in ("source", "url"))
+    return Origin.WEB if is_page and not head.get("imported") else ""
 
 
 def _text(head: Mapping[str, Any], key: str) -> str:
