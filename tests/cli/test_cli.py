@@ -57,7 +57,7 @@ def test_json_is_one_document_that_fits_the_schema(run: Run, write: Write) -> No
         jsonschema.validate(document, SCHEMA)
     hit = json.loads(run("search", "heron", "--json").stdout)["hits"][0]
     about = [hit[name] for name in ("role", "date", "tags", "citation")]
-    assert about == ["user", "2026-11-21T10:02", ["heron"], "threads/t.md:4-6"]
+    assert about == ["user", "2026-11-21T10:02", ["heron"], "threads/t.md:6"]
     start, end = hit["highlights"][0]
     assert hit["snippet"][start:end] == "heron"
 
