@@ -17,8 +17,6 @@ def read(record: Record, about: About) -> Iterator[Event]:
     content = at(record, "message", "content")
     about.learn(session=record.get("sessionId"), cwd=record.get("cwd"), branch=record.get("gitBranch"))
     agent = text_at(record, "agentId") or ("subagent" if record.get("isSidechain") is True else "")
-    if agent:
-        about.learn(parent=record.get("sessionId"))
     if kind == "system" and record.get("subtype") == "compact_boundary":
         yield Event(Who.SYSTEM, "The agent compacted the conversation here.", time)
     elif kind == "attachment" and text_at(record, "attachment", "commandMode") == "prompt":
@@ -36,6 +34,8 @@ def read(record: Record, about: About) -> Iterator[Event]:
 
 def _answered(record: Record, about: About, agent: str) -> Iterator[Event]:
     message, time = record.get("message"), record.get("timestamp")
+    if at(message, "model") == "<synthetic>":  # Claude Code itself wrote it
+        return
     message_id = text_at(message, "id")
     about.learn(model=at(message, "model"))
     for part in parts_of(at(message, "content")):

@@ -21,10 +21,12 @@ def read(record: Record, about: About) -> Iterator[Event]:
     kind, time, payload = record.get("type"), record.get("timestamp"), record.get("payload")
     inner = text_at(payload, "type")
     if kind == "session_meta":
-        about.learn(session=at(payload, "id") or at(payload, "session_id"), cwd=at(payload, "cwd"))
-        about.learn(branch=at(payload, "git", "branch"), origin=of_url(text_at(payload, "git", "repository_url")))
-        spawned = at(payload, "source", "subagent", "thread_spawn", "parent_thread_id")
-        about.learn(parent=spawned or at(payload, "forked_from_id"))
+        own = at(payload, "id") or at(payload, "session_id")
+        if about.session not in ("", own):  # a fork begins with a copy of another session
+            return
+        about.learn(session=own, cwd=at(payload, "cwd"), branch=at(payload, "git", "branch"))
+        about.learn(origin=of_url(text_at(payload, "git", "repository_url")))
+        about.learn(parent=at(payload, "source", "subagent", "thread_spawn", "parent_thread_id"))
     elif kind == "turn_context":
         about.learn(model=at(payload, "model"), cwd=at(payload, "cwd"))
     elif kind == "compacted":
@@ -36,7 +38,7 @@ def read(record: Record, about: About) -> Iterator[Event]:
         about.total = total
         last = at(payload, "info", "last_token_usage")
         cached = count_at(last, "cached_input_tokens")
-        yield spent(f"{time}", (count_at(last, "input_tokens"), count_at(last, "output_tokens"), cached))
+        yield spent(f"{time} {total}", (count_at(last, "input_tokens"), count_at(last, "output_tokens"), cached))
     elif kind == "response_item":
         yield from _said(payload, inner, time)
 

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memsync.agents import agents
 from memsync.agents.edits import added, parsed, removed, text_of
 from memsync.agents.events import at
 from memsync.agents.port import NAME, Agent, SetupFile
@@ -59,6 +60,11 @@ def connections(agent: Agent) -> dict[str, Record]:
     except (OSError, ValueError) as error:
         hint = "Remove it. memsync can still find its entries in the agent's files by their command."
         raise FilesystemError(f"{_record_file(agent)} cannot be read", hint=hint) from error
+
+
+def connected_projects() -> set[str]:
+    """Return the folders of the projects in which the user connected an agent. Raises FilesystemError."""
+    return {record["project"] for agent in agents() for record in connections(agent).values()} - {""}
 
 
 def places(agent: Agent, project: Path | None) -> list[tuple[SetupFile, str]]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, spent, text_at
+from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, spent, text_at, words_of
 from memsync.agents.port import HOOK_SECONDS, Agent, Caller, SetupFile, as_file, below, folder, server, under
 
 
@@ -19,7 +19,8 @@ def read(record: Record, about: About) -> Iterator[Event]:
     elif kind == "session.model_change":
         about.learn(model=at(data, "newModel"))
     elif kind == "user.message":
-        yield Event(Who.USER, text_at(data, "content"), time)
+        said = [text_at(data, "content"), words_of(at(data, "attachments"))]
+        yield Event(Who.USER, "\n\n".join(filter(None, said)), time)
     elif kind == "assistant.message":
         message_id = text_at(data, "messageId")
         yield Event(Who.ASSISTANT, text_at(data, "content"), time, message_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from memsync.agents.events import About, Event, Record, Who, at, call, parts_of, text_at, words_of
 from memsync.agents.port import HOOK_SECONDS, Agent, Caller, SetupFile, below, folder, server, under
 
+_OTHER = re.compile(r"[^A-Za-z0-9]+")
 _ASKED = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
 
 
@@ -20,13 +22,21 @@ def read(record: Record, about: About) -> Iterator[Event]:  # noqa: ARG001 (beca
     if record.get("role") == "user":
         text = words_of(content)
         asked = _ASKED.search(text) if "</user_query>" in text else None
-        yield Event(Who.USER, asked[1] if asked else text)
+        attached = words_of([part for part in parts_of(content) if part.get("type") != "text"])
+        yield Event(Who.USER, "\n\n".join(filter(None, [asked[1], attached])) if asked else text)
     elif record.get("role") == "assistant":
         for part in parts_of(content):
             if part.get("type") == "tool_use":
                 yield call(part.get("name"), part.get("input"), "", part.get("id"))
             elif text := text_at(part, "text"):
                 yield Event(Who.ASSISTANT, text)
+
+
+def ran_in(path: str, folder: str) -> bool:
+    """Tell whether a session ran in a folder, or perhaps did: a folder's name has a dash for each other character."""
+    name = _OTHER.sub("-", os.path.realpath(os.path.expanduser(folder))).strip("-")
+    project = path.partition("/projects/")[2].partition("/")[0]
+    return f"{_OTHER.sub('-', project).strip('-')}-".startswith(f"{name}-")
 
 
 HOME = folder("CURSOR_CONFIG_DIR", ".cursor")
@@ -54,4 +64,5 @@ AGENT = Agent(
     program="cursor",
     reads_too=("claude-code",),
     read=read,
+    ran_in=ran_in,
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, spent, text_at, words_of
@@ -20,6 +22,9 @@ from memsync.agents.port import (
     specific,
     united,
 )
+from memsync.agents.sources import opened
+from memsync.settings.paths import is_in_any
+from memsync.system.user_folders import digest_of
 
 
 def fold(records: Iterable[Record]) -> list[Record]:
@@ -62,6 +67,15 @@ def read(record: Record, about: About) -> Iterator[Event]:
         yield spent(message_id, counts)
 
 
+def ran_in(path: str, folder: str) -> bool:
+    """Tell whether a session ran in a folder: its own folder has a file that says so, or is named by a digest."""
+    place, real = os.path.dirname(os.path.dirname(path)), os.path.realpath(os.path.expanduser(folder))
+    named = ""
+    with suppress(OSError), opened(os.path.join(place, ".project_root")) as file:
+        named = file.read(4_096).decode("utf-8", "replace").strip()
+    return is_in_any(named, [real]) if os.path.isabs(named) else os.path.basename(place) == digest_of(os.fsencode(real))
+
+
 HOME = below(folder("GEMINI_CLI_HOME", ""), ".gemini")
 EVENTS = {"session-start": "SessionStart", "prompt": "BeforeAgent"}
 _hooks = grouped({**EVENTS, "session-end": "SessionEnd"}, HOOK_SECONDS * 1000)  # in milliseconds
@@ -94,4 +108,5 @@ AGENT = Agent(
     ),
     read=read,
     fold=fold,
+    ran_in=ran_in,
 )

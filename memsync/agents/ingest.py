@@ -10,14 +10,16 @@ import errno
 import json
 import os
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
-from memsync.agents import NAMES, raw_files
-from memsync.agents.events import About
+from memsync.agents import NAMES, agent_named, raw_files
+from memsync.agents.events import About, Event, Record, Who, text_at
 from memsync.agents.port import Agent
 from memsync.agents.session_threads import SessionThread
 from memsync.agents.sources import (
@@ -26,23 +28,25 @@ from memsync.agents.sources import (
     document_of,
     events_in,
     is_database,
+    keys_of,
     lines_of,
     named_sources,
     opened,
-    record_of,
+    records_in,
     sessions_of,
     sources_of,
     whole_end,
 )  # fmt: skip
-from memsync.errors import ConfigError, FilesystemError, IndexBusy, UsageError
-from memsync.model.text import quoted
+from memsync.errors import ConfigError, FilesystemError, IndexBusy, MemsyncError, UsageError
 from memsync.notes.rules import THREADS_FOLDER
 from memsync.notes.secrets import secrets_in
 from memsync.ports import Progress, no_progress
 from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.load import default_of
+from memsync.settings.paths import is_in_any
 from memsync.settings.registering import add_root
 from memsync.settings.roots import TRANSCRIPTS, registered_roots
+from memsync.system.ask import started_folder
 from memsync.system.file_lock import file_lock
 from memsync.system.user_folders import data_folder, digest_of, filesystem_errors, own_folder, replace_file
 
@@ -60,6 +64,14 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS taken (source TEXT PRIMARY KEY, owned TEXT, row TEXT NOT NULL) WITHOUT ROWID;
 CREATE UNIQUE INDEX IF NOT EXISTS taken_owned ON taken (owned);
+CREATE TABLE IF NOT EXISTS said (key INTEGER PRIMARY KEY, owner INTEGER NOT NULL, place INTEGER NOT NULL);
+"""
+_VERSION = 1
+"""Of what threads contain: a list of an older version is read again, although no transcript has changed."""
+_READ_AGAIN = f"""
+UPDATE taken SET row = json_set(row, '$.stamp', json('[]'), '$.packed', 0, '$.part', 1, '$.start', 0, '$.about',
+    json('{{}}'));
+PRAGMA user_version = {_VERSION};
 """
 READING = "reading"
 
@@ -144,11 +156,11 @@ def ingest(names: Sequence[str] = (), progress: Progress = no_progress) -> Inges
 
     Raises UsageError for a name that is none of these, IndexBusy, FilesystemError if the disk is full.
     """
-    found = [source for name in names or NAMES for source in named_sources(name)]
+    found = [source for name in names if name not in NAMES for source in named_sources(name)]
     root = transcripts_root(create=True)
     assert root is not None
     with Ingester(root).locked() as ingester:
-        return ingester.run(found, progress)
+        return ingester.run(found, progress, [name for name in names or NAMES if name in NAMES])
 
 
 class Ingester:
@@ -157,6 +169,8 @@ class Ingester:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._keep_raw = bool(default_of("agents.keep_raw"))
+        self._kept_out = (*default_of("agents.off"), started_folder())
+        self._is_kept_out = cache(self._is_in_folder_kept_out)  # because each record of a transcript names its folder
         self._report = IngestReport()
         self._is_few = True
 
@@ -187,6 +201,8 @@ class Ingester:
             try:
                 database.execute("PRAGMA synchronous = FULL")
                 database.executescript(_SCHEMA)
+                if database.execute("PRAGMA user_version").fetchone()[0] < _VERSION:
+                    database.executescript(f"BEGIN;{_READ_AGAIN}COMMIT;")
                 database.execute("SELECT count(*), max(length(row)) FROM taken").fetchone()
                 break
             except sqlite3.OperationalError:  # it is locked, or the disk is full
@@ -211,15 +227,17 @@ class Ingester:
         owned = (f"{source.agent.name}\n{name}", source.key)
         return not self._database.execute("SELECT 1 FROM taken WHERE owned = ? AND source <> ?", owned).fetchone()
 
-    def run(self, found: Iterable[Source], progress: Progress = no_progress) -> IngestReport:
-        """Take in transcripts. Raises OSError if the disk is full; what was taken in before stays.
+    def run(self, found: Sequence[Source], progress: Progress, agents: Iterable[str] = ()) -> IngestReport:
+        """Take in transcripts, and all of some agents.
 
         The rows are committed at the end, after the files are on disk. So after a kill, the same transcripts are read
-        again, and give the same files.
+        again, and give the same files. Raises OSError if the disk is full; what was taken in before stays.
         """
         self._report = IngestReport()
+        found = [*found, *(source for name in agents for source in self._sources_of(name))]
         stamped = ((source, _stamp_of(source.path)) for source in found)
         wanted = [(source, stamp) for source, stamp in stamped if stamp[3] and self._is_wanted(source, stamp)]
+        wanted.sort(key=lambda pair: ("/subagents/" in pair[0].path, pair[1][3]))  # what is copied before its copies
         self._is_few = len(wanted) <= _FEW_FILES
         total, done = max(1, sum(stamp[2] for _, stamp in wanted)), 0
         self._database.execute("BEGIN")
@@ -234,25 +252,46 @@ class Ingester:
             self._database.execute("COMMIT")
         return self._report
 
-    def _take_file(self, source: Source, stamp: list[int]) -> None:
-        def is_wanted(session: str, now: list[int]) -> bool:
-            return self._is_wanted(source._replace(session=session), now)
+    def _sources_of(self, name: str) -> list[Source]:
+        found: list[Source] = []
+        with self._named_if_wrong(name):
+            found += sources_of(agent_named(name))
+        return found
 
-        try:
+    def _take_file(self, source: Source, stamp: list[int]) -> None:
+        with self._named_if_wrong(source.label):
             if not is_database(source.path):
                 with opened(source.path) as file:
                     self._take(source, file, stamp)
                 return
-            for session, now, file in sessions_of(source.path, is_wanted):
-                self._take(source._replace(session=session), file, now)
-            self._keep(source, _Taken(stamp))
-        except (OSError, UsageError) as error:  # UsageError: a message cannot contain a value of the transcript
-            if getattr(error, "errno", None) in _FULL:
-                raise
-            self._wrong(source, str(getattr(error, "strerror", None) or error))
+            wrong = len(self._report.wrong)
+            for session, now, dump in sessions_of(source.path):
+                one = source._replace(session=session)
+                with self._named_if_wrong(one.label), tempfile.SpooledTemporaryFile(MAX_DOCUMENT_BYTES) as spooled:
+                    if self._is_wanted(one, now):
+                        dump(cast("BinaryIO", spooled))
+                        self._take(one, cast("BinaryIO", spooled), now)
+            if len(self._report.wrong) == wrong:
+                self._keep(source, _Taken(stamp))
 
-    def _wrong(self, source: Source, reason: str) -> None:
-        self._report.wrong.append(f"{quoted(source.path, 300)}: {reason[:200]}")
+    @contextmanager
+    def _named_if_wrong(self, name: str) -> Iterator[None]:
+        """Name a transcript or an agent that cannot be read in the report, so that it keeps no other one out.
+
+        Raises the errors that are no fault of a transcript: of the list of those that were taken, or of a full disk.
+        """
+        try:
+            yield
+        except Exception as error:
+            is_of_transcript = isinstance(error, (OSError, UsageError))
+            is_ours = isinstance(error, (sqlite3.Error, MemsyncError)) and not is_of_transcript
+            if is_ours or getattr(error, "errno", None) in _FULL:
+                raise
+            reason = str(getattr(error, "strerror", None) or error) if is_of_transcript else type(error).__name__
+            self._wrong(name, reason)
+
+    def _wrong(self, name: str, reason: str) -> None:
+        self._report.wrong.append(f"{name}: {reason[:200]}")
 
     def _is_wanted(self, source: Source, stamp: list[int]) -> bool:
         """Tell whether a transcript has changed since it was taken in."""
@@ -272,12 +311,14 @@ class Ingester:
         if source.is_document:
             end = size if source.session or document_of(file) is not None else 0
             if size and not end:
-                self._wrong(source, f"it is not a JSON object of at most {MAX_DOCUMENT_BYTES // 1_000_000} MB")
+                self._wrong(source.label, f"it is not a JSON object of at most {MAX_DOCUMENT_BYTES // 1_000_000} MB")
         else:
             end = whole_end(file, row.offset, size)
         is_new = not row.offset
-        if end > row.offset or (source.is_document and end):
-            self._read(source, file, row, end)
+        if end > row.offset or (end and (source.is_document or not row.stamp)):
+            if not self._read(source, file, row, end):
+                self._keep(source, _Taken(stamp))
+                return
             self._report.new += is_new
             self._report.grown += not is_new
             self._report.files.append((source.agent.name, source.path))
@@ -297,7 +338,7 @@ class Ingester:
         if known is not None and size >= known.offset:
             if source.is_document:
                 return replace(known, packed=0, part=1, start=0, about={}) if size else None
-            if known.stamp[:2] == stamp[:2] and _tail(file, known.offset) == known.tail:
+            if known.stamp[:2] in ([], stamp[:2]) and _tail(file, known.offset) == known.tail:
                 return known
         return self._named(source, file, known)
 
@@ -325,20 +366,29 @@ class Ingester:
         ending = ".json" if source.path.endswith(".json") else ".jsonl"
         return self._root / raw_files.FOLDER / source.agent.name / f"{name}{ending}.gz"
 
-    def _read(self, source: Source, file: BinaryIO, row: _Taken, end: int) -> None:
-        """Write the thread and the raw file of source[:end], and update `row`."""
+    def _read(self, source: Source, file: BinaryIO, row: _Taken, end: int) -> bool:
+        """Write the thread and the raw file of source[:end], and update `row`; return whether it was taken in.
+
+        A session in a folder that is kept out is not.
+        """
         agent, about = source.agent, About(**row.about)
+        about.learn(session=source.session_id)
         taken = 0 if source.is_document else row.offset
         thread = SessionThread(self._root, agent.name, row.name, row.part, about, taken, sync=self._is_few)
         thread.start, skipped = row.start, self._report.skipped
         records = self._records(source, file, 0 if agent.fold else row.start, end)
         if agent.fold and end <= MAX_DOCUMENT_BYTES:
             records = ((0, record) for record in agent.fold([record for _, record in records]))
+        if any(agent.ran_in(source.path, folder) for folder in self._kept_out):
+            return False
         for offset, record in records:
             before = replace(thread.now)
             events = events_in(agent, record, thread.now)
+            if self._is_kept_out(thread.now.cwd) or self._is_kept_out(text_at(record, "cwd")):
+                return False
             self._report.skipped += events is None
-            thread.add_line(offset, before, events or ())
+            place = 0 if source.is_document or agent.fold else offset
+            thread.add_line(offset, before, self._said_first(agent, thread, record, place, events or ()))
         if self._report.skipped > skipped:
             self._report.skipped_in.append(source.path)
         thread.finish()
@@ -356,7 +406,39 @@ class Ingester:
             row.packed = raw_files.append(raw, row.packed, file, start, end, sync=self._is_few)
         row.offset, row.tail = end, _tail(file, end)
         if not agent.fold and not source.is_document:
-            row.part, row.start, row.about = thread.number, thread.start, asdict(thread.about)
+            found = thread.now  # with the project: its folder may be gone when the session grows
+            row.about = asdict(replace(thread.about, project=found.project, folder=found.folder))
+            row.part, row.start = thread.number, thread.start
+        return True
+
+    def _is_in_folder_kept_out(self, cwd: str) -> bool:
+        try:
+            return os.path.isabs(cwd) and is_in_any(cwd, self._kept_out)
+        except ValueError:  # it is no path
+            return False
+
+    def _said_first(
+        self, agent: Agent, thread: SessionThread, record: Record, place: int, events: Iterable[Event]
+    ) -> Iterator[Event]:
+        """Yield the events of a record that no other transcript of the agent has, and no line above it.
+
+        The tokens of a message count in one transcript, from the part on in which its first record is.
+        """
+        name = f"{agent.name}\n{thread.name}"
+        is_first = all(self._place_of(name, f"{agent.name} {key}", place) == place for key in keys_of(record))
+        for event in events:
+            if event.who is not Who.USAGE or not event.id:
+                if is_first:
+                    yield event
+            elif self._place_of(name, f"{agent.name} used {event.id}", place) >= thread.start:
+                yield event
+
+    def _place_of(self, name: str, key: str, place: int) -> int:
+        """Return the place at which a session has a key first, -1 if another one has it; the first to ask owns it."""
+        number, owner = (int(digest_of(text.encode("utf-8", "surrogatepass"))[:15], 16) for text in (key, name))
+        self._database.execute("INSERT OR IGNORE INTO said VALUES (?, ?, ?)", (number, owner, place))
+        first = self._database.execute("SELECT owner, place FROM said WHERE key = ?", (number,)).fetchone()
+        return int(first[1]) if first[0] == owner else -1
 
     def _records(self, source: Source, file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, Any]]:
         """Yield the (offset, record) of each line. Count lines without a record as skipped."""
@@ -364,11 +446,9 @@ class Ingester:
             yield 0, document_of(file)
             return
         for offset, line in lines_of(file, start, end):
-            record = record_of(line)
-            if record is not None:
-                yield offset, record
-            else:
-                self._report.skipped += bool(line.strip()) or not line
+            records = records_in(line)
+            yield from ((offset, record) for record in records)
+            self._report.skipped += not records and (bool(line.strip()) or not line)
 
 
 def _has_secret(file: BinaryIO, start: int, end: int) -> bool:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, spent, text_at, words_of
 from memsync.agents.port import NAME, Agent, Caller, Obstacle, SetupFile, below, folder, plugin
+
+_OF_PROGRAM = re.compile(
+    r"^(?:System: \[\d{4}-[^\n]*|\[message_id: [^\n]*\])$"
+    r"|^[^\n]{1,80} \(untrusted[^\n]{0,20}\):\n```json\n[^`]{0,4000}\n```$"
+    r"|\A\s*\[[A-Z][^\]\n]{0,200}\d{4}-\d\d-\d\d[ T]\d\d:\d\d[^\]\n]{0,20}\] ",
+    re.MULTILINE,
+)
+"""What OpenClaw writes into a user's message: who sent it and when."""
 
 
 def read(record: Record, about: About) -> Iterator[Event]:
@@ -24,7 +33,7 @@ def read(record: Record, about: About) -> Iterator[Event]:
     elif kind != "message":
         return
     elif role == "user":
-        yield Event(Who.USER, words_of(content), time)
+        yield Event(Who.USER, _OF_PROGRAM.sub("", words_of(content)).strip("\n"), time)
     elif role == "toolResult":
         yield Event(Who.UNSEEN, words_of(content), time, text_at(message, "toolCallId"))
     elif role == "assistant":

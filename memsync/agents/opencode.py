@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from memsync.agents.events import About, Event, Record, Who, at, call, count_at, spent, text_at
+from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, spent, text_at, words_of
 from memsync.agents.port import NAME, Agent, Caller, SetupFile, below, folder, plugin
 
 
@@ -21,10 +21,13 @@ def read(record: Record, about: About) -> Iterator[Event]:
     message_id = text_at(record, "id")
     is_user = at(data, "role") == "user"
     about.learn(model=at(data, "modelID"))
-    for part in record.get("parts", ()):
-        kind = at(part, "type")
-        if kind == "text" and at(part, "synthetic") is not True:
-            yield Event(Who.USER if is_user else Who.ASSISTANT, text_at(part, "text"), time, message_id)
+    said = [part for part in parts_of(record.get("parts")) if part.get("synthetic") is not True]
+    if is_user:
+        yield Event(Who.USER, words_of(said), time)
+    for part in parts_of(record.get("parts")):
+        kind = part.get("type")
+        if kind == "text" and not is_user and part.get("synthetic") is not True:
+            yield Event(Who.ASSISTANT, text_at(part, "text"), time, message_id)
         elif kind == "tool":
             yield call(at(part, "tool"), at(part, "state", "input"), time, at(part, "callID"))
             yield Event(Who.UNSEEN, text_at(part, "state", "output"), time, text_at(part, "callID"))

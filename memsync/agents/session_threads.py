@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from memsync.agents.events import About, Event, Who, moment_of, without_injected
+from memsync.agents.events import About, Event, Who, is_prompt_of_program, moment_of, without_injected
 from memsync.agents.project import project_of
 from memsync.edit.markdown import exact_message, one_line
 from memsync.edit.set_fields import head_of
@@ -52,14 +52,8 @@ class _Message:
     texts: list[str]
     id: str = ""
     tools: dict[str, tuple[str, int]] = field(default_factory=dict)
-    usage: dict[str, Event] = field(default_factory=dict)
-
-    def used(self, which: int) -> int:
-        return sum(event.used[which] for event in self.usage.values())
-
-    @property
-    def cost(self) -> float:
-        return round(sum(event.cost for event in self.usage.values()), 9)
+    used: list[float] = field(default_factory=lambda: [0, 0, 0, 0.0])
+    """Tokens in, out and cached, and dollars."""
 
 
 class SessionThread:
@@ -73,7 +67,7 @@ class SessionThread:
 
     def __init__(self, root: Path, agent: str, name: str, number: int, about: About, taken: int, *, sync: bool) -> None:
         self.number, self.start, self.about, self.secrets = number, 0, about, 0
-        self._root, self._agent, self._name = root, agent, name
+        self._root, self._agent, self.name = root, agent, name
         self._sync = sync
         self.now = replace(about)
         self._is_kept = taken > 0 and not self._may_write(self.path)
@@ -81,13 +75,14 @@ class SessionThread:
         self._messages: list[str] = []
         self._size = 0
         self._open: _Message | None = None
+        self._counted: dict[str, tuple[float, ...]] = {}
         self._spent: list[tuple[str, int, int, float]] = []
 
     @property
     def path(self) -> str:
         """The path of the current part's note, relative to the root."""
         number = f"-{self.number}" if self.number > 1 else ""
-        return f"{THREADS_FOLDER}{self._agent}-{self._name}{number}.md"
+        return f"{THREADS_FOLDER}{self._agent}-{self.name}{number}.md"
 
     def _may_write(self, path: str) -> bool:
         try:
@@ -106,9 +101,11 @@ class SessionThread:
         for event in events:
             if event.who is Who.USAGE:
                 if self._open is not None and self._open.role not in ("user", "system"):
-                    self._open.usage[event.id] = event
+                    self._count(self._open, event)
                 continue
             text = self._redacted(event.text if event.who is Who.TOOL else without_injected(event.text))
+            if event.who is Who.USER and is_prompt_of_program(event.text):
+                event = event._replace(who=Who.SYSTEM)
             if event.who is Who.UNSEEN:
                 if self._open is not None and event.id in self._open.tools:
                     call, size = self._open.tools[event.id]
@@ -116,6 +113,12 @@ class SessionThread:
             elif text.strip() or event.who is Who.TOOL:
                 self._add(event, text, (offset, before) if may_end_part else None)
                 may_end_part = False
+
+    def _count(self, message: _Message, event: Event) -> None:
+        """Add what an event counts beyond earlier ones of its message: each record of a message repeats its usage."""
+        before = self._counted.get(event.id, (0, 0, 0, 0.0))
+        most = self._counted[event.id] = tuple(map(max, before, (*event.used, event.cost)))
+        message.used = [used + now - then for used, now, then in zip(message.used, most, before, strict=True)]
 
     def _add(self, event: Event, text: str, place: tuple[int, About] | None) -> None:
         role = _role_of(event)
@@ -144,10 +147,11 @@ class SessionThread:
         message, self._open = self._open, None
         if message is None:
             return
-        used = {"in": message.used(0), "out": message.used(1), "cached": message.used(2)}
+        self._counted.pop("", None)
+        used = dict(zip(("in", "out", "cached"), map(int, message.used), strict=False))
         attributes = {name: str(number) for name, number in used.items() if number}
-        if message.cost:
-            attributes["cost"] = f"{message.cost:.9f}".rstrip("0")
+        if cost := round(message.used[3], 9):
+            attributes["cost"] = f"{cost:.9f}".rstrip("0")
         if message.model:
             attributes["model"] = one_line(message.model)[:MAX_TITLE_CHARS]
         text = "\n\n".join(message.texts)
@@ -159,11 +163,12 @@ class SessionThread:
                 self._messages.append(exact_message(role, said, message.time, attributes).text)
                 self._size += len(self._messages[-1])
                 attributes = {}
-        self._spent.append((message.time, used["in"], used["out"], message.cost))
+        self._spent.append((message.time, used["in"], used["out"], cost))
 
     def _next_part(self, start: int, about: About) -> None:
         self._write()
-        self.number, self.start, self.about, self._is_kept = self.number + 1, start, about, False
+        self.number, self.start, self.about = self.number + 1, start, about
+        self._is_kept = start < self._taken and not self._may_write(self.path)
         self.about.title = self.about.title or self.now.title
         self._messages, self._size, self._spent = [], 0, []
 
@@ -188,12 +193,14 @@ class SessionThread:
 
     def _head(self) -> str:
         now = self.now
-        now.origin = now.origin or _project(now.cwd)
-        title = now.title or f"{self._agent} {self._name}"
+        if os.path.isabs(now.cwd) and now.cwd.isprintable() and (not now.folder or os.path.isdir(now.cwd)):
+            now.project, now.folder = project_of(now.cwd)
+        title = now.title or f"{self._agent} {self.name}"
         facts = {
             "title": title if self.number == 1 else f"{title} ({self.number})",
-            "session": now.parent or now.session or self._name,
-            "agent": self._agent, "project": now.origin, "model": now.model, "branch": now.branch, "cwd": now.cwd,
+            "session": now.parent or now.session or self.name,
+            "agent": self._agent, "project": now.origin or now.project, "model": now.model, "branch": now.branch,
+            "cwd": now.cwd, "folder": now.folder,
         }  # fmt: skip
         times, *spent = zip(*self._spent, strict=True)
         moments = sorted(filter(None, times)) or [""]
@@ -202,7 +209,7 @@ class SessionThread:
             **{key: self._redacted(one_line(text)) for key, text in facts.items()},
             "created": moments[0], "updated": moments[-1],
             "tokens_in": tokens_in or None, "tokens_out": tokens_out or None, "cost": round(cost, 9) or None,
-            "tier": str(Tier.PROJECT), "source": f"{self._agent}:{self._name}", "ingested": "0" * 16,
+            "tier": str(Tier.PROJECT), "source": f"{self._agent}:{self.name}", "ingested": "0" * 16,
         })  # fmt: skip
 
 
@@ -213,7 +220,3 @@ def _role_of(event: Event) -> str:
     if event.who is Who.TOOL or event.who is Who.ASSISTANT:
         return f"agent:{_OTHER.sub('-', event.agent)[:60]}" if event.agent else "assistant"
     return event.who.value
-
-
-def _project(cwd: str) -> str:
-    return project_of(cwd) if os.path.isabs(cwd) and cwd.isprintable() else ""

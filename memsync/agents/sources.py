@@ -7,17 +7,17 @@ import os
 import re
 import sqlite3
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
+from zlib import crc32
 
 from memsync.agents import NAMES, agent_named, agents
-from memsync.agents.events import About, Event, Record, Who
+from memsync.agents.events import About, Event, Record, Who, at, text_at
 from memsync.agents.port import Agent
 from memsync.errors import FilesystemError, UsageError
 from memsync.model.text import quoted, whole_characters
@@ -27,8 +27,15 @@ MAX_LINE_BYTES = 8_000_000
 MAX_DOCUMENT_BYTES = 32_000_000
 MAX_CONTAINERS = 200_000
 MAX_NAME_CHARS = 100
+MAX_TORN = 50
+"""How many beginnings of a record are tried in a line that is not JSON."""
 _OTHER = re.compile(r"[^A-Za-z0-9_-]+")
+_SESSION_ID = re.compile(r"((?:[0-9a-f]+-){4}[0-9a-f]{12})(?:\.jsonl|/subagents/[^/]+|/events\.jsonl)$")
+_COPIES = re.compile(r"\.checkpoint\.|/agent-a(?:compact|prompt_suggestion)-[^/]*$")
+"""Transcripts that repeat another one. Claude Code compacts a conversation by an agent that reads all of it."""
 _TRIED_RECORDS = 50
+_decode = json.JSONDecoder().raw_decode
+Dump = Callable[[sqlite3.Connection, sqlite3.Row, BinaryIO], None]
 _ENDINGS = (".jsonl", ".json", ".db", ".sqlite")
 _SESSIONS = """
 SELECT *, (SELECT ifnull(max(time_updated), 0) FROM message WHERE session_id = session.id) AS message_at,
@@ -44,9 +51,10 @@ FROM session_windows
 """
 # OpenClaw compresses long events (Zstandard, which Python reads from 3.14 on). Their text is read from its own index.
 _EVENTS = """
-SELECT ifnull(event_json, json_set(json_extract(navigation_json, '$.model'), '$.message.content', (
+SELECT ifnull(event_json, iif(json_valid(navigation_json), json_set(json_extract(navigation_json, '$.model'),
+    '$.message.content', (
     SELECT c0 FROM session_transcript_fts_rows AS place JOIN session_transcript_fts_content USING (id)
-    WHERE place.session_id = event.session_id AND message_id = json_extract(navigation_json, '$.model.id'))))
+    WHERE place.session_id = event.session_id AND message_id = json_extract(navigation_json, '$.model.id'))), NULL))
 FROM transcript_events AS event WHERE session_id = ? ORDER BY seq
 """
 
@@ -64,9 +72,20 @@ class Source(NamedTuple):
         return f"{self.agent.name}\n{self.path}\n{self.session}"
 
     @property
+    def label(self) -> str:
+        """Its path and session, for messages."""
+        return quoted(self.path, 300) + (f", session {quoted(self.session)}" if self.session else "")
+
+    @property
     def name(self) -> str:
         """The session's name, in characters that every file name may have."""
         return _OTHER.sub("-", self.session or self.agent.session_name(self.path))[:MAX_NAME_CHARS] or "session"
+
+    @property
+    def session_id(self) -> str:
+        """The session's id, if the path ends in one. A fork and a resumed session begin with records of another."""
+        found = _SESSION_ID.search(self.path)
+        return self.session or (found[1] if found else "")
 
     @property
     def is_document(self) -> bool:
@@ -87,7 +106,7 @@ def _matching(folder: str, pattern: str) -> Iterator[str]:
     for path in sorted(map(str, Path(folder).glob(pattern))):
         has_link = os.path.islink(path) or real(os.path.dirname(path)) != os.path.dirname(path)
         is_text = path == whole_characters(path)
-        if is_text and ".checkpoint." not in path and not has_link and os.path.isfile(path):
+        if is_text and not _COPIES.search(path) and not has_link and os.path.isfile(path):
             yield path
 
 
@@ -134,8 +153,21 @@ def events_in(agent: Agent, record: Record, about: About) -> list[Event] | None:
     """Return the events of a record; None if the record is not in the agent's format."""
     try:
         return list(agent.read(record, about))
-    except (TypeError, ValueError, AttributeError, LookupError, RecursionError):
+    except Exception:  # noqa: BLE001 (because a reader's fault costs its record only)
         return None
+
+
+def keys_of(record: Record) -> Iterator[str]:
+    """Yield what tells a record from all others of an agent, also in copies of it: its id, and that of its message."""
+    payload, message_id = record.get("payload"), text_at(record, "message", "id")
+    if own := text_at(record, "uuid"):
+        yield own
+    elif own := text_at(record, "id"):  # OpenClaw's are short
+        yield f"{own} {record.get('timestamp')}"
+    elif own := text_at(payload, "id") or text_at(payload, "call_id"):
+        yield f"{text_at(payload, 'type')} {own}"
+    if message_id:
+        yield f"{message_id} {json.dumps(at(record, 'message', 'content'))}"
 
 
 def opened(path: str) -> BinaryIO:
@@ -182,16 +214,35 @@ def record_of(line: bytes, max_bytes: int = MAX_LINE_BYTES) -> Record | None:
     return value if isinstance(value, dict) else None
 
 
+def records_in(line: bytes) -> list[Record]:
+    """Return the records in a line: one, or those after a part of one, which a killed agent left without its end."""
+    record = record_of(line)
+    if record is not None or len(line) > MAX_LINE_BYTES or line.count(b"{") + line.count(b"[") > MAX_CONTAINERS:
+        return [] if record is None else [record]
+    text, start, records = line.decode("utf-8", "replace"), 0, list[Record]()
+    for _ in range(MAX_TORN):
+        start = text.find('{"', start)
+        if start < 0:
+            break
+        try:
+            value, start = _decode(text, start)
+            records.append(value)
+        except (ValueError, RecursionError):
+            start += 1
+    return records
+
+
 def document_of(file: BinaryIO) -> Record | None:
     """Return a file as a JSON object; None if it is not one, or is too large."""
     file.seek(0)
     return record_of(file.read(MAX_DOCUMENT_BYTES + 1), MAX_DOCUMENT_BYTES)
 
 
-def sessions_of(path: str, is_wanted: Callable[[str, list[int]], bool]) -> Iterator[tuple[str, list[int], BinaryIO]]:
-    """Yield (session, stamp, rows as JSON Lines) of each wanted session in an agent's database. Raises OSError.
+def sessions_of(path: str) -> Iterator[tuple[str, list[int], Callable[[BinaryIO], None]]]:
+    """Yield the id, the stamp and a writer of the rows as JSON Lines of each session in a database. Raises OSError.
 
-    The database is opened read-only, and as immutable if it has no write-ahead log: otherwise SQLite would create one.
+    A writer raises OSError, too. A value may have any type, and a text may not be UTF-8. The database is opened
+    read-only, and as immutable if it has no write-ahead log: otherwise SQLite would create one.
     """
     opened(path).close()
     _, sessions, dump = DATABASES[os.path.basename(path)]
@@ -201,15 +252,28 @@ def sessions_of(path: str, is_wanted: Callable[[str, list[int]], bool]) -> Itera
         with closing(sqlite3.connect(uri, uri=True)) as database:
             database.row_factory = sqlite3.Row
             database.execute("PRAGMA trusted_schema = OFF")
+            database.text_factory = lambda text: text.decode("utf-8", "replace")
             for row in database.execute(sessions).fetchall():
-                stamp = [int(row["message_at"]), int(row["part_at"]), 0, 0]
-                if is_wanted(str(row["id"]), stamp):
-                    with tempfile.SpooledTemporaryFile(MAX_DOCUMENT_BYTES) as spooled:
-                        file = cast("BinaryIO", spooled)
-                        dump(database, row, file)
-                        yield str(row["id"]), stamp, file
-    except (sqlite3.Error, IndexError, ValueError) as error:
-        raise OSError(f"the database cannot be read: {error}") from error
+                stamp = [_number(row["message_at"]), _number(row["part_at"]), 0, 0]
+                yield str(row["id"]), stamp, partial(_dumped, dump, database, row)
+    except (sqlite3.Error, IndexError) as error:
+        raise _unreadable(error) from error
+
+
+def _dumped(dump: Dump, database: sqlite3.Connection, session: sqlite3.Row, file: BinaryIO) -> None:
+    try:
+        dump(database, session, file)
+    except (sqlite3.Error, IndexError) as error:
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: Exception) -> OSError:
+    return OSError(f"the database cannot be read: {error}")
+
+
+def _number(value: object) -> int:
+    """Return a whole number of a database; for any other value, one that changes with it."""
+    return value if isinstance(value, int) else crc32(repr(value).encode("utf-8", "replace"))
 
 
 def _dump_opencode(database: sqlite3.Connection, session: sqlite3.Row, file: BinaryIO) -> None:
@@ -225,7 +289,7 @@ def _dump_openclaw(database: sqlite3.Connection, session: sqlite3.Row, file: Bin
         file.write(_bytes(event[0]).replace(b"\n", b" ") + b"\n")
 
 
-DATABASES = {
+DATABASES: dict[str, tuple[str, str, Dump]] = {
     "opencode.db": ("opencode", _SESSIONS, _dump_opencode),
     "openclaw-agent.sqlite": ("openclaw", _WINDOWS, _dump_openclaw),
 }

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 
 from memsync.agents import NAMES, agent_named
 from memsync.agents.ingest import Ingester, transcripts_root
-from memsync.agents.sources import Source, sources_of
+from memsync.agents.sources import Source
 from memsync.daemon.health import Health
 from memsync.daemon.worker import Worker
 from memsync.errors import IndexBusy, MemsyncError
@@ -70,7 +69,8 @@ class TranscriptKeeper(Worker):
         ingester = Ingester(self._memory.settings.root)
         try:
             with ingester.locked():
-                report = ingester.run(self._found(hooked), self._progress)
+                growing = [Source(agent_named(name), path) for name, path in self._growing if name not in hooked]
+                report = ingester.run(growing, self._progress, hooked)
         except IndexBusy:  # memsync ingest is doing this now
             return
         except MemsyncError as error:
@@ -88,11 +88,6 @@ class TranscriptKeeper(Worker):
             self._health.fault("transcripts", report.wrong[0])
         elif hooked:
             self._health.mended("transcripts")
-
-    def _found(self, hooked: set[str]) -> Iterator[Source]:
-        for name in hooked:
-            yield from sources_of(agent_named(name))
-        yield from (Source(agent_named(name), path) for name, path in self._growing if name not in hooked)
 
     def _progress(self, what: str, done: int, total: int) -> None:  # noqa: ARG002 (because a Progress has these)
         if self._stopping:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from memsync.agents import agent_named
 from memsync.agents.events import without_injected
-from memsync.agents.project import project_of
+from memsync.agents.project import folders_of, project_of
 from memsync.agents.recalls import CANARY, MAX_PROMPT_CHARS, Line, Recall, digests, in_context, now, record, recorded
 from memsync.agents.sources import opened
 from memsync.errors import MemsyncError
@@ -181,10 +181,10 @@ class Recaller:
             if name in registered:
                 scopes[name] = (registered[name], [])
         if TRANSCRIPTS in registered:
-            scopes[TRANSCRIPTS] = (registered[TRANSCRIPTS], [("where", f"project={project_of(folder)}")])
+            scopes[TRANSCRIPTS] = (registered[TRANSCRIPTS], [("where", "=".join(project_of(folder).filter))])
         if agent.name in registered:
-            own = agent.own_folder(folder)
-            scopes[agent.name] = (registered[agent.name], [("path", f"{own}/*")] if own else [])
+            own = filter(None, map(agent.own_folder, sorted(folders_of(folder))))
+            scopes[agent.name] = (registered[agent.name], [("path", f"{place}/*") for place in own])
         if (root := root_for(folder)) is not None:
             scopes[root.name] = (root, [])
         return scopes

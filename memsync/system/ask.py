@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from typing import Any
 
 from memsync.errors import MemsyncError
+from memsync.system.user_folders import own_folder, state_folder
 
+STARTED = "MEMSYNC_STARTED"
+"""The environment variable that programs have that memsync started. They and their hooks hear nothing from memsync."""
 SECONDS = 600.0
 MAX_BYTES = 4_000_000
+
+
+def started_folder() -> str:
+    """Return the folder in which memsync runs programs. What agents say there is no conversation of the user's."""
+    return os.path.join(state_folder(), "started")
 
 
 def ask_program(command: Sequence[str], packet: Any) -> Any:
@@ -21,11 +30,13 @@ def ask_program(command: Sequence[str], packet: Any) -> Any:
     fails, takes over ten minutes or prints no JSON.
     """
     name = command[0]
-    with tempfile.TemporaryDirectory(prefix="memsync-") as folder:
+    own_folder(started_folder())
+    with tempfile.TemporaryDirectory(dir=started_folder()) as folder:
         try:
             done = subprocess.run(  # noqa: S603 (because the user's own settings name the program)
                 list(command), input=json.dumps(packet, ensure_ascii=False).encode("utf-8", "replace"),
                 capture_output=True, timeout=SECONDS, cwd=folder, check=False,
+                env={**os.environ, STARTED: "1"},
             )  # fmt: skip
         except FileNotFoundError as error:
             raise MemsyncError(f"{name} was not found", hint="Check [curator] in your config.toml.") from error

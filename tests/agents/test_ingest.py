@@ -17,12 +17,14 @@ import pytest
 
 from memsync.agents import NAMES, agent_named, ingest, raw_files, session_threads, sources
 from memsync.agents.ingest import IngestReport, transcripts_root
+from memsync.agents.port import Agent
 from memsync.agents.raw_files import raw_file, unpacked
 from memsync.agents.sources import MAX_LINE_BYTES
 from memsync.errors import ConfigError, FilesystemError, UsageError
 from memsync.memory import Memory
 from memsync.settings.roots import RegisteredRoot, add
 from memsync.system import user_folders
+from memsync.system.ask import started_folder
 from tests.agents import conversations
 from tests.agents.conversations import ASKED, AT, DONE, INJECTED, PRINTED, SAID, THOUGHT, as_bytes, converse
 from tests.conftest import Parse
@@ -117,18 +119,15 @@ def test_session_that_grows_is_the_same_as_one_taken_at_once(monkeypatch: pytest
     take_in()
     at_once = threads()
     assert len(at_once) > 3
-    path.unlink()
-    path = write_session([], "s2")
+    shutil.rmtree(str(transcripts_root()))
+    path.write_bytes(b"")
     draw, end = random.Random(7), 0
     while end < len(whole):
         with path.open("ab") as file:
             file.write(whole[end : (end := end + draw.randint(1, 20_000))])
         take_in()
-    assert raw("s2") == whole
-    grown = {name.replace("s2", "s1"): text for name, text in threads().items() if "s2" in name}
-    assert [text.partition("\n---\n")[2] for text in grown.values()] == [
-        text.partition("\n---\n")[2] for text in at_once.values()
-    ]
+    assert raw("s1") == whole
+    assert threads() == at_once
 
 
 @pytest.mark.parametrize("ends_at", range(1, 9))
@@ -162,12 +161,9 @@ def test_run_that_ends_anywhere_loses_and_doubles_nothing(ends_at: int, monkeypa
     take_in()
     assert raw("s1") == as_bytes(lines)
     cut_short = threads()
-    path.rename(path.with_name("s2.jsonl"))
-    for file in [*Path(str(transcripts_root())).rglob("*s1*")]:
-        file.unlink()
+    shutil.rmtree(str(transcripts_root()))
     take_in()
-    whole = {name.replace("s2", "s1"): text.partition("\n---\n")[2] for name, text in threads().items()}
-    assert {name: text.partition("\n---\n")[2] for name, text in cut_short.items()} == whole
+    assert threads() == cut_short
 
 
 def test_transcript_that_vanishes_shrinks_or_is_rewritten_stays() -> None:
@@ -265,7 +261,7 @@ def test_note_that_a_person_has_changed_is_never_written(end: int, first: int) -
 def test_subagents_and_compactions_belong_to_their_session(parse: Parse) -> None:
     """A subagent's task is a handoff, and nothing that the user said."""
     write_session(talk(1))
-    side = [{**line, "isSidechain": True, "agentId": "a7"} for line in talk(1)]
+    side = [{**line, "isSidechain": True, "agentId": "a7"} for line in talk(3)[12:]]
     compacted = {"type": "system", "subtype": "compact_boundary", "timestamp": AT}
     summary = {"type": "user", "isCompactSummary": True, "timestamp": AT, "message": {"content": "It was of herons."}}
     folder = Path.home() / ".claude/projects/-p/s1/subagents"
@@ -524,11 +520,11 @@ def test_session_that_grows_is_read_from_its_last_part_on(monkeypatch: pytest.Mo
     take_in()
     read: list[bytes] = []
 
-    def record_of(line: bytes) -> Any:
+    def records_in(line: bytes) -> list[Any]:
         read.append(line)
-        return json.loads(line)
+        return [json.loads(line)]
 
-    monkeypatch.setattr(ingest, "record_of", record_of)
+    monkeypatch.setattr(ingest, "records_in", records_in)
     write_session(lines)
     take_in()
     assert 0 < len(read) < 40
@@ -596,3 +592,213 @@ def test_file_elsewhere_is_known_by_its_form(agent: str, tmp_path: Path) -> None
     moved = path.rename(tmp_path / path.name)
     assert figures(take_in([str(moved)])) == (1, 0, 0)
     assert f"agent: {agent_named(agent).name}\n" in next(iter(threads().values()))
+
+
+def renamed(lines: conversations.Lines, **more: Any) -> conversations.Lines:
+    """Return lines with further fields, and an id of their own."""
+    return [{**line, "uuid": f"u{number}", **more} for number, line in enumerate(lines)]
+
+
+def spent_in(parse: Parse) -> int:
+    return sum(int(str(parse(text).front_matter.get("tokens_in", 0))) for text in threads().values())
+
+
+FIRST, SECOND = "11111111-2222-3333-4444-555555555555", "99999999-2222-3333-4444-555555555555"
+
+
+def test_records_that_are_copied_count_once(parse: Parse) -> None:
+    """A fork or a resumed session begins with another's records, and a second compaction repeats some in one file.
+
+    The session is the one that the file is named by. What the agent itself writes to compact is no session.
+    """
+    lines = renamed(talk(2), sessionId=FIRST)
+    write_session(lines, FIRST)
+    take_in()
+    before, spent = threads(), spent_in(parse)
+    more = renamed(talk(5)[24:], sessionId=SECOND)
+    fork = [*lines, *({**line, "uuid": f"f{line['uuid']}"} for line in [*more, *lines[-6:]]), *lines[:6]]
+    write_session(fork, SECOND)
+    copies = Path.home() / f".claude/projects/-p/{FIRST}/subagents/agent-acompact-7.jsonl"
+    copies.parent.mkdir(parents=True)
+    copies.write_bytes(as_bytes(renamed(talk(9)[48:], isSidechain=True, agentId="acompact-7")))
+    take_in()
+    text = threads()[f"threads/claude-code-{SECOND}.md"]
+    assert len(threads()) == 2
+    assert (spent, spent_in(parse)) == (24, 40)
+    assert threads() == {**before, f"threads/claude-code-{SECOND}.md": text}
+    assert [said for role, said in messages(text) if role == "user"] == [
+        ASKED
+    ] * 2  # one has another id, and no message
+    assert parse(text).front_matter["session"] == SECOND
+    again = threads()
+    next(Path(str(transcripts_root())).rglob("taken.db")).unlink()
+    take_in()
+    assert threads() == again
+
+
+def test_tokens_of_a_message_count_once_wherever_its_records_are(parse: Parse) -> None:
+    """The largest count is the message's: earlier records have what was counted by then."""
+    line = conversations.claude_code("/p")[-1]
+    said = [
+        {**line, "message": {**line["message"], "content": f"Part {n}", "usage": {"output_tokens": n}}}
+        for n in (1, 9, 7)
+    ]
+    between = {"type": "user", "timestamp": AT, "message": {"content": "Wait."}}
+    write_session([said[0], between, said[1], between, said[2]])
+    take_in()
+    assert parse(threads()["threads/claude-code-s1.md"]).front_matter["tokens_out"] == 9
+
+
+def test_copied_head_of_a_session_of_codex_does_not_rename_it(parse: Parse) -> None:
+    """A fork has its own head first, and then all records of the other session."""
+    path = converse("codex")
+    other = {"type": "session_meta", "payload": {"id": SECOND, "cwd": "/elsewhere", "git": {"branch": "other"}}}
+    head, *rest = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(head + as_bytes([other]) + b"".join(rest))
+    take_in()
+    facts = parse(threads()["threads/codex-rollout-s1.md"]).front_matter
+    assert (facts["session"], facts["cwd"], facts["branch"]) == ("s1", "/home/me/pond", "main")
+
+
+@pytest.mark.parametrize(
+    ("written", "role", "kept"),
+    [
+        ("[Request interrupted by user for tool use]", "", ""),
+        ("<ide_opened_file>The user opened x.py</ide_opened_file>\nFix it.", "user", "Fix it."),
+        ("<ide_selection>a line</ide_selection>Fix it.", "user", "Fix it."),
+        ("<command-name>/clear</command-name>\n  <command-message>clear</command-message>", "", ""),
+        ("<command-name>/r</command-name>\n <command-args>the heron</command-args>", "user", "the heron"),
+        ("<local-command-stdout>ok</local-command-stdout>", "", ""),
+        ("<task-notification>\nx\n</task-notification>\nRead the output file to retrieve the result: /tmp/x", "", ""),
+        ("<teammate-message teammate_id=\"a\">obey</teammate-message>\nHi", "user", "Hi"),
+        ("<system-reminder>x</system-reminder>", "", ""),
+        ("Caveat: The messages below were generated by the user while running local commands.", "", ""),
+        ("This session is being continued from a previous conversation. Herons.", "system", "This session is being"),
+        ("See:\n--- Content from referenced files ---\nx\n--- End of content ---", "user", "See:\n[file]"),
+        ("Why [Request interrupted by user] here?", "user", "Why [Request interrupted by user] here?"),
+    ],
+)  # fmt: skip
+def test_what_the_agent_itself_wrote_is_not_the_users(written: str, role: str, kept: str) -> None:
+    """Commands, the editor's state, notices and summaries are in records of the user."""
+    write_session([{"type": "user", "timestamp": AT, "message": {"content": written}}, *talk(1)])
+    take_in()
+    found = [one for one in messages(threads()["threads/claude-code-s1.md"]) if one[0] in ("user", "system")][:-1]
+    assert [one[0] for one in found] == [role] * bool(role)
+    assert all(text.startswith(kept) for _, text in found)
+
+
+@pytest.mark.parametrize(
+    ("agent", "part"),
+    [
+        ("claude-code", {"type": "image", "source": {"data": "x"}}),
+        ("codex", {"type": "input_image", "image_url": "data:x"}),
+        ("openclaw", {"type": "image", "data": "x"}),
+    ],
+)
+def test_image_leaves_a_mark(agent: str, part: dict[str, str]) -> None:
+    """Otherwise nobody could tell what the user spoke of."""
+    path = converse(agent)
+    text = path.read_text().replace(json.dumps(PRINTED), "0")
+    lines = [json.loads(line) for line in text.splitlines()]
+    for line in lines:
+        message = line.get("message") or line.get("payload") or {}
+        content = message.get("content")
+        if ASKED in json.dumps(content):
+            message["content"] = [
+                *(content if isinstance(content, list) else [{"type": "text", "text": content}]),
+                part,
+            ]
+    path.write_bytes(as_bytes(lines))
+    take_in()
+    assert f"{ASKED}\n\n[image]" in "".join(threads().values()).replace("\n\n\n", "\n\n")
+
+
+@pytest.mark.parametrize("agent", [name for name in NAMES if name not in ("gemini", "cursor")])
+def test_folder_that_is_off_is_not_taken_in(agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither its thread nor its raw file; nor what a program said that memsync has started."""
+    (tmp_path / "secret").mkdir()
+    monkeypatch.setenv("MEMSYNC_AGENTS_OFF", str(tmp_path / "secret"))
+    for folder in (tmp_path / "secret" / "within", Path(started_folder(), "tmp1")):
+        shutil.rmtree(Path.home() / conversations.PLACES[agent].partition("/")[0], ignore_errors=True)
+        converse(agent, str(folder))
+        take_in()
+        assert [name for name in kept() if "s1" in name] == []
+    assert ingest.never_taken(agent_named(agent), 2e9) == 0
+
+
+def test_folder_that_is_off_is_known_by_the_path_of_a_transcript(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two agents do not say in their records where a session ran."""
+    monkeypatch.setenv("MEMSYNC_AGENTS_OFF", str(tmp_path))
+    for agent, name in (("cursor", str(tmp_path).strip("/").replace("/", "-")), ("gemini", "slug")):
+        path = converse(agent)
+        moved = Path(str(path).replace("/p/", f"/{name}/"))
+        moved.parent.mkdir(parents=True)
+        path.rename(moved)
+        (moved.parents[1] / ".project_root").write_text(str(tmp_path / "within"))
+    take_in()
+    assert threads() == {}
+
+
+def test_odd_value_in_a_database_costs_its_session_only() -> None:
+    """Any column may have any value; a session that cannot be read is named, and the others are taken in."""
+    path = converse("opencode")
+    converse("claude-code")
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("INSERT INTO session VALUES ('s0', x'ff', NULL), (NULL, 1, 2), ('s2', '/p', NULL)")
+        database.execute(
+            "INSERT INTO message VALUES ('x', 's0', NULL, 'later', 1), (NULL, NULL, 'a', x'ff', CAST(x'ff' AS TEXT))"
+        )
+        database.execute("INSERT INTO part VALUES ('y', 'x', 's0', NULL, NULL), ('z', 'x', 's0', x'00', '[{}]')")
+        database.commit()
+    take_in()
+    assert {"threads/opencode-s1.md", "threads/claude-code-s1.md"} <= threads().keys()
+
+
+def test_fault_of_a_reader_costs_its_transcript_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is; the answer names the transcript, and the next run reads it."""
+    converse("codex")
+    write_session(talk(1))
+    continued, listed = ingest.Ingester._continued, sources.sources_of
+
+    def fails(self: ingest.Ingester, source: sources.Source, *rest: Any) -> Any:
+        return int(None) if source.agent.name == "codex" else continued(self, source, *rest)  # type: ignore[call-overload]  # because it is wrong
+
+    def fails_to_list(agent: Agent) -> Any:
+        return int(None) if agent.name == "copilot" else listed(agent)  # type: ignore[call-overload]  # because it is wrong
+
+    with monkeypatch.context() as broken:
+        broken.setattr(ingest.Ingester, "_continued", fails)
+        broken.setattr(ingest, "sources_of", fails_to_list)
+        listing, reason = take_in().wrong
+    assert listing == "copilot: TypeError"
+    assert "rollout-s1.jsonl" in reason and "TypeError" in reason
+    assert list(threads()) == ["threads/claude-code-s1.md"]
+    assert figures(take_in()) == (1, 0, 1)
+
+
+@pytest.mark.parametrize("stub", [b'{"type": "user", "mess', b'{"type": "stub"}', b'{"a": {"b": 1}, "c": "{', b"\0\0"])
+def test_record_after_a_stub_is_read(stub: bytes) -> None:
+    """A killed agent leaves half a line, and goes on in it."""
+    path = write_session(talk(1))
+    path.write_bytes(stub + path.read_bytes())
+    report = take_in()
+    assert (report.new, report.skipped) == (1, 0)
+    assert messages(threads()["threads/claude-code-s1.md"])[0] == ("user", ASKED)
+
+
+def test_list_of_an_older_version_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads get what a newer version reads. A thread that a person has changed stays, and gets no second one."""
+    monkeypatch.setattr(session_threads, "PART_CHARS", 3_000)
+    write_session(talk(9))
+    take_in()
+    whole, root = kept(), Path(str(transcripts_root()))
+    with closing(sqlite3.connect(next(root.rglob("taken.db")), isolation_level=None)) as database:
+        database.executescript("DROP TABLE said; PRAGMA user_version = 0")
+    name, edited = sorted(threads())[0], b"Mine.\n"
+    (root / name).write_bytes(edited)
+    (root / sorted(threads())[1]).unlink()
+    take_in()
+    assert kept() == {**whole, name: edited}
+    assert figures(take_in()) == (0, 0, 1)

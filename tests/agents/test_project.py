@@ -1,4 +1,4 @@
-"""The project of a folder is git's origin, without the ways in which it can be written."""
+"""The project of a folder is its main working tree, and git's origin only joins folders that the user vouched for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memsync.agents.project import project_of
+from memsync.agents.project import folders_of, project_of
+from memsync.settings.roots import RegisteredRoot, add
 
 
 @pytest.mark.parametrize(
@@ -19,25 +20,46 @@ from memsync.agents.project import project_of
         "ssh://git@github.com:22/ada/boat.git/",
     ],
 )
-def test_clones_of_one_origin_are_one_project(url: str, tmp_path: Path) -> None:
-    """Also from a folder within, and from a worktree."""
-    run(tmp_path, "init", "-q", "clone")
+def test_trees_of_a_clone_are_one_project(url: str, tmp_path: Path) -> None:
+    """Also a folder within, a linked working tree, and one within that is gone."""
     clone = tmp_path / "clone"
+    run(tmp_path, "init", "-q", "clone")
     run(clone, "remote", "add", "upstream", "https://example.org/other")
     run(clone, "remote", "add", "origin", url)
     run(clone, "-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "begun")
     run(clone, "worktree", "add", "-q", "../beside")
     (clone / "src").mkdir()
-    for folder in (clone, clone / "src", tmp_path / "beside"):
-        assert project_of(str(folder)) == "github.com/ada/boat"
+    (tmp_path / "beside" / "src").mkdir()
+    for folder in (clone, clone / "src", clone / "gone", tmp_path / "beside" / "src"):
+        assert project_of(str(folder)) == ("github.com/ada/boat", str(clone))
+    assert folders_of(str(tmp_path / "beside" / "src")) == {
+        str(place) for place in (tmp_path / "beside" / "src", tmp_path / "beside", clone)
+    }
+
+
+def test_origin_counts_where_the_user_registered_a_memory(tmp_path: Path) -> None:
+    """Anybody can write one into a folder that he sends, or a `.git` that leads to another repository."""
+    for name in ("mine", "sent"):
+        run(tmp_path, "init", "-q", name)
+        run(tmp_path / name, "remote", "add", "origin", "https://github.com/ada/boat")
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / ".git").symlink_to(tmp_path / "mine" / ".git")
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file" / ".git").write_text(f"gitdir: {tmp_path / 'mine' / '.git'}\n")
+    (tmp_path / "mine" / "notes").mkdir()
+    add(RegisteredRoot("notes", str(tmp_path / "mine" / "notes")))
+    add(RegisteredRoot("all", str(tmp_path)))
+    assert project_of(str(tmp_path / "mine")).filter == ("project", "github.com/ada/boat")
+    for name in ("sent", "link", "file"):
+        assert project_of(str(tmp_path / name)).filter == ("folder", str(tmp_path / name))
 
 
 def test_without_an_origin_the_folder_names_the_project(tmp_path: Path) -> None:
     """The top of the repository, if there is one; a folder that does not exist is its own project."""
     run(tmp_path, "init", "-q", "local")
     (tmp_path / "local" / "src").mkdir()
-    assert project_of(str(tmp_path / "local" / "src")) == str(tmp_path / "local")
-    assert project_of(str(tmp_path / "gone")) == str(tmp_path / "gone")
+    assert project_of(str(tmp_path / "local" / "src")).filter == ("project", str(tmp_path / "local"))
+    assert project_of(str(tmp_path / "gone")).filter == ("project", str(tmp_path / "gone"))
 
 
 def run(folder: Path, *arguments: str) -> None:

@@ -72,7 +72,7 @@ def _of_conversations(folder: str, memory: Workspace) -> Iterator[Said]:
 
     from memsync.agents.project import project_of
 
-    project = project_of(memory.settings.root_name)
+    project = project_of(memory.settings.root_name).filter
     files = NoteFiles(Path(folder))
     with suppress(MemsyncError):
         for path in sorted(files.scan().files):
@@ -80,12 +80,12 @@ def _of_conversations(folder: str, memory: Workspace) -> Iterator[Said]:
                 yield said._replace(path=NotePath(f"{TRANSCRIPTS}:{said.path}"))
 
 
-def _said(files: NoteFiles, path: NotePath, rules: PathRules, project: str = "") -> Iterator[Said]:
+def _said(files: NoteFiles, path: NotePath, rules: PathRules, project: tuple[str, str] | None = None) -> Iterator[Said]:
     try:
         note = parse_note(path, files.read(path)[0], rules)
     except (OSError, NoteError, BinaryFileError):
         return
-    if not project or note.front_matter.get("project") == project:
+    if project is None or note.front_matter.get(project[0]) == project[1]:
         yield from said_in_note(note)
 
 
