@@ -13,6 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from memsync.agents.recalls import failures
+from memsync.cli.hook import trial
+from memsync.daemon.daemon_lock import running
 from memsync.errors import IndexDamaged, MemsyncError
 from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.load import DSN, Settings
@@ -44,6 +47,7 @@ def check_all(settings: Settings) -> list[Check]:
         _guarded("disk", _disk, settings),
         _guarded("model files", _model_files),
         _guarded("model", _model, settings),
+        _guarded("daemon", _daemon, settings),
     ]
 
 
@@ -99,6 +103,14 @@ def _permissions(settings: Settings) -> tuple[bool, str, str]:
         names = " ".join(map(shlex.quote, readable))
         return False, f"other users can read the connection string in {names}", f"Run: chmod 600 {names}"
     return True, f"index folder {mode:04o}", ""
+
+
+def _daemon(settings: Settings) -> tuple[bool, str, str]:
+    if running(settings) is None:
+        return True, failures() or "no daemon is running", ""
+    silence = trial(settings)
+    finding = f"it does not answer a question: {silence}" if silence else "it answers a question"
+    return not silence, "; ".join(filter(None, [finding, failures()])), "See: memsync logs" if silence else ""
 
 
 def _files_with_passwords(settings: Settings) -> list[str]:

@@ -1,4 +1,4 @@
-"""Runs an agent's hooks as the agent would, with a trial event that searches no memory."""
+"""Runs an agent's hooks as the agent would, with a trial event."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memsync.agents.edits import OWN, parsed, text_of, texts_in
 from memsync.agents.events import at
 from memsync.agents.ingest import never_taken
 from memsync.agents.port import NAME, Agent
-from memsync.agents.recalls import CANARY
+from memsync.agents.recalls import CANARY, SESSION_KEYS
 from memsync.model.text import count
 from memsync.system import clock
 
@@ -62,8 +62,7 @@ def installed(agent: Agent, folder: Path) -> list[Hook]:
 def heard(agent: Agent, hook: Hook, folder: Path) -> str:
     """Run a hook, and return the text that would reach the model; empty if the agent cannot read the output."""
     canary = f"{CANARY}{clock.time_ns():x}"
-    names = ("session_id", "sessionId", "conversation_id")
-    event = {**dict.fromkeys(names, canary), "cwd": str(folder), "hook_event_name": hook.event, "prompt": canary}
+    event = {**dict.fromkeys(SESSION_KEYS, canary), "cwd": str(folder), "hook_event_name": hook.event, "prompt": canary}
     with suppress(ValueError, RecursionError):
         out = _run(["/bin/sh", "-c", hook.command], json.dumps(event).encode(), folder)
         texts = texts_in(json.loads(out)) if out.startswith("{") else [out]
@@ -98,10 +97,15 @@ def faults(agent: Agent, folder: Path, said: dict[str, str], deadline: float) ->
     yield from _lost_servers(agent)
     if lost := never_taken(agent, clock.file_seconds() - DAY_SECONDS):
         yield f"memsync has not read {count(lost, 'transcript')} older than a day: run memsync ingest"
+
+
+def untried_version(agent: Agent) -> str:
+    """Return a sentence about an agent's version; empty if memsync was tried with it."""
     version = version_of(agent)
-    if not agent.tried or version != agent.tried:
-        tried = f"was tried with {agent.tried}" if agent.tried else "was never tried with it"
-        yield f"its version is {version or f'unknown ({agent.program} --version prints none)'}; memsync {tried}"
+    if agent.tried and version == agent.tried:
+        return ""
+    tried = f"was tried with {agent.tried}" if agent.tried else "was never tried with it"
+    return f"its version is {version or f'unknown ({agent.program} --version prints none)'}; memsync {tried}"
 
 
 def version_of(agent: Agent) -> str:

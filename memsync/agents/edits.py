@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
 from typing import Any
@@ -19,6 +19,8 @@ from memsync.agents.events import at
 from memsync.agents.port import NAME
 from memsync.errors import ConfigError
 
+MAX_DEPTH = 50
+"""No agent has settings that are nested more deeply."""
 OWN = re.compile(
     r"\bmemsync\b.*(?P<call> hook (?P<event>session-start|prompt|session-end) --agent (?P<agent>[a-z-]+))$"
 )
@@ -56,6 +58,11 @@ def parsed(path: str, text: str) -> dict[str, Any]:
     try:
         plain = text.removeprefix("\ufeff") if is_toml else _plain(text)
         value = tomllib.loads(plain) if is_toml else json.loads(plain) if plain.strip(_SPACE) else {}
+        inner = [value]
+        for _ in range(MAX_DEPTH):
+            inner = [one for outer in inner for one in _members(outer)]
+        if inner:
+            raise RecursionError
     except RecursionError:
         raise NotEditable(path, "it is nested too deeply") from None
     except ValueError as error:
@@ -121,8 +128,12 @@ def texts_in(value: Any) -> Iterator[str]:
     """Yield all strings in a JSON value, except keys."""
     if isinstance(value, str):
         yield value
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for inner in _members(value):
         yield from texts_in(inner)
+
+
+def _members(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _table(text: str, entries: Mapping[str, Any]) -> str:

@@ -46,9 +46,15 @@ from memsync.settings.load import default_of
 from memsync.settings.paths import is_in_any
 from memsync.settings.registering import add_root
 from memsync.settings.roots import TRANSCRIPTS, registered_roots
-from memsync.system.ask import started_folder
 from memsync.system.file_lock import file_lock
-from memsync.system.user_folders import data_folder, digest_of, filesystem_errors, own_folder, replace_file
+from memsync.system.user_folders import (
+    data_folder,
+    digest_of,
+    filesystem_errors,
+    own_folder,
+    replace_file,
+    started_folder,
+)
 
 WAIT_SECONDS = 60.0
 _CONFIG = f"""# The conversations of your agents. memsync ingest writes them.
@@ -126,11 +132,11 @@ def transcripts_root(*, create: bool = False) -> Path | None:
         hint = f"Run memsync roots remove {TRANSCRIPTS}, and register it under another name."
         raise ConfigError(f"the memory {TRANSCRIPTS} is in a database, and conversations need a folder", hint=hint)
     root = Path(known.path if known else os.path.join(data_folder(), TRANSCRIPTS))
+    is_ours = not known or (root / raw_files.FOLDER).exists() or (root / ".ingest").exists()
+    if not is_ours and any(root.glob("*.md")):
+        hint = f"Run memsync roots remove {TRANSCRIPTS}, and register it under another name."
+        raise ConfigError(f"the memory {TRANSCRIPTS} has notes of your own", hint=hint)
     if create:
-        is_ours = not known or (root / raw_files.FOLDER).exists() or (root / ".ingest").exists()
-        if not is_ours and any(root.glob("*.md")):
-            hint = f"Run memsync roots remove {TRANSCRIPTS}, and register it under another name."
-            raise ConfigError(f"the memory {TRANSCRIPTS} has notes of your own", hint=hint)
         with filesystem_errors(f"{root} cannot be written"):
             own_folder(root)
             if not (root / CONFIG_NAME).exists():

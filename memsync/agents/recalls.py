@@ -9,13 +9,21 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from memsync.model.text import count
 from memsync.system import clock
 from memsync.system.user_folders import digest_of, open_private, own_folder, state_folder
 
 CANARY = "memsync-agents-check-"
 """The id of a trial session of `memsync agents check` begins with this. Hooks answer it with a fixed text."""
-KEPT_SECONDS = 30 * 86_400.0
+SESSION_KEYS = ("session_id", "sessionId", "conversation_id", "sessionKey")
+"""Under one of these keys, an agent names the session in its JSON."""
+DELIVERED = "delivered"
+"""The event of a record that confirms another one."""
+TOO_LATE = "the hook did not print it"
+DAY_SECONDS = 86_400.0
+KEPT_SECONDS = 30 * DAY_SECONDS
 MAX_PROMPT_CHARS = 200
 
 
@@ -32,7 +40,8 @@ class Recall(Struct, frozen=True):
 
     `begins` is true if the agent's context began empty, so that earlier lines are no longer in it. `shown` has the
     digests of the recalled lines. `tokens` is the length of the answer. `reason` says why lines or all of it are
-    missing.
+    missing. `failed` is true if nothing was recalled because of a fault. An answer with a `receipt` counts only if a
+    record of the event DELIVERED has the receipt, too: the hook printed it.
     """
 
     time: str
@@ -47,6 +56,8 @@ class Recall(Struct, frozen=True):
     milliseconds: float = 0.0
     begins: bool = False
     reason: str = ""
+    failed: bool = False
+    receipt: str = ""
 
 
 def now() -> str:
@@ -97,13 +108,33 @@ def last_delivered(agent: str) -> Recall | None:
     return next((recall for recalls in sessions(agent) for recall in reversed(recalls) if recall.tokens), None)
 
 
+def failures() -> str:
+    """Return a sentence about the answers of the last day that failed, or that no hook has printed; empty for none."""
+    since = datetime.fromtimestamp(time.time() - DAY_SECONDS, UTC).isoformat(timespec="seconds")
+    failed = [one for recalls in sessions() for one in recalls if one.failed and one.time >= since]
+    if not failed:
+        return ""
+    last = max(failed, key=lambda one: one.time)
+    number = count(len(failed), "hook was", "hooks were")
+    return (
+        f"{number} silent because of a fault in the last day, the last one ({last.agent}, {last.time}): {last.reason}"
+    )
+
+
 def _read(path: Path) -> list[Recall]:
     recalls = []
     with suppress(OSError):
         for line in path.read_bytes().splitlines():
             with suppress(msgspec.DecodeError):  # cut off by a power failure
                 recalls.append(msgspec.json.decode(line, type=Recall))
-    return recalls
+    confirmed = {recall.receipt for recall in recalls if recall.event == DELIVERED} | {""}
+    heard = (recall for recall in recalls if recall.event != DELIVERED)
+    return [recall if recall.receipt in confirmed else _undelivered(recall) for recall in heard]
+
+
+def _undelivered(recall: Recall) -> Recall:
+    lines = tuple(replace(line, held=line.held or TOO_LATE) for line in recall.lines)
+    return replace(recall, lines=lines, shown=(), tokens=0, reason=TOO_LATE)
 
 
 def _discard_old() -> None:

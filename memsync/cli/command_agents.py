@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memsync.agents import NAMES, agent_named, agents
-from memsync.cli.common import answering, own_program
+from memsync.cli.common import answering, load, own_program
 from memsync.cli.hook import pause_file
 from memsync.cli.output import Answer, local_time, say
 from memsync.errors import MemsyncError, UsageError
@@ -69,7 +70,7 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     NAME is claude-code, codex, gemini, copilot, cursor, opencode or openclaw. Prints the changes of each file and asks
     once. All other bytes of these files stay. memsync reads the agent's notes where they are, and never writes them.
     """
-    from memsync.agents.connecting import apply, own_memories, planned
+    from memsync.agents.connecting import Change, apply, connections, own_memories, planned
     from memsync.agents.ingest import transcripts_root
     from memsync.settings.roots import NO_MEMORY, TRANSCRIPTS, registered_roots, root_for
 
@@ -78,21 +79,37 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
         reason = f"{agent.title} is not on this machine: {agent.home()} does not exist"
         raise UsageError(reason, hint="Start it once, or connect it in a project with --project.")
     changes = planned(agent, own_program(), Path.cwd() if project else None)
-    memories = {} if project else own_memories(agent)
+    memories: dict[str, tuple[str, tuple[str, ...]]] = {} if project else own_memories(agent)
     known = registered_roots()
+    if root_for(os.getcwd()) is None and (here := _memory_here(context)):
+        own_name = re.sub(r"[^a-z0-9_-]+", "-", os.path.basename(here).lower()).strip("-")[:60] or "notes"
+        memories[f"{own_name}-2" if own_name in {*known, *memories} else own_name] = (here, ())
     new = [f"registers the memory {own}: {memories[own][0]}" for own in memories if own not in known]
-    new += [f"registers the memory {TRANSCRIPTS}, for conversations"] * (TRANSCRIPTS not in known)
+    new += [f"registers the memory {TRANSCRIPTS}, for conversations"] * (transcripts_root() is None)
     document = _shown(context, changes, new, is_agreed=yes or dry_run)
     if dry_run:
         return Answer({**document, "changed": []}, [] if document["diff"] else ["nothing to change"])
-    transcripts_root(create=True)  # so that hooks start its daemon, which takes in the agent's conversations
-    remarks = _register(agent, memories)
+    before = connections(agent)
     apply(agent, changes)
+    try:
+        transcripts_root(create=True)  # so that hooks start its daemon, which takes in the agent's conversations
+        remarks = _register(agent, memories)
+    except BaseException:
+        apply(agent, [Change(path, new, old, before.get(path)) for path, old, new, _ in changes])
+        raise
     if document["changed"]:
         remarks += [agent.afterwards] * bool(agent.afterwards)
         remarks += ["these files contain the path of memsync on this machine, so do not commit them"] * project
-    remarks += [NO_MEMORY] * (root_for(os.getcwd()) is None)
-    return Answer(document, [f"{agent.title} is connected"], remarks)
+    used = root_for(os.getcwd())
+    remarks += [f"in this folder, hooks use the memory {used.name}: {used.place}" if used else NO_MEMORY]
+    return Answer({**document, "memory": used.name if used else ""}, [f"{agent.title} is connected"], remarks)
+
+
+def _memory_here(context: click.Context) -> str:
+    """Return the memory root that the current folder is in; empty if it is in none."""
+    with suppress(MemsyncError):
+        return load(context).root_name
+    return ""
 
 
 @agents_.command()
@@ -123,11 +140,14 @@ def disconnect(context: click.Context, name: str, yes: bool) -> Answer:
 def check(_: click.Context) -> Answer:
     """Run the hooks of each connected agent as the agent does, and print the text that would reach its model.
 
-    The hooks get a trial event, for which memsync searches no memory and records nothing. Exits with 1 if a hook
-    delivers nothing, if two would deliver the same, if the agent's version is not the one that memsync was tried with,
-    or if its settings turn hooks off or delete transcripts early.
+    The hooks get a trial event, for which memsync searches no memory and records nothing. Then the daemon gets a
+    question, as hooks ask it. Exits with 1 if a hook delivers nothing, if two would deliver the same, if the daemon
+    does not answer, or if the agent's settings turn hooks off or delete transcripts early. Also says if a fault kept
+    hooks silent in the last day, and if memsync was not tried with the agent's version.
     """
-    from memsync.agents.checking import MAX_SECONDS, faults, installed
+    from memsync.agents.checking import MAX_SECONDS, faults, installed, untried_version
+    from memsync.agents.recalls import failures
+    from memsync.cli.hook import settings_to_ask, trial
     from memsync.settings.load import default_of
     from memsync.settings.paths import is_in_any
     from memsync.settings.roots import NO_MEMORY, root_for
@@ -144,13 +164,18 @@ def check(_: click.Context) -> Answer:
             wrong += faults(agent, folder, said, deadline)
         except MemsyncError as error:  # perhaps a clone's broken file: check the other agents, too
             wrong.append(error.sentences())
-        found.append({"name": agent.name, "heard": said, "faults": wrong})
+        warnings = [*filter(None, [untried_version(agent)])]
+        found.append({"name": agent.name, "heard": said, "faults": wrong, "warnings": warnings})
         lines += [f"{agent.name}  {event} delivers: {' '.join(text.split())}" for event, text in said.items()]
-        lines += [f"{agent.name}  {fault}" for fault in wrong]
+        lines += [f"{agent.name}  {fault}" for fault in (*wrong, *warnings)]
+    asked = settings_to_ask() if found else None
+    while (silence := trial(asked)) and time.monotonic() < deadline:
+        time.sleep(0.5)
     remarks = [] if found else ["no agent is connected here: memsync agents connect NAME"]
     remarks += ["the setting agents.off turns recall off in this folder"] * is_off
     remarks += [NO_MEMORY] * (bool(found) and root_for(str(folder)) is None)
-    is_well = bool(found) and not any(one["faults"] for one in found)
+    remarks += [f"the daemon does not answer a question: {silence}"] * bool(silence) + [*filter(None, [failures()])]
+    is_well = bool(found) and not silence and not any(one["faults"] for one in found)
     return Answer({"agents": found, "paused": False}, lines, remarks, code=int(not is_well))
 
 

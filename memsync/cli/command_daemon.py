@@ -84,8 +84,12 @@ def watch(context: click.Context, background: bool, until_idle: bool) -> None:
         _watch_in_background(context, until_idle=until_idle)
         return
     from memsync.daemon import logs, process
+    from memsync.settings.load import load_settings
 
-    settings = load(context)
+    options = load(context).options
+    os.chdir("/")  # the current folder may be removed while the daemon runs
+    named = dict(zip(options[::2], options[1::2], strict=True))
+    settings = load_settings(config=named.get("--config"), root=named.get("--root"))
     logs.log_to(logging.StreamHandler(sys.stderr))
     process.serve(settings, run_command=run_command)
 

@@ -5,14 +5,20 @@ An agent waits for it before each prompt, so it imports little: neither click no
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from memsync.client.connection import Client
 from memsync.client.wire import socket_path
-from memsync.errors import AnswerLost, DaemonNotRunning, DaemonUnavailable
-from memsync.system.user_folders import config_folder, state_folder, write_own_file
+from memsync.errors import AnswerLost, DaemonNotRunning, DaemonUnavailable, MemsyncError
+from memsync.system.user_folders import STARTED, config_folder, state_folder, write_own_file
+
+if TYPE_CHECKING:
+    from memsync.settings.load import Settings
 
 EVENTS = ("session-start", "prompt", "session-end")
 MAX_PAYLOAD_BYTES = 600_000
@@ -33,50 +39,102 @@ def run(arguments: Sequence[str]) -> None:
         payload = sys.stdin.buffer.read(MAX_PAYLOAD_BYTES + 1)
         # The hook at the end of a session prints nothing anyway.
         is_silent = event != "session-end" and os.path.exists(pause_file())
-        if event in EVENTS and len(payload) <= MAX_PAYLOAD_BYTES and not is_silent:
-            sys.stdout.buffer.write(_answered(event, agent, payload.decode()).encode("utf-8", "replace"))
-            sys.stdout.buffer.flush()
+        if event not in EVENTS or is_silent or STARTED in os.environ:
+            return
+        try:
+            if len(payload) > MAX_PAYLOAD_BYTES:
+                raise ValueError("the event is too long")
+            _answer(_asked(event, agent, payload.decode()))
+        except Exception as error:  # noqa: BLE001 (because the agent must not be disturbed)
+            _record(event, agent, payload, str(error) or type(error).__name__)
     except BaseException:  # noqa: BLE001 (because a non-zero exit code may refuse the prompt)
         return
 
 
-def _answered(event: str, agent: str, payload: str) -> str:
-    asked = {"event": event, "agent": agent, "payload": payload, "folder": os.getcwd()}
+def _answer(asked: Mapping[str, str]) -> None:
+    """Ask the daemon, and print its answer. Raises MemsyncError, OSError, ValueError."""
     known = os.path.join(state_folder(), "recall", "socket")  # names the daemon that answered last
     try:
         if os.stat(known).st_mtime < os.stat(os.path.join(config_folder(), "roots.toml")).st_mtime:
-            return _ask_the_daemon(asked, known)  # another daemon may be the one to ask now
+            raise DaemonUnavailable("another daemon may be the one to ask now")
         with open(known) as stream:
-            return _ask(stream.read(), asked)
+            ask(stream.read(), asked, _print)
     except AnswerLost:  # the daemon still works on the answer, and asking again would take as long
-        return ""
+        raise
     except (OSError, ValueError, DaemonUnavailable):
-        return _ask_the_daemon(asked, known)
+        _ask_the_daemon(asked, known)
 
 
-def _ask(socket: str, asked: Mapping[str, str]) -> str:
-    with Client(socket, None) as daemon, daemon.patient(ANSWER_SECONDS):
-        return str(daemon.call("hook", asked)["out"])
+def trial(settings: Settings | None) -> str:
+    """Ask the daemon of a memory a question, as hooks do; return why it gave no answer, empty if it did."""
+    from memsync.agents.recalls import CANARY
+
+    asked = _asked("prompt", "claude-code", json.dumps({"session_id": CANARY, "prompt": "What was decided?"}))
+    try:
+        if settings is not None:
+            ask(socket_path(settings.index_name), asked, len)
+    except (MemsyncError, OSError, ValueError) as error:
+        return str(error)
+    return ""
 
 
-def _ask_the_daemon(asked: Mapping[str, str], known: str) -> str:
-    """Ask the daemon of `transcripts`, or of the default memory without it. Start the daemon if it is not running."""
+def settings_to_ask() -> Settings | None:
+    """Return the settings of the memory whose daemon hooks ask: `transcripts`, or the default one without it."""
     from memsync.settings.load import load_settings
     from memsync.settings.roots import TRANSCRIPTS, default_root, registered_roots
 
     root = registered_roots().get(TRANSCRIPTS) or default_root()
-    if root is None or not root.path:
-        return ""
-    settings = load_settings(root=root.path)
+    return load_settings(root=root.path) if root is not None and root.path else None
+
+
+def _asked(event: str, agent: str, payload: str) -> dict[str, str]:
+    folder = ""
+    with suppress(OSError):  # a removed working tree; the agent names the folder in most events
+        folder = os.getcwd()
+    return {"event": event, "agent": agent, "payload": payload, "folder": folder}
+
+
+def ask(socket: str, asked: Mapping[str, str], show: Callable[[str], object]) -> None:
+    """Ask the daemon at a socket, show its answer, and then tell it so. Raises MemsyncError."""
+    with Client(socket, None) as daemon, daemon.patient(ANSWER_SECONDS):
+        answered = daemon.call("hook", asked)
+        with suppress(OSError, MemsyncError):  # the agent has ended, and what it did not read is not delivered
+            show(str(answered["out"]))
+            if receipt := answered.get("receipt"):
+                daemon.call("delivered", {"receipt": receipt})
+
+
+def _print(text: str) -> None:
+    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()
+
+
+def _ask_the_daemon(asked: Mapping[str, str], known: str) -> None:
+    """Ask the daemon of the memory that hooks ask. Start it if it is not running."""
+    settings = settings_to_ask()
+    if settings is None:
+        return
     socket = socket_path(settings.index_name)
     try:
-        answer = _ask(socket, asked)
+        ask(socket, asked, _print)
     except DaemonNotRunning:
         if settings["daemon.use"] and settings["daemon.autostart"] != "never":
             from memsync.daemon import daemon_lock, process
 
             if daemon_lock.running(settings) is None:
                 process.start_unasked(settings.options)
-        return ""
+        raise
     write_own_file(known, socket.encode())
-    return answer
+
+
+def _record(event: str, agent: str, payload: bytes, reason: str) -> None:
+    """Record that a hook was silent because of a fault, for `memsync recall` and `memsync agents check`."""
+    from memsync.agents.recalls import CANARY, SESSION_KEYS, Recall, now, record
+
+    try:
+        given = json.loads(payload)
+        session = str(next((given[key] for key in SESSION_KEYS if key in given), ""))
+    except (ValueError, TypeError, RecursionError):
+        given, session = {}, ""
+    if not session.startswith(CANARY):
+        record(Recall(now(), agent, session, event, str(given.get("cwd", "")), reason=reason, failed=True))

@@ -250,9 +250,19 @@ def hook(
     """Return what an agent's hook prints, so that the agent recalls something; empty for nothing."""
     request.engine.transcripts.hooked(agent)
     try:
-        return {"out": request.engine.recaller.answer(agent, event, payload, folder)}
+        out, receipt = request.engine.recaller.answer(agent, event, payload, folder)
+        return {"out": out, "receipt": receipt}
     except (ValueError, OSError, RecursionError) as error:
         raise RequestError(f"the event of {agent} cannot be answered: {error}", hint="See memsync recall.") from error
+
+
+@_method()
+def delivered(
+    request: Request, *, receipt: Annotated[str, Meta(description="What the answer to the hook contained.")]
+) -> dict[str, Any]:
+    """Record that a hook has printed what it was answered. Without this, the answer does not count as recalled."""
+    request.engine.recaller.delivered(receipt)
+    return {}
 
 
 @_method(is_slow=True)

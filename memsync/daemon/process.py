@@ -206,7 +206,7 @@ def start_unasked(arguments: Sequence[str]) -> None:
 def _in_background(arguments: Sequence[str], reports: int, *options: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-P", "-m", "memsync", *arguments, "watch", "--background", *options]
     return subprocess.Popen(  # noqa: S603 (because this is the same program)
-        command, stdin=subprocess.DEVNULL, stdout=reports, stderr=subprocess.DEVNULL, start_new_session=True
+        command, stdin=subprocess.DEVNULL, stdout=reports, stderr=subprocess.DEVNULL, start_new_session=True, cwd="/"
     )
 
 

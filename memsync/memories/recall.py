@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
@@ -18,7 +19,19 @@ from msgspec.structs import replace
 from memsync.agents import agent_named
 from memsync.agents.events import without_injected
 from memsync.agents.project import folders_of, project_of
-from memsync.agents.recalls import CANARY, MAX_PROMPT_CHARS, Line, Recall, digests, in_context, now, record, recorded
+from memsync.agents.recalls import (
+    CANARY,
+    DELIVERED,
+    MAX_PROMPT_CHARS,
+    SESSION_KEYS,
+    Line,
+    Recall,
+    digests,
+    in_context,
+    now,
+    record,
+    recorded,
+)
 from memsync.agents.sources import opened
 from memsync.errors import MemsyncError
 from memsync.memories.opener import Opener, Openers
@@ -31,6 +44,7 @@ from memsync.notes.secrets import redacted
 from memsync.search.stop_words import STOP_WORDS
 from memsync.settings.paths import is_in_any, is_inside
 from memsync.settings.roots import NO_MEMORY, OWN_MEMORY, TRANSCRIPTS, RegisteredRoot, registered_roots, root_for
+from memsync.system.user_folders import started_folder
 from memsync.wiring import make_token_counter
 
 if TYPE_CHECKING:
@@ -51,6 +65,8 @@ MAX_SCANNED_CHARS = 10_000
 """Only these characters of a prompt are scanned for secrets before its beginning is recorded."""
 CHARS_A_TOKEN = 8
 """A text has at least one token per so many characters. Otherwise an endless word would count as one token."""
+MAX_SENT = 100
+"""How many answers may wait for a hook to say that it has printed them."""
 PATIENCE_SECONDS = 1.0
 MAX_TRANSCRIPT_BYTES = 4_000_000
 MIN_KNOWN_CHARS = 20
@@ -84,13 +100,20 @@ class Event(NamedTuple):
             return whole_characters(next((given[name] for name in names if isinstance(given.get(name), str)), ""))
 
         return cls(
-            text("session_id", "sessionId", "conversation_id", "sessionKey"),
+            text(*SESSION_KEYS),
             text("cwd") or folder,
             # Gemini puts the output of the session-start hook before the first prompt.
             without_injected(text("prompt", "user_prompt", "initialPrompt")).strip(),
             text("transcript_path", "transcriptPath"),
             text("source"),
         )
+
+
+class Answered(NamedTuple):
+    """What a hook prints, and what it returns to `Recaller.delivered` after that; both empty for nothing."""
+
+    text: str
+    receipt: str = ""
 
 
 class Recaller:
@@ -100,31 +123,49 @@ class Recaller:
         self._memory = memory
         self._openers = _OpenersWith(memory)
         self._count = make_token_counter().count
+        self._sent: dict[str, Recall] = {}
 
     def close(self) -> None:
         """Close the other memories in this process."""
         self._openers.close()
 
-    def answer(self, agent_name: str, event_name: str, payload: str, folder: str) -> str:
-        """Return what the hook prints, empty for nothing. Raises MemsyncError, ValueError and OSError."""
+    def answer(self, agent_name: str, event_name: str, payload: str, folder: str) -> Answered:
+        """Return what the hook prints, empty for nothing. Raises MemsyncError, ValueError and OSError.
+
+        A trial gets a fixed text, and is not recorded. If it asks a question, memsync searches for the answer.
+        """
         agent, event = agent_named(agent_name), Event.read(payload, folder)
         started = time.perf_counter()
-        if is_in_any(event.folder, self._memory.settings["agents.off"]):
-            return ""
-        if event.session.startswith(CANARY) and event_name != "session-end":  # a trial: nothing is searched or recorded
-            return agent.answer(event_name, _labelled(event.session))
-        recall = Recall(now(), agent.name, event.session, event_name, event.folder, _without_secrets(event.prompt))
-        text = ""
+        if is_in_any(event.folder, [*self._memory.settings["agents.off"], started_folder()]):
+            return Answered("")
+        recall = Recall(now(), agent.name, event.session, event_name, event.folder)
+        if event.session.startswith(CANARY) and event_name != "session-end":
+            if event.prompt != event.session and (trial := self._prompt(agent, event, recall)[1]).failed:
+                raise MemsyncError(trial.reason or "no memory was searched by meaning")
+            return Answered(agent.answer(event_name, _labelled(event.session)))
+        text, recall = "", replace(recall, prompt=_without_secrets(event.prompt))
         try:
             if event_name == "session-start" and event.source != "resume":  # a resumed context has it already
                 text, recall = self._start(event, recall)
             elif event_name == "prompt":
                 text, recall = self._prompt(agent, event, recall)
         except MemsyncError as error:
-            recall = replace(recall, reason=error.sentences())
-        tokens = self._tokens(text) if text else 0
-        record(replace(recall, tokens=tokens, milliseconds=(time.perf_counter() - started) * 1000))
-        return agent.answer(event_name, text) if text else ""
+            recall = replace(recall, reason=error.sentences(), failed=True)
+        tokens, receipt = (self._tokens(text), token_hex(8)) if text else (0, "")
+        milliseconds = (time.perf_counter() - started) * 1000
+        recall = replace(recall, tokens=tokens, milliseconds=milliseconds, receipt=receipt)
+        record(recall)
+        if not text:
+            return Answered("")
+        self._sent[receipt] = replace(recall, event=DELIVERED, prompt="", lines=(), shown=(), begins=False)
+        while len(self._sent) > MAX_SENT:
+            self._sent.pop(next(iter(self._sent)), None)
+        return Answered(agent.answer(event_name, text), receipt)
+
+    def delivered(self, receipt: str) -> None:
+        """Record that a hook has printed an answer. Raises OSError, FilesystemError."""
+        if recall := self._sent.pop(receipt, None):
+            record(recall)
 
     # ------------------------------------------------------------------------------------------- a session
 
@@ -167,7 +208,8 @@ class Recaller:
             lines.append(Line(hit.citation, round(hit.score, 3), held))
         shown = tuple(digest for hit in chosen for digest in digests(hit.text))
         reason = "; ".join(found.warnings) or ("" if lines else "nothing was found")
-        recall = replace(recall, lines=tuple(lines), shown=shown, reason=reason)
+        failed = not chosen and (not by_meaning or any(answer.error for answer in found.roots))
+        recall = replace(recall, lines=tuple(lines), shown=shown, reason=reason, failed=failed)
         return self._quoted(chosen) if chosen else "", recall
 
     def _scopes(self, agent: Agent, folder: str) -> dict[str, tuple[RegisteredRoot, Sequence[tuple[str, str]]]]:

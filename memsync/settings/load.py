@@ -20,7 +20,7 @@ from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.config_file import ConfigFile, found_above, nearest, parse_config, users_own, without_our_table
 from memsync.settings.paths import expanded, index_dir, is_inside, keep_dir, resolve_root, root_of
 from memsync.settings.setting import Setting, checked, from_text
-from memsync.system.user_folders import FOLDER_VARIABLES, config_folder
+from memsync.system.user_folders import FOLDER_VARIABLES, STARTED, config_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -412,7 +412,7 @@ def with_changes(settings: Settings, changes: Mapping[str, str], where: str) -> 
 
 def deciding_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that affect settings or the location of memsync's own files."""
-    names = (name for name in environ if name.startswith("MEMSYNC_") or name in FOLDER_VARIABLES)
+    names = {name for name in environ if name.startswith("MEMSYNC_") or name in FOLDER_VARIABLES} - {STARTED}
     return {name: environ[name] for name in sorted(names)}
 
 
@@ -511,7 +511,7 @@ def _in_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Return a warning for each MEMSYNC_ variable that is not a setting: it may belong to another program."""
-    names = {setting.variable for setting in SETTINGS} | {"MEMSYNC_CONFIG", "MEMSYNC_CLOCK_AHEAD"}
+    names = {setting.variable for setting in SETTINGS} | {"MEMSYNC_CONFIG", "MEMSYNC_CLOCK_AHEAD", STARTED}
     unknown = sorted(name for name in environ if name.startswith("MEMSYNC_") and name not in names)
     return [f"{name} is ignored: it is not a setting. {_similar_variable(name, names)}" for name in unknown]
 

@@ -40,9 +40,10 @@ def is_inside(path: str, folder: str) -> bool:
 
 
 def is_in_any(folder: str, places: Iterable[str]) -> bool:
-    """Tell whether a folder is inside one of some places, where links lead to; `~` is the home."""
-    real = os.path.realpath(folder)
-    return any(is_inside(real, os.path.realpath(os.path.expanduser(place))) for place in places)
+    """Tell whether a folder is inside one of some places, where links lead to. `~` and relative places: in the home."""
+    real, home = os.path.realpath(folder), os.path.expanduser("~")
+    places = (os.path.join(home, os.path.expanduser(place)) for place in places)
+    return any(is_inside(real, os.path.realpath(place)) for place in places)
 
 
 def root_of(file: ConfigFile) -> str:

@@ -10,17 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from memsync.errors import MemsyncError
-from memsync.system.user_folders import own_folder, state_folder
+from memsync.system.user_folders import STARTED, own_folder, started_folder
 
-STARTED = "MEMSYNC_STARTED"
-"""The environment variable that programs have that memsync started. They and their hooks hear nothing from memsync."""
 SECONDS = 600.0
 MAX_BYTES = 4_000_000
-
-
-def started_folder() -> str:
-    """Return the folder in which memsync runs programs. What agents say there is no conversation of the user's."""
-    return os.path.join(state_folder(), "started")
 
 
 def ask_program(command: Sequence[str], packet: Any) -> Any:

@@ -21,6 +21,8 @@ except ImportError:  # the module has another name in CPython 3.11
 
 FOLDER_VARIABLES = ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "FASTEMBED_CACHE_PATH")
 """Environment variables that, besides the home folder, decide where memsync's own files are."""
+STARTED = "MEMSYNC_STARTED"
+"""The environment variable of programs that memsync started. Their hooks print nothing."""
 _NAME = "memsync"
 _ACCESS_LIST = "system.posix_acl_access"
 
@@ -43,6 +45,11 @@ def cache_folder() -> str:
 def data_folder() -> str:
     """Return the folder for memories that memsync itself fills, such as transcripts."""
     return _folder("XDG_DATA_HOME", ".local/share", "Library/Application Support")
+
+
+def started_folder() -> str:
+    """Return the folder in which memsync runs programs. What agents say there is no conversation of the user's."""
+    return os.path.join(state_folder(), "started")
 
 
 def _folder(variable: str, usual: str, on_macos: str) -> str:

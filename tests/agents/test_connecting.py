@@ -296,6 +296,7 @@ def test_commands(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     memory.mkdir(parents=True)
     (memory / "fact.md").write_text("The heron nests.")
     before = tree(home)
+    monkeypatch.chdir(tmp_path)
     assert run(["agents", "connect", "claude-code"]) == UsageError.exit_code
     assert run(["agents", "--json", "pause"]) == UsageError.exit_code
     assert run(["agents", "connect", "claude-code", "--dry-run"]) == 0

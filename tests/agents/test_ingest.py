@@ -24,7 +24,7 @@ from memsync.errors import ConfigError, FilesystemError, UsageError
 from memsync.memory import Memory
 from memsync.settings.roots import RegisteredRoot, add
 from memsync.system import user_folders
-from memsync.system.ask import started_folder
+from memsync.system.user_folders import started_folder
 from tests.agents import conversations
 from tests.agents.conversations import ASKED, AT, DONE, INJECTED, PRINTED, SAID, THOUGHT, as_bytes, converse
 from tests.conftest import Parse

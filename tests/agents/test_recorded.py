@@ -50,7 +50,7 @@ def test_every_client_is_recorded() -> None:
 def test_recorded_event_is_answered_in_the_form_of_its_agent(path: Path, recaller: Recaller) -> None:
     """Under the agent's own name of the event, where its form has one."""
     agent, event, payload = path.parent.name, path.stem, json.loads(path.read_text())
-    answer = recaller.answer(agent, event, path.read_text(), "/nowhere")
+    answer = recaller.answer(agent, event, path.read_text(), "/nowhere").text
     if agent in ("codex", "gemini"):
         envelope = json.loads(answer)["hookSpecificOutput"]
         assert envelope.keys() == {"hookEventName", "additionalContext"}

@@ -48,7 +48,9 @@ def ask(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
     def answer(prompt: str = "", event: str = "prompt", agent: str = "claude-code", **payload: str) -> str:
         given = {"session_id": "s1", "cwd": str(tmp_path), "prompt": prompt, **payload}
-        return recaller.answer(agent, event, json.dumps(given), str(tmp_path))
+        text, receipt = recaller.answer(agent, event, json.dumps(given), str(tmp_path))
+        recaller.delivered(receipt)
+        return text
 
     yield answer
     recaller.close()
@@ -166,7 +168,7 @@ def test_folder_that_is_off_hears_nothing(memory: Memory, make_memory: MakeMemor
     environ = {"MEMSYNC_AGENTS_OFF": json.dumps([str(tmp_path)])}
     recaller = Recaller(make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root)))
     payload = json.dumps({"session_id": "s1", "prompt": "heron"})
-    assert recaller.answer("claude-code", "prompt", payload, str(tmp_path / "within")) == ""
+    assert recaller.answer("claude-code", "prompt", payload, str(tmp_path / "within")).text == ""
     assert list(sessions()) == []
     recaller.close()
 
