@@ -69,7 +69,7 @@ def _parse(path: str, content: bytes) -> ConfigFile:
 
     try:
         text = content.decode("utf-8-sig")
-        return ConfigFile(os.path.join(os.getcwd(), path), tomllib.loads(text))
+        return ConfigFile(path if os.path.isabs(path) else os.path.join(os.getcwd(), path), tomllib.loads(text))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML{_place_of(error)}", hint="Correct that line.") from error
 

@@ -18,7 +18,7 @@ from memsync.model.vocabulary import Kind, Mode, Tier
 from memsync.settings import config_file
 from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.config_file import ConfigFile, found_above, nearest, parse_config, users_own, without_our_table
-from memsync.settings.paths import expanded, index_dir, is_inside, keep_dir, resolve_root, root_of
+from memsync.settings.paths import current_folder, expanded, index_dir, is_inside, keep_dir, resolve_root, root_of
 from memsync.settings.setting import Setting, checked, from_text
 from memsync.system.user_folders import FOLDER_VARIABLES, STARTED, config_folder
 
@@ -267,7 +267,7 @@ def load_settings(
     """
     environ = os.environ if environ is None else environ
     named_root = _named_root(root, environ)
-    folder = os.path.abspath(named_root or cwd or os.getcwd())
+    folder = os.path.abspath(named_root or cwd or current_folder())
     stamps = config_file.stamps_of(config or environ.get("MEMSYNC_CONFIG") or "", folder)  # before the files are read
     roots = os.path.join(config_folder(), ROOTS_NAME)
     stamps[roots] = config_file.stamp_of(roots)
@@ -331,7 +331,7 @@ def _resolved(files: _Files, given: dict[str, _Given], environ: Mapping[str, str
     values = {name: setting.value for name, setting in resolved.items()}
     sources = {name: setting.source for name, setting in resolved.items()}
     named = resolved["memsync.root"]
-    values["memsync.root"] = root = resolve_root(*named._replace(folder=named.folder or os.getcwd()))
+    values["memsync.root"] = root = resolve_root(*named._replace(folder=named.folder or current_folder()))
     values[UNITED], sources[UNITED] = _united(files, root, environ)
     options = _same_anywhere(files, root, is_root_named=is_root_named, root_source=sources["memsync.root"])
     tables = {name: _globs(name, files) for name in GLOB_TABLES}
@@ -351,7 +351,7 @@ def _no_root(files: _Files) -> ConfigError:
     if files.over is not None:
         hint = "Set root under [memsync] in it, or name a folder with --root."
         return ConfigError(f"{files.over.path} does not set a memory root", hint=hint)
-    other = without_our_table(os.getcwd())
+    other = without_our_table(current_folder())
     reason = f"{other} has no [memsync] table" if other else "no config.toml in this folder or above"
     here = "Run memsync init, or name a folder with --root, or a file with --config."
     from memsync.settings.roots import registered_roots
@@ -453,7 +453,7 @@ def _find_files(config: _AnyPath | None, named_root: str, cwd: _AnyPath | None, 
         return _Files(None, parse_config(expanded(named_config, "--config")), True, ())
     ignored = list[str]()
     own = users_own(ignored)
-    for file in found_above(os.path.abspath(named_root or cwd or os.getcwd()), ignored):
+    for file in found_above(os.path.abspath(named_root or cwd or current_folder()), ignored):
         is_of_root = not named_root or realpath(root_of(file)) == realpath(named_root)
         if is_of_root and (own is None or file.path != own.path):
             return _Files(own, file, False, ignored)
@@ -556,7 +556,9 @@ def _check_secret(files: _Files, given: Mapping[str, _Given]) -> None:
         raise _misplaced_secret(given[DSN].source, "because memsync found this file by itself")
     path, own_root = realpath(files.over.path), realpath(root_of(files.over))
     root = given.get("memsync.root")
-    in_force = realpath(os.path.join(root.folder or os.getcwd(), os.path.expanduser(root.value))) if root else own_root
+    in_force = (
+        realpath(os.path.join(root.folder or current_folder(), os.path.expanduser(root.value))) if root else own_root
+    )
     for folder in (in_force, own_root):
         if is_inside(path, folder):
             raise _misplaced_secret(given[DSN].source, f"because this file is in the memory root {folder}")

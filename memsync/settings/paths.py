@@ -18,6 +18,14 @@ from memsync.system.user_folders import digest_of, state_folder, write_own_file
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
+def current_folder() -> str:
+    """Return the current folder; `/` if it was removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
+
+
 def expanded(text: str, where: str) -> str:
     """Return a path with `~` replaced. Raises ConfigError for an impossible path or an unknown user."""
     path = os.path.expanduser(require_clean(text, where))

@@ -30,6 +30,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "wait": {},
     "command": {"arguments": ["get", "birds.md:5"]},
     "hook": {"event": "prompt", "agent": "claude-code"},
+    "delivered": {"receipt": ""},
     "shutdown": {},
     "log": {"text": "The stork clatters."},
     "remember": {"text": "prefers tabs"},

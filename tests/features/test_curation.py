@@ -22,6 +22,7 @@ from memsync.ports import for_agent
 from memsync.settings.load import Settings, with_changes
 from memsync.settings.roots import RegisteredRoot, add
 from memsync.system import clock
+from memsync.system.user_folders import started_folder
 from tests.conftest import Write
 from tests.support.daemon_process import Cli
 
@@ -146,7 +147,7 @@ def program(tmp_path: Path) -> Callable[[str], list[str]]:
     def make(code: str) -> list[str]:
         path = tmp_path / "program.py"
         path.write_text(f"import json, sys\npacket = json.load(sys.stdin)\n{code}\n")
-        return [sys.executable, str(path)]
+        return [sys.executable, str(path), started_folder()]
 
     return make
 
@@ -159,12 +160,17 @@ def with_program(make_memory: Callable[..., Memory], settings: Settings, **curat
 def test_program_proposes_under_the_same_checks(
     make_memory: Callable[..., Memory], settings: Settings, write: Write, program: Callable[[str], list[str]]
 ) -> None:
-    """The program gets no local-only text. Each wrong change is refused and named; text around its JSON is ignored."""
+    """The program gets no local-only text. Each wrong change is refused and named; text around its JSON is ignored.
+
+    It has a mark and runs in a folder, by which hooks and ingest know it.
+    """
     write("daily/2026-11-10.md", f"{LOG}- 09:00 the heron nests by the pond\n")
     write("private.md", "---\nlocal-only: true\n---\n- the otter sleeps\n")
     code = """
 said = packet["said"][0]["citation"]
 assert "otter" not in json.dumps(packet), "it got local-only text"
+import os
+assert os.environ["MEMSYNC_STARTED"] and os.path.dirname(os.getcwd()) == os.path.realpath(sys.argv[1])
 change = {"act": "add", "note": "MEMORY.md", "section": "Birds", "text": "A heron nests by the pond.",
           "sources": [said]}
 wrong = [{"sources": ["daily/2026-11-10.md:3~00000000"]}, {"note": "SOUL.md"}, {"note": "../out.md"}, {"sources": []},

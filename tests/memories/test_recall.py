@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from memsync.agents import NAMES, agent_named
-from memsync.agents.recalls import last_delivered, record, recorded, sessions
+from memsync.agents.recalls import TOO_LATE, failures, last_delivered, record, recorded, sessions
 from memsync.errors import IndexBusy
 from memsync.memories.recall import MAX_LINES, MAX_TOKENS, Recaller
 from memsync.memories.several import Memories
@@ -19,6 +19,7 @@ from memsync.model.answer import SearchResult
 from memsync.model.query import SearchRequest
 from memsync.settings.load import load_settings
 from memsync.settings.roots import TRANSCRIPTS, RegisteredRoot, add
+from memsync.system.user_folders import started_folder
 from memsync.wiring import make_token_counter
 from tests.conftest import MakeMemory, Write
 
@@ -71,6 +72,22 @@ def test_prompt_hears_citations_curated_notes_first_and_each_line_once(ask: Ask)
     assert quoted(ask("where does the heron nest?", session_id="s2")) == []
     held = [line.held for line in recorded("claude-code", "s1")[1].lines]
     assert set(held) == {"in the agent's context already"}
+
+
+def test_recall_that_no_hook_has_printed_does_not_count(memory: Memory, ask: Ask, tmp_path: Path) -> None:
+    """The agent may have ended the hook before. The record says so, and the next prompt recalls the lines."""
+    recaller = Recaller(memory)
+    payload = json.dumps({"session_id": "s1", "prompt": "where does the heron nest?"})
+    late = recaller.answer("claude-code", "prompt", payload, str(tmp_path))
+    assert late.receipt
+    (recall,) = recorded("claude-code", "s1")
+    assert (recall.tokens, recall.reason, {line.held for line in recall.lines}) == (0, TOO_LATE, {TOO_LATE})
+    assert last_delivered("claude-code") is None
+    assert ask("where does the heron nest?") == late.text
+    recaller.delivered("unknown")
+    recaller.delivered(late.receipt)
+    assert all(recall.tokens for recall in recorded("claude-code", "s1"))
+    recaller.close()
 
 
 def test_secret_in_a_prompt_is_not_kept(ask: Ask) -> None:
@@ -157,18 +174,32 @@ def test_only_memories_that_the_user_registered_speak(ask: Ask, tmp_path: Path, 
     kept.mkdir(parents=True)
     for project in (tmp_path / "other", tmp_path):
         (kept / f"{project.name}.md").write_text(f"---\nproject: {project}\n---\n## user\n\nThe heron of {project}\n")
+    sent = tmp_path / "sent"  # with the origin of another project
+    (sent / ".git").mkdir(parents=True)
+    (sent / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (sent / ".git" / "config").write_text('[remote "origin"]\nurl = https://example.org/ada/boat\n')
+    head = "---\nproject: example.org/ada/boat\nfolder: {}\n---\n## user\n\nThe heron of {}.\n"
+    for name, folder in (("boat", tmp_path / "boat"), ("here", sent)):
+        (kept / f"{name}.md").write_text(head.format(folder, f"folder {name}"))
     add(RegisteredRoot(TRANSCRIPTS, str(kept.parent)))
     text = ask("what of the heron?", session_id="s3")
     assert f"The heron of {tmp_path}" in text
     assert "other" not in text
+    text = ask("what of the folder boat?", cwd=str(sent), session_id="s5")
+    assert "folder here" in text and "folder boat" not in text
+    add(RegisteredRoot("sent", str(sent)))
+    assert "folder boat" in ask("what of the folder boat?", cwd=str(sent), session_id="s6")
 
 
 def test_folder_that_is_off_hears_nothing(memory: Memory, make_memory: MakeMemory, root: Path, tmp_path: Path) -> None:
-    """Not even a record is made."""
+    """Not even a record is made, nor in the folder of programs that memsync starts."""
     environ = {"MEMSYNC_AGENTS_OFF": json.dumps([str(tmp_path)])}
     recaller = Recaller(make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root)))
     payload = json.dumps({"session_id": "s1", "prompt": "heron"})
     assert recaller.answer("claude-code", "prompt", payload, str(tmp_path / "within")).text == ""
+    recaller.close()
+    recaller = Recaller(memory)
+    assert recaller.answer("claude-code", "prompt", payload, f"{started_folder()}/x").text == ""
     assert list(sessions()) == []
     recaller.close()
 
@@ -267,7 +298,7 @@ def test_what_does_not_hold_is_not_recalled(ask: Ask, memory: Memory, write: Wri
 
 
 def test_fault_of_a_memory_is_recorded(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hook is silent, and `memsync recall` says why."""
+    """The hook is silent, `memsync recall` says why, and `agents check` that there was one."""
 
     def fails(*_: object) -> SearchResult:
         raise IndexBusy("another process has locked it", hint="Wait.")
@@ -275,6 +306,7 @@ def test_fault_of_a_memory_is_recorded(ask: Ask, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Memories, "answer", fails)
     assert ask("where does the heron nest?") == ""
     assert "has locked it" in recorded("claude-code", "s1")[0].reason
+    assert failures().startswith("1 hook was silent because of a fault in the last day, the last one (claude-code, ")
 
 
 def test_endless_word_counts_as_many_tokens(ask: Ask, memory: Memory, write: Write) -> None:
