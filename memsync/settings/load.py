@@ -83,7 +83,7 @@ SETTINGS = (
     Setting("usage.queries", False, "Store the text of questions too; by default only their number is stored."),
     Setting("git.commit", False, "Commit each note that memsync writes (except imports) to git, and nothing else."),
     Setting("agents.roots", [], "Registered memories that agents recall from in every folder, besides its own memory."),
-    Setting("agents.off", [], "Folders in which agents recall nothing."),
+    Setting("agents.off", [], "Folders in which agents recall nothing, and whose conversations are not taken in."),
     Setting("agents.keep_raw", False, "Keep an agent's raw transcript even if it has a secret."),
     Setting("curator.command", [], "Program that proposes changes instead of rules: it reads and answers JSON."),
     Setting("curator.judge", [], "Program that decides which pairs of memsync conflicts contradict each other."),
