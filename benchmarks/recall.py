@@ -100,7 +100,7 @@ def _recalling(root: Path, state: Path) -> Iterator[Callable[[str], str]]:
 
         def recall(prompt: str) -> str:
             payload = json.dumps({"session_id": uuid4().hex, "prompt": prompt})
-            return recaller.answer("claude-code", "prompt", payload, str(root))
+            return recaller.answer("claude-code", "prompt", payload, str(root)).text
 
         yield recall
         recaller.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -22,8 +23,7 @@ SESSION_KEYS = ("session_id", "sessionId", "conversation_id", "sessionKey")
 DELIVERED = "delivered"
 """The event of a record that confirms another one."""
 TOO_LATE = "the hook did not print it"
-DAY_SECONDS = 86_400.0
-KEPT_SECONDS = 30 * DAY_SECONDS
+KEPT_SECONDS = 30 * 86_400.0
 MAX_PROMPT_CHARS = 200
 
 
@@ -109,8 +109,8 @@ def last_delivered(agent: str) -> Recall | None:
 
 
 def failures() -> str:
-    """Return a sentence about the answers of the last day that failed, or that no hook has printed; empty for none."""
-    since = datetime.fromtimestamp(time.time() - DAY_SECONDS, UTC).isoformat(timespec="seconds")
+    """Return a sentence about the answers of the last day that failed; empty for none."""
+    since = (clock.utc() - timedelta(days=1)).isoformat(timespec="seconds")
     failed = [one for recalls in sessions() for one in recalls if one.failed and one.time >= since]
     if not failed:
         return ""
