@@ -556,10 +556,8 @@ def _check_secret(files: _Files, given: Mapping[str, _Given]) -> None:
         raise _misplaced_secret(given[DSN].source, "because memsync found this file by itself")
     path, own_root = realpath(files.over.path), realpath(root_of(files.over))
     root = given.get("memsync.root")
-    in_force = (
-        realpath(os.path.join(root.folder or current_folder(), os.path.expanduser(root.value))) if root else own_root
-    )
-    for folder in (in_force, own_root):
+    used = realpath(os.path.join(root.folder or current_folder(), os.path.expanduser(root.value))) if root else own_root
+    for folder in (used, own_root):
         if is_inside(path, folder):
             raise _misplaced_secret(given[DSN].source, f"because this file is in the memory root {folder}")
 
