@@ -61,7 +61,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("Indexer._still", "now[path] == parsed.stamp.identity", "now[path] is not None"),
     ("Indexer._read", "known.parsed_by == self._reader.parsed_by", "True"),
     ("Scanner.compare", "self.scanned_at <= called", "not self.scanned_at"),
-    ("Scanner._check_root", "not self._has_notes_of(known)", "False"),
+    ("Scanner._is_another", "not self._has_notes_of(known)", "False"),
     ("Stillness.seconds", "self.state, self.since = state, now", "self.state = state"),
     ("_with_heading", "tokens > limits.max_tokens", "first.tokens > limits.max_tokens"),
     ("_Chunker._entry", "(0, *heading,", "(*heading,"),

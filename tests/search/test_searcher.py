@@ -41,9 +41,9 @@ def notes(memory: Memory, write: Write) -> Memory:
     ("filters", "expected"),
     [
         ("kind:soul", ["SOUL.md:1"]),
-        ("tier:task role:user", ["threads/t.md:4-6"]),
-        ("role:agent", ["threads/t.md:8-10"]),
-        ("session:s1 role:agent:r", ["threads/t.md:8-10"]),
+        ("tier:task role:user", ["threads/t.md:6"]),
+        ("role:agent", ["threads/t.md:10"]),
+        ("session:s1 role:agent:r", ["threads/t.md:10"]),
         ("tag:birds", ["daily/2026-11-20.md:1"]),
         ("tag:water", ["projects/pond.md:5-7"]),
         ("in:projects/", ["projects/pond.md:5-7"]),
@@ -63,9 +63,9 @@ def test_filters_narrow(notes: Memory, filters: str, expected: list[str]) -> Non
 @pytest.mark.smoke
 def test_dates_of_entries_and_messages_count_not_only_of_notes(notes: Memory) -> None:
     """`after:` and `before:` include the day they name."""
-    both = ["threads/t.md:4-6", "threads/t.md:8-10"]
+    both = ["threads/t.md:10", "threads/t.md:6"]
     assert sorted(citations(notes, "heron kind:thread before:2026-11-19T10:00")) == both
-    assert citations(notes, "heron kind:thread after:2026-11-19T10:00") == ["threads/t.md:4-6"]
+    assert citations(notes, "heron kind:thread after:2026-11-19T10:00") == ["threads/t.md:6"]
     assert citations(notes, "heron kind:daily after:2026-11-20") == ["daily/2026-11-20.md:3", "daily/2026-11-20.md:1"]
     assert citations(notes, "heron kind:daily after:2026-11-21") == []
 
@@ -83,7 +83,7 @@ def test_filter_on_a_log_shows_the_entry_and_not_its_window(memory: Memory, writ
 
 def test_filters_alone_list_the_latest_first(notes: Memory) -> None:
     """A query without words is a listing."""
-    assert citations(notes, "kind:thread") == ["threads/t.md:4-6", "threads/t.md:8-10"]
+    assert citations(notes, "kind:thread") == ["threads/t.md:6", "threads/t.md:10"]
 
 
 def test_phrases_and_exclusions_hold_in_every_mode(notes: Memory) -> None:
