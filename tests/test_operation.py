@@ -11,21 +11,20 @@ from typing import Annotated, Any, NamedTuple
 
 import anyio
 import pytest
-from mcp.client import Client
 from msgspec import Meta
 
 from memsync.cli.main import main
 from memsync.cli.table import COMMANDS
 from memsync.mcp_server.memories import ServedMemories
-from memsync.mcp_server.protocol import make_server
+from memsync.mcp_server.tools import described
 from memsync.memory import Memory, MemoryApi
 from memsync.model.answer import SearchResult
 from memsync.model.written import Preference
 from memsync.operation import OPERATIONS, Cli, Command, Lazy, Operation, Tool, one_of, operation
 from memsync.ports import Progress, no_progress
 from memsync.workspace import Workspace
-from tests.mcp_server.test_clients import Fixed
 from tests.support.daemon_fixtures import Served
+from tests.support.mcp_client import Fixed, client_of, text_of
 from tools import reference
 
 
@@ -121,19 +120,19 @@ def test_it_is_a_tool_with_only_the_parameters_that_a_model_may_set(shout: Any, 
     """The schema has the bounds of the declaration."""
 
     async def talk() -> None:
-        async with Client(make_server(ServedMemories(Fixed(memory)), read_only=True)) as client:
-            (tool,) = [one for one in (await client.list_tools()).tools if one.name == "memory_shout"]
-            assert tool.input_schema["properties"] == {
-                "word": {"type": "string", "description": "What to shout."},
-                "times": {"type": "integer", "minimum": 1, "maximum": 3, "description": "How often."},
-            }
-            assert tool.input_schema["required"] == ["word"]
+        async with client_of(ServedMemories(lambda: Fixed(memory)), read_only=True) as client:
             result = await client.call_tool("memory_shout", {"word": "heron"})
-            assert result.structured_content["result"][0]["value"] == "HERON"
+            assert "HERON" in text_of(result)
             refused = await client.call_tool("memory_shout", {"word": "heron", "how": "soft"})
             assert refused.is_error and "memory_shout has no parameter how" in refused.content[0].text  # type: ignore[union-attr]  # because it is text
 
     anyio.run(talk)
+    schema = described(shout)["inputSchema"]
+    assert schema["properties"] == {
+        "word": {"type": "string", "description": "What to shout."},
+        "times": {"type": "integer", "minimum": 1, "maximum": 3, "description": "How often."},
+    }
+    assert schema["required"] == ["word"]
 
 
 def test_it_is_in_the_generated_reference(shout: Any) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp.client import Client
 
 from memsync.cli.main import run, run_command
 from memsync.cli.table import SERVED
@@ -20,13 +19,12 @@ from memsync.client.wire import INVALID_PARAMS
 from memsync.errors import MemsyncError
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.mcp_server.memories import ServedMemories
-from memsync.mcp_server.protocol import make_server
 from memsync.memory import Memory, MemoryApi
 from memsync.operation import OPERATIONS, Operation
 from memsync.settings.load import load_settings
 from tests.conftest import COUNTER, FakeEmbedder
-from tests.mcp_server.test_clients import Fixed, text_of
 from tests.support.daemon_fixtures import Served
+from tests.support.mcp_client import Fixed, client_of, text_of
 
 Params = dict[str, Any]
 LIMIT = "limit must be a whole number from 1 to 1,000"
@@ -203,7 +201,7 @@ def told_by_tool(memory: MemoryApi, tool: str, params: Params) -> str:
     """Return the text of a call of a tool."""
 
     async def call() -> str:
-        async with Client(make_server(ServedMemories(Fixed(memory)), read_only=False)) as client:
+        async with client_of(ServedMemories(lambda: Fixed(memory))) as client:
             return text_of(await client.call_tool(tool, params))
 
     return anyio.run(call)

@@ -1,4 +1,4 @@
-"""Write docs/operations.md, docs/results.schema.json and memsync/cli/table.py from the declarations.
+"""Write docs/operations.md, docs/results.schema.json, cli/table.py and mcp_server/tools.json from the declarations.
 
 Run it after a change of an operation or a command: `make reference`. A test compares the files with the declarations.
 """
@@ -16,6 +16,8 @@ from typing import Any, get_args, get_origin
 
 from memsync import cli, features
 from memsync.cli.build import commands_in
+from memsync.mcp_server.tool_list import FILE, SEVERAL
+from memsync.mcp_server.tools import described, offered
 from memsync.model.json import schemas_of
 from memsync.operation import OPERATIONS, Operation, Parameter
 
@@ -121,6 +123,13 @@ def table(operations: Iterable[Operation[Any, Any]]) -> str:
     return _TABLE.format("\n    ".join(map(_wrapped, listed)), _wrapped(json.dumps(served)), json.dumps(writing))
 
 
+def tools() -> str:
+    """Return the tools as MCP lists them, which `memsync mcp` reads before it loads any operation."""
+    found = offered(read_only=False)
+    listed = [{**described(found[name]), SEVERAL: found[name].several} for name in sorted(found)]
+    return f"{json.dumps(listed, indent=1, ensure_ascii=False)}\n"
+
+
 def _wrapped(literal: str) -> str:
     return textwrap.fill(literal, 110, subsequent_indent=" " * 8)
 
@@ -139,6 +148,7 @@ def files() -> Mapping[Path, str]:
         DOCS / "operations.md": page(operations),
         DOCS / "results.schema.json": f"{schema}\n",
         TABLE: table(operations),
+        Path(FILE): tools(),
     }
 
 

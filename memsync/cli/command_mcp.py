@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.common import load, own_program
+from memsync.cli.common import own_program
 from memsync.cli.output import remark, say
-from memsync.errors import NoMemoryRoot, UsageError
+from memsync.cli.serve_mcp import keep_dir, own_settings, serve
+from memsync.errors import UsageError
 from memsync.model.text import printable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memsync.mcp_server.memories import ServedMemories
     from memsync.settings.load import Settings
 
 SECTION = "Set up"
@@ -61,89 +57,13 @@ def mcp(
     """
     if port is not None and not is_http:
         raise UsageError("--port requires --http", hint="Write: memsync mcp --http --port …")
-    settings = _own_settings(context, all_roots=all_roots, only_this_root=limits["only_this_root"])
+    alone = limits["only_this_root"]
+    settings = own_settings(context.obj.config, context.obj.root, all_roots=all_roots, only_this_root=alone)
     port = PORT if port is None else port
     if action:
         _install(client, settings, port if is_http else None, limits)
     else:
-        _serve(context, settings, port if is_http else None, **limits)
-
-
-def _serve(
-    context: click.Context, settings: Settings | None, port: int | None, *, read_only: bool, only_this_root: bool
-) -> None:
-    """Serve on standard input and output, or over HTTP on `port`; `settings` are those of its own memory."""
-    gc.disable()  # the MCP SDK makes thousands of classes, and none of them is garbage
-    from memsync.mcp_server.memories import ServedMemories
-    from memsync.mcp_server.protocol import serve_stdio
-    from memsync.memories.opener import Opener
-
-    gc.freeze()
-    gc.enable()
-    memories = ServedMemories(Opener(lambda: load(context)) if settings is not None else None, is_alone=only_this_root)
-    _end_on_signals(memories)
-    try:
-        if port is not None:
-            from memsync.mcp_server.http import PATH, TOKEN, serve_http
-            from memsync.web.serving import HOST, listening, token_of
-
-            token = token_of(_keep_dir(settings), TOKEN)
-            bound = listening(port)
-            remark(f"serving http://{HOST}:{bound.getsockname()[1]}{PATH}")
-            serve_http(memories, bound, token, read_only=read_only)
-        else:
-            import asyncio
-
-            if sys.stdin.isatty():
-                remark("this waits for an MCP client, which starts it by itself; to end it, press Ctrl-C")
-                remark("to set up a client, run: memsync mcp install")
-            asyncio.run(serve_stdio(memories, read_only=read_only))
-    finally:
-        memories.close()
-
-
-def _own_settings(context: click.Context, *, all_roots: bool, only_this_root: bool) -> Settings | None:
-    """Return the settings of the memory root that a server serves; None if it serves the registered memories alone.
-
-    So a wrong setting is an error before a client waits. Raises UsageError, ConfigError, RootError.
-    """
-    from memsync.settings.roots import chosen_roots, registered_roots
-
-    if all_roots and only_this_root:
-        raise UsageError("--all-roots and --only-this-root cannot be used together", hint="Use one of them.")
-    if all_roots:
-        chosen_roots()  # raises an error if there are none
-        return None
-    try:
-        return load(context)
-    except NoMemoryRoot:
-        if only_this_root or not registered_roots():
-            raise
-        return None
-
-
-def _keep_dir(settings: Settings | None) -> Path:
-    """Return the folder of the token: that of the memory root, or one for the registered memories."""
-    from pathlib import Path
-
-    from memsync.system.user_folders import state_folder
-
-    return settings.keep_dir if settings is not None else Path(state_folder()) / "kept" / "registered"
-
-
-def _end_on_signals(memories: ServedMemories) -> None:
-    """End at once on SIGINT or SIGTERM, although a thread still waits for the client's next line.
-
-    A server over HTTP sets its own handlers when it runs.
-    """
-    import signal
-
-    def end(number: int, _: object) -> None:
-        memories.close()
-        os._exit(128 + number)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
+        serve(settings, port if is_http else None, **limits)
 
 
 def _install(client: str, settings: Settings | None, port: int | None, limits: Mapping[str, bool]) -> None:
@@ -160,7 +80,7 @@ def _install(client: str, settings: Settings | None, port: int | None, limits: M
         from memsync.mcp_server.http import PATH, TOKEN
         from memsync.web.serving import HOST, token_of
 
-        target = Target(url=f"http://{HOST}:{port}{PATH}", token=token_of(_keep_dir(settings), TOKEN))
+        target = Target(url=f"http://{HOST}:{port}{PATH}", token=token_of(keep_dir(settings), TOKEN))
     else:
         target = Target(command=_command(settings, flags))
         from memsync.settings.load import deciding_variables

@@ -3,53 +3,157 @@
 Web pages in the user's browser can reach loopback, too. So each request needs the token, which no page knows. The Host
 header must be 127.0.0.1 or localhost, so that other names that resolve here are refused. An Origin header, which
 browsers send, must name this server. The server sends no header that lets a page read an answer.
+
+Each POST is answered on its own, as JSON: there are no sessions and no streams.
 """
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import hmac
+import re
 import socket
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from mcp.server.transport_security import TransportSecuritySettings
-
-from memsync.mcp_server.memories import ServedMemories
-from memsync.mcp_server.protocol import make_server
-from memsync.web.serving import HOST, App, Receive, Scope, Send, serve
+from memsync.client.wire import INVALID_REQUEST, METHOD_NOT_FOUND
+from memsync.mcp_server.protocol import (
+    BATCHES,
+    HANDSHAKES,
+    MAX_MESSAGE_BYTES,
+    STATELESS,
+    VERSION_KEY,
+    Peer,
+    Refused,
+    Server,
+    id_of,
+    line_of,
+    parsed,
+    reply,
+    require_stateless,
+)
+from memsync.mcp_server.stdio import MAX_CALLS
+from memsync.web.serving import HOST, Receive, Scope, Send, serve
 
 PATH = "/mcp"
 TOKEN = "mcp-token"  # noqa: S105 (because it is the name of the file)
+HEADER_MISMATCH = -32020
+_NAMED_BY = {"tools/call": "name", "resources/read": "uri"}
+"""The methods whose requests repeat a parameter in the header Mcp-Name."""
+_ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 
 
-def serve_http(memories: ServedMemories, bound: socket.socket, token: str, *, read_only: bool) -> None:
+def serve_http(server: Server, bound: socket.socket, token: str) -> None:
     """Serve clients on a socket until SIGINT or SIGTERM."""
-    port = bound.getsockname()[1]
-    names = [f"{name}:{port}" for name in (HOST, "localhost")]
-    app = make_server(memories, read_only=read_only).streamable_http_app(
-        streamable_http_path=PATH,
-        json_response=True,
-        stateless_http=True,
-        transport_security=TransportSecuritySettings(
-            allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names]
-        ),
-    )
-    serve(_Guarded(app, token), bound)
+    serve(_App(server, token, bound.getsockname()[1]), bound)
 
 
-class _Guarded:
-    """Refuses every HTTP request without the token, with status 401."""
+class _Status(Exception):
+    """A request that is refused before its message is read."""
 
-    def __init__(self, app: App, token: str) -> None:
-        self._app = app
-        self._expected = f"Bearer {token}".encode()
+
+class _App:
+    """The ASGI application."""
+
+    def __init__(self, server: Server, token: str, port: int) -> None:
+        self._server = server
+        self._expected = f"Bearer {token}"
+        self._hosts = [f"{name}:{port}" for name in (HOST, "localhost")]
+        self._threads = ThreadPoolExecutor(MAX_CALLS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan" or (scope["type"] == "http" and self._is_allowed(scope)):
-            await self._app(scope, receive, send)
-        elif scope["type"] == "http":
-            headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
-            await send({"type": "http.response.start", "status": 401, "headers": headers})
-            await send({"type": "http.response.body", "body": b"A token is needed: memsync mcp install --http\n"})
+        if scope["type"] != "http":
+            return
+        headers: dict[str, str] = {}
+        for name, value in scope["headers"]:  # a header that is sent twice fits no check
+            key = name.decode("latin-1")
+            headers[key] = f"{headers[key]},{value.decode('latin-1')}" if key in headers else value.decode("latin-1")
+        more, content = [(b"content-type", b"application/json")], b""
+        try:
+            self._check(scope, headers)
+            status, answer = await self._answer(await _body(receive), headers)
+            content = line_of(answer) if answer is not None else b""
+        except _Status as refused:
+            status, text, *more = refused.args
+            content, more = f"{text}\n".encode(), [(b"content-type", b"text/plain"), *more]
+        await send({"type": "http.response.start", "status": status, "headers": more if content else []})
+        await send({"type": "http.response.body", "body": content})
 
-    def _is_allowed(self, scope: Scope) -> bool:
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        return len(given) == 1 and hmac.compare_digest(given[0], self._expected)
+    def _check(self, scope: Scope, headers: dict[str, str]) -> None:
+        """Raise _Status unless this is a POST with a message, of the user or of one of their programs."""
+        if not hmac.compare_digest(headers.get("authorization", "").encode(), self._expected.encode()):
+            raise _Status(401, "A token is needed: memsync mcp install --http", (b"www-authenticate", b"Bearer"))
+        if headers.get("host", "").lower() not in self._hosts:
+            raise _Status(421, "This server has another name.")
+        if headers.get("origin", f"http://{self._hosts[0]}") not in [f"http://{host}" for host in self._hosts]:
+            raise _Status(403, "A page of another site asks.")
+        if scope["path"] != PATH:
+            raise _Status(404, f"Only {PATH} is here.")
+        if scope["method"] != "POST":
+            raise _Status(405, "Only POST is possible.", (b"allow", b"POST"))
+        accepted = [one.partition(";")[0].strip().lower() for one in headers.get("accept", "").split(",")]
+        if not {"application/json", "application/*", "*/*"} & {*accepted}:
+            raise _Status(406, "The answer is application/json.")
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise _Status(415, "The message must be application/json.")
+
+    async def _answer(self, body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
+        """Return the status and the answer to a message; None for an empty answer."""
+        number, version = None, headers.get("mcp-protocol-version", BATCHES)  # as clients that send no header mean it
+        try:
+            message = parsed(body)
+            number = id_of(message)
+            if version not in HANDSHAKES:
+                require_stateless(version)
+            if number is not None:
+                _require_same(message, headers, is_stateless=version == STATELESS)
+        except Refused as refused:
+            return 400, reply(number, error=refused.error)
+        peer = Peer("" if version == STATELESS else version)
+        if self._server.is_quick(message):
+            answer = self._server.answer(message, peer)
+        else:
+            answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._server.answer, message, peer)
+        error = answer.get("error") if isinstance(answer, dict) else None
+        if error and (version == STATELESS or error["code"] == INVALID_REQUEST):
+            return 404 if error["code"] == METHOD_NOT_FOUND else 400, answer
+        return 200 if answer is not None else 202, answer
+
+
+def _require_same(message: dict[str, Any], headers: dict[str, str], *, is_stateless: bool) -> None:
+    """Raise Refused unless the headers of a request that has its version with it say what its message says."""
+    method, params = message.get("method"), message.get("params")
+    params = params if isinstance(params, dict) else {}
+    meta = params.get("_meta")
+    said = {"mcp-method": method}
+    if isinstance(meta, dict) and VERSION_KEY in meta:
+        said["mcp-protocol-version"] = meta[VERSION_KEY]
+    elif not is_stateless:
+        return
+    if name := _NAMED_BY.get(str(method)):
+        said["mcp-name"] = params.get(name)
+    for header, value in said.items():
+        if _decoded(headers.get(header)) != value:
+            raise Refused(HEADER_MISMATCH, f"the header {header} does not say what the message says")
+
+
+def _decoded(value: str | None) -> str | None:
+    """Return the value of a header, which may be encoded if it is no plain ASCII."""
+    if value is None or not (encoded := _ENCODED.fullmatch(value)):
+        return value
+    try:
+        return base64.b64decode(encoded[1], validate=True).decode()
+    except ValueError:
+        return None
+
+
+async def _body(receive: Receive) -> bytes:
+    body = bytearray()
+    while True:
+        part = await receive()
+        body += part.get("body", b"")
+        if len(body) > MAX_MESSAGE_BYTES:
+            raise _Status(413, f"A message may have {MAX_MESSAGE_BYTES:,} bytes.")
+        if not part.get("more_body"):
+            return bytes(body)

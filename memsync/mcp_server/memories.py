@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import MemsyncError
-from memsync.memories.opener import Opener, Openers
-from memsync.memories.several import Memories, covered
-from memsync.operation import Operation
 from memsync.settings.roots import chosen_roots, registered_roots
 
 if TYPE_CHECKING:
+    from memsync.memories.opener import Opener, Openers
+    from memsync.memories.several import Memories
     from memsync.memory import MemoryApi
+    from memsync.operation import Operation
 
 
 class ServedMemories:
-    """What an MCP server offers: `own`, if it has one, and registered ones unless it `is_alone`."""
+    """What an MCP server offers: its own memory, if it has one, and registered ones unless it `is_alone`.
 
-    def __init__(self, own: Opener | None, *, is_alone: bool = False) -> None:
-        self.own = own
+    `open_own` returns the opener of its own memory. The first call calls it, and loads what that needs.
+    """
+
+    def __init__(self, open_own: Callable[[], Opener] | None, *, is_alone: bool = False) -> None:
+        self._open_own = open_own
+        self.has_own = open_own is not None
         self.is_alone = is_alone
-        self._openers = Openers()
+        self._lock = threading.Lock()
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the registered memories that a call may name; none if the list is not valid."""
@@ -41,15 +47,27 @@ class ServedMemories:
 
         `names` may have ALL_ROOTS. Without an own memory all registered ones answer. Raises MemsyncError.
         """
+        from memsync.memories.several import Memories, covered
+
         roots, given = ({}, dict(arguments)) if self.is_alone else covered(operation, arguments, names)
-        if self.own is None or roots:
-            yield Memories(roots or chosen_roots(), own=self.own, openers=self._openers), given
+        with self._lock:
+            own, openers = self._openers
+        if own is None or roots:
+            yield Memories(roots or chosen_roots(), own=own, openers=openers), given
             return
-        with self.own.memory() as memory:
+        with own.memory() as memory:
             yield memory, given
+
+    @cached_property
+    def _openers(self) -> tuple[Opener | None, Openers]:
+        from memsync.memories.opener import Openers
+
+        return (self._open_own() if self._open_own is not None else None), Openers()
 
     def close(self) -> None:
         """Close every memory in this process."""
-        if self.own is not None:
-            self.own.close()
-        self._openers.close()
+        if "_openers" in vars(self):
+            own, openers = self._openers
+            if own is not None:
+                own.close()
+            openers.close()

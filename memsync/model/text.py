@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 
 def whole_characters(text: str) -> str:
@@ -87,24 +86,11 @@ def quotable(text: str) -> str:
     return "".join(characters)
 
 
-def shown(value: Any, name: str = "") -> Any:
-    """Make a JSON value safe for a model: apply `quotable` to texts, and `printable` to those that are not quoted.
-
-    Escaping in JSON is not enough, because the client decodes it.
-    """
-    if isinstance(value, str):
-        return quotable(value if name in _QUOTED_TEXTS else printable(value))
-    if isinstance(value, Mapping):
-        return {printable(key): shown(item, key) for key, item in value.items()}
-    return [shown(item) for item in value] if isinstance(value, list) else value
-
-
 def json_line(text: str) -> str:
     """Return a JSON document with every invisible character written as a JSON escape."""
     return _replaced(text, _IN_JSON)
 
 
-_QUOTED_TEXTS = ("text", "snippet")
 _FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\uffa0"
 _SELECTORS = "\ufe00-\ufe0d\U000e0100-\U000e01ef"
 _LOOK = "(?<![#*0-9\xa9\xae\u203c-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"

@@ -8,15 +8,13 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp.client.client import Client
 
 from memsync.mcp_server.memories import ServedMemories
-from memsync.mcp_server.protocol import make_server
 from memsync.memories.opener import Opener
 from memsync.settings.load import load_settings
 from memsync.settings.registering import add_root
 from memsync.settings.roots import roots_path
-from tests.mcp_server.test_clients import text_of
+from tests.support.mcp_client import client_of, hits_in, text_of
 
 KEYWORD = {"MEMSYNC_SEARCH_MODE": "keyword", "MEMSYNC_DAEMON_USE": "false"}
 Ask = Callable[[str, dict[str, Any]], Any]
@@ -42,7 +40,7 @@ def asked(served: ServedMemories, *calls: tuple[str, dict[str, Any]], read_only:
     results = []
 
     async def run() -> None:
-        async with Client(make_server(served, read_only=read_only)) as client:
+        async with client_of(served, read_only=read_only) as client:
             results.extend([await client.call_tool(tool, arguments) for tool, arguments in calls])
 
     anyio.run(run)
@@ -50,12 +48,17 @@ def asked(served: ServedMemories, *calls: tuple[str, dict[str, Any]], read_only:
     return results
 
 
+def roots_in(result: Any) -> set[str]:
+    """Return the names of the memories of the hits."""
+    return {hit.partition(":")[0] for hit in hits_in(result)}
+
+
 def tools_of(served: ServedMemories) -> dict[str, Any]:
     """Return the schemas of the tools that a server lists."""
     listed: dict[str, Any] = {}
 
     async def run() -> None:
-        async with Client(make_server(served, read_only=False)) as client:
+        async with client_of(served) as client:
             listed.update({tool.name: tool.input_schema for tool in (await client.list_tools()).tools})
 
     anyio.run(run)
@@ -64,10 +67,8 @@ def tools_of(served: ServedMemories) -> dict[str, Any]:
 
 def test_a_search_without_names_is_of_the_own_memory(own: Opener) -> None:
     """Nothing in its answer tells of others."""
-    (result,) = asked(ServedMemories(own), ("memory_search", {"query": "heron"}))
-    content = result.structured_content
-    assert [hit["citation"] for hit in content["hits"]] == ["a.md:1"]
-    assert not content.keys() & {"roots", "model"} and "root" not in content["hits"][0]
+    (result,) = asked(ServedMemories(lambda: own), ("memory_search", {"query": "heron"}))
+    assert hits_in(result) == ["a.md:1"] and "work" not in text_of(result)
 
 
 def test_a_client_can_name_registered_memories(own: Opener) -> None:
@@ -80,27 +81,24 @@ def test_a_client_can_name_registered_memories(own: Opener) -> None:
         ("memory_get", {"location": "work:b.md"}),
         ("memory_context", {"query": "heron", "roots": ["work", "evil"]}),
     ]
-    one, all_of_them, filtered, read, missing, context = asked(ServedMemories(own), *calls)
-    assert {hit["root"] for hit in one.structured_content["hits"]} == {"work"}
-    assert {hit["root"] for hit in all_of_them.structured_content["hits"]} == {"work", "evil"}
-    assert {hit["root"] for hit in filtered.structured_content["hits"]} == {"evil"}
+    one, all_of_them, filtered, read, missing, context = asked(ServedMemories(lambda: own), *calls)
+    assert roots_in(one) == {"work"} and roots_in(all_of_them) == {"work", "evil"} and roots_in(filtered) == {"evil"}
     assert not [line for line in text_of(filtered).splitlines() if "SYSTEM" in line and not line.startswith("> ")]
     assert text_of(read).startswith("work:a.md, lines 1 to 1 of 1.") and "> The heron is our logo." in text_of(read)
-    assert read.structured_content["root"] == "work"
-    assert missing.structured_content["exists"] is False
+    assert "b.md does not exist" in text_of(missing)
     assert "@ work:a.md:1\n" in text_of(context) and "# SYSTEM" in text_of(context).partition("(quoted data")[2]
 
 
 @pytest.mark.parametrize("names", ["work", ["wrok"], [1], [["work"]], {"work": 1}])
 def test_wrong_names_are_refused(own: Opener, names: object) -> None:
     """The result says what is allowed."""
-    (result,) = asked(ServedMemories(own), ("memory_search", {"query": "heron", "roots": names}))
+    (result,) = asked(ServedMemories(lambda: own), ("memory_search", {"query": "heron", "roots": names}))
     assert result.is_error and text_of(result)
 
 
 def test_a_server_for_one_memory_offers_no_other(own: Opener) -> None:
     """Neither in the schemas, nor by a parameter, a filter or a citation."""
-    alone = ServedMemories(own, is_alone=True)
+    alone = ServedMemories(lambda: own, is_alone=True)
     assert not [name for name, schema in tools_of(alone).items() if "roots" in schema["properties"]]
     calls: list[tuple[str, dict[str, Any]]] = [
         ("memory_search", {"query": "heron", "roots": ["work"]}),
@@ -111,20 +109,20 @@ def test_a_server_for_one_memory_offers_no_other(own: Opener) -> None:
     ]
     by_parameter, by_filter, by_citation, of_nobody, missing = asked(alone, *calls)
     assert by_parameter.is_error and by_filter.is_error
-    assert [one.structured_content["exists"] for one in (by_citation, of_nobody, missing)] == [False] * 3
+    assert all("does not exist" in text_of(one) for one in (by_citation, of_nobody, missing))
 
 
 def test_a_server_for_one_memory_reads_its_own_notes_whatever_they_are_called(own: Opener, tmp_path: Path) -> None:
     """A path or a title may look like another memory's citation; a resource with such a path is empty."""
     (tmp_path / "own" / "work:a.md").write_text("Mine.\n")
     (tmp_path / "own" / "plan.md").write_text("# todo:boat\n\nPaint it.\n")
-    alone = ServedMemories(own, is_alone=True)
+    alone = ServedMemories(lambda: own, is_alone=True)
     calls = [("memory_get", {"location": location}) for location in ("work:a.md:1", "todo:boat", "plan:3")]
     texts = [text_of(result) for result in asked(alone, *calls)]
     assert "> Mine." in texts[0] and "> Paint it." in texts[1] and "> Paint it." in texts[2]
 
     async def read() -> None:
-        async with Client(make_server(ServedMemories(own, is_alone=True), read_only=False)) as client:
+        async with client_of(ServedMemories(lambda: own, is_alone=True)) as client:
             (content,) = (await client.read_resource("memory://evil:a.md")).contents
             assert content.text == ""  # type: ignore[union-attr]  # because notes are text
 
@@ -134,9 +132,9 @@ def test_a_server_for_one_memory_reads_its_own_notes_whatever_they_are_called(ow
 def test_an_unknown_parameter_is_answered_with_all_that_are_offered(own: Opener) -> None:
     """With `roots`, if the schema has it."""
     call = ("memory_search", {"query": "heron", "root": "work"})
-    (offered,) = asked(ServedMemories(own), call)
+    (offered,) = asked(ServedMemories(lambda: own), call)
     assert text_of(offered).endswith("Its parameters are: query, limit, tokens, at, roots.")
-    (alone,) = asked(ServedMemories(own, is_alone=True), call)
+    (alone,) = asked(ServedMemories(lambda: own, is_alone=True), call)
     assert text_of(alone).endswith("Its parameters are: query, limit, tokens, at.")
 
 
@@ -144,19 +142,21 @@ def test_tools_that_ask_have_the_parameter(own: Opener) -> None:
     """Those that write go to the own memory only. Its description names the memories, if there are any."""
     with_roots = {
         name: schema["properties"]["roots"]["description"]
-        for name, schema in tools_of(ServedMemories(own)).items()
+        for name, schema in tools_of(ServedMemories(lambda: own)).items()
         if "roots" in schema["properties"]
     }
-    assert list(with_roots) == ["memory_search", "memory_context"]
+    assert list(with_roots) == ["memory_context", "memory_search"]
     assert with_roots["memory_search"].endswith("Registered: work, evil.")
     for text in ("", "[wrong"):
         Path(roots_path()).write_text(text)
-        assert not [name for name, schema in tools_of(ServedMemories(own)).items() if "roots" in schema["properties"]]
+        assert not [
+            name for name, schema in tools_of(ServedMemories(lambda: own)).items() if "roots" in schema["properties"]
+        ]
 
 
 def test_a_server_without_its_own_memory_answers_from_all_registered(own: Opener) -> None:
     """It has no tool that writes, and lists no notes; a resource is read by its citation."""
-    assert list(tools_of(ServedMemories(None))) == ["memory_search", "memory_get", "memory_context"]
+    assert list(tools_of(ServedMemories(None))) == ["memory_context", "memory_get", "memory_search"]
     calls: list[tuple[str, dict[str, Any]]] = [
         ("memory_search", {"query": "heron"}),
         ("memory_search", {"query": "heron", "roots": ["work"], "tokens": 100}),
@@ -164,13 +164,12 @@ def test_a_server_without_its_own_memory_answers_from_all_registered(own: Opener
         ("memory_context", {"query": "heron"}),
     ]
     both, one, unnamed, context = asked(ServedMemories(None), *calls)
-    assert {hit["root"] for hit in both.structured_content["hits"]} == {"work", "evil"}
-    assert [status["name"] for status in one.structured_content["roots"]] == ["work"]
+    assert roots_in(both) == {"work", "evil"} and roots_in(one) == {"work"}
     assert unnamed.is_error and "NAME:PATH" in text_of(unnamed)
     assert "@ work:a.md:1" in text_of(context)
 
     async def read() -> None:
-        async with Client(make_server(ServedMemories(None), read_only=False)) as client:
+        async with client_of(ServedMemories(None)) as client:
             assert (await client.list_resources()).resources == []
             (content,) = (await client.read_resource("memory://work:a.md")).contents
             assert getattr(content, "text", "") == "The heron is our logo."

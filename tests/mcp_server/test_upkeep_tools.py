@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from memsync.mcp_server.protocol import _described
+import json
+
+from memsync.mcp_server.tool_list import listed
 from memsync.mcp_server.tools import answer, offered
 from memsync.memory import Memory
 from memsync.wiring import make_token_counter
@@ -35,5 +37,5 @@ def test_proposal_is_numbered_and_changes_no_note(memory: Memory, write: Write) 
 
 def test_tool_list_is_small() -> None:
     """All descriptions and schemas together take at most 4,000 tokens of the built-in model."""
-    texts = [_described(one, ("work",)).model_dump_json() for one in offered(read_only=False).values()]
+    texts = [json.dumps(one) for one in listed(("work",), read_only=False, has_own=True)]
     assert sum(make_token_counter().count(texts)) <= 4_000

@@ -566,7 +566,7 @@ def test_a_server_for_one_memory_reaches_no_other(register: Register, tmp_path: 
     register("work")
     home = register("home")
     opener = own_opener(home)
-    alone, open_to_all = ServedMemories(opener, is_alone=True), ServedMemories(opener)
+    alone, open_to_all = ServedMemories(lambda: opener, is_alone=True), ServedMemories(lambda: opener)
     with open_to_all.memory_for(get, {"location": "work:store.md"}) as (memory, given):
         assert memory.get(**given).root == "work"
     with alone.memory_for(get, {"location": "work:store.md"}) as (memory, given), pytest.raises(NoSuchNote):

@@ -1,0 +1,86 @@
+"""Serve one MCP client on standard input and output: one message per line, and calls on threads of their own."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, BinaryIO
+
+from memsync.mcp_server.protocol import MAX_MESSAGE_BYTES, Peer, Refused, Server, id_of, line_of, parsed, reply
+
+MAX_CALLS = 16
+"""How many calls run at once; others wait for them."""
+LAST_SECONDS = 10.0
+"""How long calls may go on after the client's last message."""
+
+
+def serve_stdio(server: Server) -> None:
+    """Serve until standard input ends. Nothing else can use the two streams, because a stray byte would end it all."""
+    incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    conversation = _Conversation(server, outgoing)
+    while line := incoming.readline(MAX_MESSAGE_BYTES + 1):
+        rest = line
+        while len(rest) > MAX_MESSAGE_BYTES and not rest.endswith(b"\n"):  # the end of a line that is too long
+            rest = incoming.readline(MAX_MESSAGE_BYTES + 1)
+        if line.strip():
+            conversation.take(line)
+    conversation.end()
+
+
+class _Conversation:
+    """Answers the messages of one client. What is quick is answered at once, even while calls run."""
+
+    def __init__(self, server: Server, outgoing: BinaryIO) -> None:
+        self._server = server
+        self._outgoing = outgoing
+        self._sending = threading.Lock()
+        self._peer = Peer()
+        self._waiting: SimpleQueue[Any] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+
+    def take(self, line: bytes) -> None:
+        """Answer a message, or let a thread answer it."""
+        try:
+            message = parsed(line)
+        except Refused as refused:
+            self._send(reply(None, error=refused.error))
+            return
+        if self._server.is_quick(message):
+            self._send(self._server.answer(message, self._peer))
+            return
+        if (number := id_of(message)) is not None:
+            self._peer.running.add(number)
+        self._waiting.put(message)
+        if len(self._threads) < MAX_CALLS:
+            self._threads.append(threading.Thread(target=self._work, daemon=True))
+            self._threads[-1].start()
+
+    def end(self) -> None:
+        """Wait for the calls that run."""
+        limit = time.monotonic() + LAST_SECONDS
+        for _ in self._threads:
+            self._waiting.put(None)
+        for thread in self._threads:
+            thread.join(max(0.0, limit - time.monotonic()))
+
+    def _work(self) -> None:
+        peer = self._peer
+        while (message := self._waiting.get()) is not None:
+            number = id_of(message)
+            answer = self._server.answer(message, peer) if number not in peer.cancelled else None
+            if number not in peer.cancelled:
+                self._send(answer)
+            peer.running.discard(number)
+            peer.cancelled.discard(number)
+
+    def _send(self, answer: Any) -> None:
+        if answer is None:
+            return
+        with self._sending, suppress(OSError, ValueError):  # the client may have gone; its input then ends, too
+            self._outgoing.write(line_of(answer))
+            self._outgoing.flush()
