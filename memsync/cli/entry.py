@@ -1,4 +1,7 @@
-"""The `memsync` process. A daemon, if there is one, runs a short command; click runs everything else here."""
+"""The `memsync` process. A daemon, if there is one, runs a short command; click runs everything else here.
+
+Programs wait for `memsync hook` and `memsync mcp`, so these start without click.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ def run() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a note may have characters that the terminal's encoding lacks
     try:
-        code = answer_plainly(sys.argv[1:])
+        code = _serve_mcp(sys.argv[1:])
+        if code is None:
+            code = answer_plainly(sys.argv[1:])
         if code is None:
             code = _run_click()
     except KeyboardInterrupt:  # before click runs
@@ -63,6 +68,18 @@ def _run_click() -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 1
     return 0
+
+
+def _serve_mcp(arguments: Sequence[str]) -> int | None:
+    """Serve an MCP client, and return the exit code; None if this is another command, or click must read it."""
+    options, rest = split_global_options(arguments)
+    if rest[:1] != ["mcp"] or "--color" in options or "_MEMSYNC_COMPLETE" in os.environ:
+        return None
+    from memsync.cli import serve_mcp
+
+    if not {*rest[1:]} <= {*serve_mcp.FLAGS}:
+        return None
+    return serve_mcp.run(options.get("--config"), options.get("--root"), rest[1:])
 
 
 def answer_plainly(arguments: Sequence[str]) -> int | None:

@@ -40,8 +40,9 @@ def test_importing_the_package_loads_nothing_heavy_and_its_names_are_lazy() -> N
 
 
 def test_starting_for_mcp_clients_loads_no_backend() -> None:
-    """A client waits for its first answer; index and model are loaded when they are asked."""
-    assert not loaded_by("import memsync.mcp_server.protocol") & (set(HEAVY) - {"mcp"})
+    """A client waits for its first answer; operations, index and model are loaded when they are asked."""
+    not_yet = {*HEAVY, "click", "msgspec", "asyncio", "memsync.operation", "memsync.features"}
+    assert not loaded_by("import memsync.cli.entry, memsync.cli.serve_mcp, memsync.mcp_server.stdio") & not_yet
 
 
 def test_searching_by_words_loads_no_model(root: Path) -> None:
