@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 BENCH_DATA ?=
 
-.PHONY: demo test test-all smoke lint types imports reference bench browser soak mutants clients lock clean
+.PHONY: demo test test-all smoke lint types imports reference bench browser soak mutants clients mcp-clients lock clean
 
 # Tests start memsync many hundred times: each start would compile all of it if the environment forbade bytecode.
 export PYTHONDONTWRITEBYTECODE :=
@@ -90,6 +90,10 @@ mutants: $(VENV)/.installed-dev
 # ~/.cache/memsync-clients. ONLY=codex,gemini chooses; RECORD=tests/agents/recorded renews what the tests have of them.
 clients: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.clients.run $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record $(RECORD))
+
+# The clients of MCP's official SDK, each version from 1.9 to the newest, and its conformance tests. ONLY=sdk chooses.
+mcp-clients: .venv/.installed-dev
+	$(BIN)/python -m tests.clients.mcp $(if $(ONLY),--only $(ONLY))
 
 clean:
 	rm -rf .mutants .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -158,7 +158,7 @@ class Server:
 
     def _result(self, method: str, params: Message, peer: Peer) -> Message:
         meta = params.get("_meta")
-        if method == "server/discover" or (isinstance(meta, dict) and VERSION_KEY in meta and method != "initialize"):
+        if method == "server/discover" or (isinstance(meta, dict) and VERSION_KEY in meta):
             return self._stateless(method, params, meta)
         if method == "initialize":
             return _initialize(params, peer)

@@ -62,7 +62,7 @@ def _describe(kind: type, schema: dict[str, Any]) -> None:
     computed = getattr(kind, "computed", ())
     for name in computed:
         returned = get_type_hints(getattr(kind, name).fget)["return"]
-        schema["properties"][name] = {"type": "boolean" if returned is bool else "string"}
+        schema["properties"][name] = msgspec.json.schema(returned)
     schema["required"] = [*schema.get("required", ()), *computed]
     schema.pop("description", None)
     for member in schema["properties"].values():

@@ -18,6 +18,7 @@ from memsync.web.access import Access
 from memsync.web.guard import MAX_BODY_BYTES, Guard
 from memsync.web.health import STATUSES, Events, health
 from memsync.web.problems import Refusal, json_response, problem_response, status_of
+from memsync.web.serving import Receive, Scope, Send
 from memsync.web.site import Site, unexpected
 
 STATIC = Path(__file__).with_name("static")
@@ -63,11 +64,25 @@ async def _health(request: Request) -> Response:
     return json_response(to_json(found), STATUSES[found.status])
 
 
+class _EventStream(StreamingResponse):
+    """The stream of one listener, who counts from before its first byte until its connection ends."""
+
+    def __init__(self, events: Events) -> None:
+        super().__init__(events.stream(), media_type="text/event-stream")
+        self._events = events
+        events.enter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._events.leave()
+
+
 async def _events(request: Request) -> Response:
-    events: Events = request.app.state.events
     if request.method == "HEAD":
         return Response(media_type="text/event-stream")
-    return StreamingResponse(await events.listen(), media_type="text/event-stream")
+    return _EventStream(request.app.state.events)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

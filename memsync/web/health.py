@@ -96,26 +96,27 @@ class Events:
         self._site = site
         self._listeners = 0
 
-    async def listen(self) -> AsyncIterator[str]:
-        """Return the stream of one listener, as server-sent events. Raises Refusal if there are too many."""
+    def enter(self) -> None:
+        """Count one more listener, until it calls `leave`. Raises Refusal if there are too many."""
         if self._listeners >= MAX_LISTENERS:
             reason = f"{MAX_LISTENERS} listeners are connected already"
             raise Refusal(503, reason, hint="Close a page.", headers={"Retry-After": "15"})
-        return self._stream()
-
-    async def _stream(self) -> AsyncIterator[str]:
         self._listeners += 1
-        try:
-            yield f"retry: {POLL_SECONDS * 1000:.0f}\n\n"  # how long the browser waits if the server begins anew
-            seen, sent_at = None, 0.0
-            while True:
-                latest = await health(self._site)
-                if seen is None or replace(latest, index_age_seconds=seen.index_age_seconds) != seen:
-                    seen, sent_at = latest, time.monotonic()
-                    yield f"data: {json_line(json.dumps(to_json(seen), ensure_ascii=False))}\n\n"
-                elif time.monotonic() - sent_at >= ALIVE_SECONDS:
-                    sent_at = time.monotonic()
-                    yield ": nothing has changed\n\n"
-                await asyncio.sleep(POLL_SECONDS)
-        finally:
-            self._listeners -= 1
+
+    def leave(self) -> None:
+        """Count one listener less."""
+        self._listeners -= 1
+
+    async def stream(self) -> AsyncIterator[str]:
+        """Yield what one listener gets, as server-sent events."""
+        yield f"retry: {POLL_SECONDS * 1000:.0f}\n\n"  # how long the browser waits if the server begins anew
+        seen, sent_at = None, 0.0
+        while True:
+            latest = await health(self._site)
+            if seen is None or replace(latest, index_age_seconds=seen.index_age_seconds) != seen:
+                seen, sent_at = latest, time.monotonic()
+                yield f"data: {json_line(json.dumps(to_json(seen), ensure_ascii=False))}\n\n"
+            elif time.monotonic() - sent_at >= ALIVE_SECONDS:
+                sent_at = time.monotonic()
+                yield ": nothing has changed\n\n"
+            await asyncio.sleep(POLL_SECONDS)

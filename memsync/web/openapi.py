@@ -11,6 +11,8 @@ from memsync.operation import Operation, Parameter
 from memsync.web.health import Health
 from memsync.web.problems import PROBLEM, Problem
 
+_PROBLEMS = {status: {"$ref": "#/components/responses/Problem"} for status in ("401", "default")}
+
 
 def openapi(operations: Iterable[Operation[Any, Any]], *, is_read_only: bool) -> dict[str, Any]:
     """Return the OpenAPI document; with `is_read_only` it lacks what writes."""
@@ -42,7 +44,7 @@ def _path(operation: Operation[Any, Any], result: Any, schemas: Iterable[dict[st
         (parameter, {**schema, "description": parameter.help})
         for parameter, schema in zip(operation.values.values(), schemas, strict=True)
     ]
-    responses = {"200": _answer("The result.", result), "default": {"$ref": "#/components/responses/Problem"}}
+    responses = {"200": _answer("The result.", result), **_PROBLEMS}
     common = {"summary": operation.summary, "responses": responses}
     methods: dict[str, Any] = {"post": {"operationId": operation.name, **common, "requestBody": _body(given)}}
     if not operation.writes:
@@ -72,4 +74,4 @@ def _answer(text: str, schema: Any, media_type: str = "application/json") -> dic
 def _health(schema: Any) -> dict[str, Any]:
     answer = _answer("How current the index is; 503 if it has a fault.", schema)
     summary = "Return how current the index is, and its faults."
-    return {"operationId": "health", "summary": summary, "responses": {"200": answer, "503": answer}}
+    return {"operationId": "health", "summary": summary, "responses": {"200": answer, "503": answer, **_PROBLEMS}}

@@ -84,6 +84,7 @@ WRONG: dict[str, tuple[Any, Any, int]] = {
     "version is an object": (message("tools/list", _meta=META), 1, -32602),
     "unknown version": (message("tools/list", _meta={k: v or "3000-01-01" for k, v in META.items()}), 1, -32022),
     "ping is gone": (message("ping", _meta=ENVELOPE), 1, -32601),
+    "initialize is gone": (message("initialize", _meta=ENVELOPE), 1, -32601),
 }
 
 

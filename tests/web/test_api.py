@@ -256,6 +256,8 @@ def test_description_is_whole(client: TestClient) -> None:
         Draft202012Validator.check_schema(schema)
     methods = [method for path in document["paths"].values() for method in path.values()]
     assert len({method["operationId"] for method in methods}) == len(methods)
+    assert document["components"]["schemas"]["Proposal"]["properties"]["number"] == {"type": "integer"}
+    assert all("401" in method["responses"] for method in methods)
     assert "dismiss" not in {given["name"] for given in document["paths"]["/v1/conflicts"]["get"]["parameters"]}
 
 

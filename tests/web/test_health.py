@@ -21,9 +21,9 @@ from memsync.memory import Memory
 from memsync.model.status import DaemonStatus, Failure, Status
 from memsync.model.vocabulary import WatcherState
 from memsync.web import health as health_module
+from memsync.web.access import TOKEN
 from memsync.web.app import make_app
 from memsync.web.health import MAX_LISTENERS, STATUSES, Events, health_of
-from memsync.web.problems import Refusal
 from memsync.web.site import Site
 from tests.web.conftest import URL, Failing
 
@@ -104,9 +104,9 @@ def test_listener_gets_the_document_and_each_change(site: Site, monkeypatch: pyt
 
     async def listen() -> list[str]:
         events = Events(site)
-        first = await events.listen()
+        first = events.stream()
         found = [(await next_document(first))["status"] for _ in range(3)]
-        return [*found, (await next_document(await events.listen()))["status"]]
+        return [*found, (await next_document(events.stream()))["status"]]
 
     monkeypatch.setattr(health_module, "health", counted)
     monkeypatch.setattr(health_module, "POLL_SECONDS", 0.001)
@@ -117,7 +117,7 @@ def test_silence_has_comments(site: Site, monkeypatch: pytest.MonkeyPatch) -> No
     """So both ends notice a lost connection."""
 
     async def listen() -> list[str]:
-        stream = await Events(site).listen()
+        stream = Events(site).stream()
         return [(await anext(stream))[:1] for _ in range(4)]
 
     monkeypatch.setattr(health_module, "ALIVE_SECONDS", 0.01)
@@ -126,19 +126,33 @@ def test_silence_has_comments(site: Site, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_one_listener_too_many_is_told_when_to_come_back(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And one that leaves makes room."""
+    """Even if all come at once; and one that leaves makes room, whether or not it got anything."""
+    app, token = make_app(site), (site.settings.keep_dir / TOKEN).read_text()
+    headers = [(b"host", f"127.0.0.1:{site.port}".encode()), (b"authorization", f"Bearer {token}".encode())]
+    scope = {"type": "http", "method": "GET", "path": "/events", "query_string": b"", "headers": headers}
+    statuses = list[int]()
 
-    async def listen() -> None:
-        events = Events(site)
-        streams = [await events.listen() for _ in range(MAX_LISTENERS)]
-        for stream in streams:
-            await next_document(stream)
-        with pytest.raises(Refusal) as refused:
-            await events.listen()
-        assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "15"})
-        for stream in streams:
-            await stream.aclose()  # type: ignore[attr-defined]  # because it is a generator
-        await events.listen()
+    async def listen(gone: asyncio.Event) -> None:
+        async def receive() -> dict[str, str]:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(part: Any) -> None:
+            if part["type"] == "http.response.start":
+                statuses.append(part["status"])
+                await asyncio.sleep(0)
+
+        await app(dict(scope), receive, send)
+
+    async def all_at_once() -> None:
+        for _ in range(2):
+            gone = asyncio.Event()
+            async with asyncio.TaskGroup() as group:
+                for _ in range(2 * MAX_LISTENERS):
+                    group.create_task(listen(gone))
+                await asyncio.sleep(0.1)
+                gone.set()
 
     monkeypatch.setattr(health_module, "POLL_SECONDS", 0.001)
-    asyncio.run(listen())
+    asyncio.run(all_at_once())
+    assert sorted(statuses) == sorted([200, 503] * MAX_LISTENERS * 2)
