@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from memsync.agents.recalls import failures
 from memsync.cli.hook import trial
 from memsync.daemon.daemon_lock import running
-from memsync.errors import IndexDamaged, MemsyncError
+from memsync.errors import IndexDamaged, MemsyncError, how_to_install
 from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.load import DSN, Settings
 from memsync.settings.roots import registered_roots, roots_path
+from memsync.system.extras import EXTRAS, lacking
 from memsync.system.user_folders import config_folder
 from memsync.wiring import backend_versions, check_built_in_files, make_embedder, make_index
 
@@ -48,6 +49,7 @@ def check_all(settings: Settings) -> list[Check]:
         _guarded("model files", _model_files),
         _guarded("model", _model, settings),
         _guarded("daemon", _daemon, settings),
+        _guarded("extras", _extras),
     ]
 
 
@@ -63,6 +65,12 @@ def _guarded(name: str, check: Callable[..., tuple[bool, str, str]], *arguments:
 def _python() -> tuple[bool, str, str]:
     ok = sys.version_info >= (3, 11)
     return ok, f"{platform.python_version()} on {platform.system()}", "" if ok else "Install Python 3.11 or later."
+
+
+def _extras() -> tuple[bool, str, str]:
+    missing = [f"{extra} ({use})" for extra, (_, use) in EXTRAS.items() if lacking(extra)]
+    finding = f"not installed: {'; '.join(missing)}. {how_to_install('NAME')}" if missing else "all are installed"
+    return True, finding, ""
 
 
 def _sqlite() -> tuple[bool, str, str]:

@@ -30,8 +30,9 @@ def read_wanted() -> dict[str, list[str]]:
     """Return, for each lock file, the sorted requirements of pyproject.toml that it is made from."""
     pyproject = tomllib.loads((PROJECT / "pyproject.toml").read_text())
     project, groups = pyproject["project"], pyproject["dependency-groups"]
-    run = {*project["dependencies"], *pyproject["build-system"]["requires"]}
-    extras = {requirement for extra in project["optional-dependencies"].values() for requirement in extra}
+    optional = project["optional-dependencies"]
+    run = {*project["dependencies"], *optional["web"], *pyproject["build-system"]["requires"]}
+    extras = {requirement for name, extra in optional.items() if name != "all" for requirement in extra}
     return {
         "requirements.txt": sorted(run),
         "requirements-dev.txt": sorted(run | extras),

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
-from typing import Any, get_origin
+from typing import TYPE_CHECKING, Any, get_origin
 
 import click
 from click.shell_completion import CompletionItem
@@ -188,7 +188,10 @@ def _completion(parameter: Parameter) -> Callable[[click.Context, click.Paramete
     return (lambda _context, _parameter, typed: [CompletionItem(typed, type=kind)]) if kind else None
 
 
-class _Number(click.ParamType[Any]):
+_AnyType = click.ParamType[Any] if TYPE_CHECKING else click.ParamType  # generic since click 8.3
+
+
+class _Number(_AnyType):
     """A number within the bounds of a parameter. The error has the words that Python, the daemon and MCP use, too."""
 
     name = "number"

@@ -14,6 +14,7 @@ from memsync.model.json import to_json
 from memsync.model.text import count, json_line, printable
 from memsync.notes.ignore import is_note_name
 from memsync.settings.load import load_settings
+from memsync.system.extras import require
 from memsync.system.user_folders import filesystem_errors
 
 SECTION = "Conversations"
@@ -111,6 +112,7 @@ def export(context: click.Context, threads: tuple[str, ...], output: str, html: 
 def _export_html(context: click.Context, words: tuple[str, ...], file: str) -> None:
     if not words:
         raise UsageError("--html needs names of notes, or words to search for", hint="See: memsync help export")
+    require("web", "export --html")
     from memsync.web.pages.export import exported
 
     places = [here(context).note(word) if is_note_name(word) else word for word in words]

@@ -13,6 +13,7 @@ from memsync.cli.output import remark, say
 from memsync.cli.serve_mcp import keep_dir, own_settings, serve
 from memsync.errors import UsageError
 from memsync.model.text import printable
+from memsync.system.extras import require
 
 if TYPE_CHECKING:
     from memsync.settings.load import Settings
@@ -77,6 +78,7 @@ def _install(client: str, settings: Settings | None, port: int | None, limits: M
         if flags:
             hint = f"Start it with: memsync mcp --http {flags[0]}"
             raise UsageError(f"a server over HTTP gets {flags[0]} when it is started", hint=hint)
+        require("web", "memsync mcp --http")
         from memsync.mcp_server.http import PATH, TOKEN
         from memsync.web.serving import HOST, token_of
 

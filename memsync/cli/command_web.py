@@ -17,6 +17,7 @@ from memsync.cli.common import answering, load
 from memsync.cli.output import Answer, remark, say_as_it_is
 from memsync.daemon.web_server import PORT, Page, turn_on, turned_on
 from memsync.errors import DaemonUnavailable, MemsyncError
+from memsync.system.extras import require
 
 if TYPE_CHECKING:
     from memsync.settings.load import Settings
@@ -47,6 +48,7 @@ def web(
     memsync web --no-browser       print a link for another browser
     memsync web --off
     """
+    require("web", "memsync web")
     settings = load(context)
     before = None if off else turned_on(settings)
     wanted = None if off else _page(before or Page(), port, public_url)
@@ -80,6 +82,7 @@ def http(context: click.Context, port: int | None, read_only: bool, public_url: 
     requests if one serves this memory, otherwise this process does. To let the daemon serve the pages: memsync web
     """
     try:
+        require("web", "memsync http")
         _serve(load(context), _page(Page(), port, public_url), is_read_only=read_only, is_child=until_eof)
     except MemsyncError as error:
         if until_eof:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from memsync.settings.load import Settings
 
 _SETTINGS = "memsync.settings"
+REDRAW_SECONDS = 0.1
 
 
 class Invocation(NamedTuple):
@@ -153,33 +156,30 @@ def name_of(file: BinaryIO) -> str:
 
 @contextmanager
 def progress_on_stderr() -> Iterator[Progress]:
-    """Yield a progress callback that draws a bar on stderr, or does nothing when stderr is no terminal."""
+    """Yield a progress callback that counts on the last line of stderr, or does nothing when stderr is no terminal."""
     if not sys.stderr.isatty():
         yield no_progress
         return
-    tasks: dict[str, Any] = {}
-    with ExitStack() as shown:
+    erase, columns, shown_at = "\r\x1b[K", max(20, get_terminal_size().columns), 0.0
 
-        def show(what: str, done: int, total: int) -> None:
-            if not tasks:  # only now, because a search that reports nothing must not wait for rich
-                tasks[""] = shown.enter_context(_bar())
-            bar = tasks[""]
-            if not total:
-                bar.console.print(printable(what), markup=False, highlight=False)
-                return
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total)
+    def show(what: str, done: int, total: int) -> None:
+        nonlocal shown_at
+        now = time.monotonic()
+        if total and now - shown_at < REDRAW_SECONDS:
+            return
+        shown_at = now
+        if total:
+            sys.stderr.write(f"{erase}{f'{printable(what):<18} {done:,} of {total:,}'[: columns - 1]}")
+        else:
+            sys.stderr.write(f"{erase}{printable(what)}\n")
+        sys.stderr.flush()
 
+    try:
         yield show
-
-
-def _bar() -> AbstractContextManager[Any]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description:<18}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    finally:
+        if shown_at:
+            sys.stderr.write(erase)
+            sys.stderr.flush()
 
 
 def say_waiting(holder: str) -> None:

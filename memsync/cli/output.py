@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -120,21 +121,34 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
     columns = width()
     if not columns or not cells:
         return ["  ".join(filter(None, row)) for row in cells]
-    from rich.console import Console
-    from rich.table import Column, Table
-    from rich.text import Text
-
     filled = [column for column in zip(*cells, strict=True) if any(column)]
     room = (columns - max(map(len, filled[0]))) // (MIN_COLUMN_WIDTH + 2)
     shown = filled[: 1 + max(0, room)]
-    first_is_kept = (Column(no_wrap=position == 0) for position in range(len(shown)))  # rich cuts the others first
-    grid = Table.grid(*first_is_kept, padding=(0, 2), pad_edge=False)
-    for row in zip(*shown, strict=True):
-        grid.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
-    console = Console(width=columns, color_system=None)
-    with console.capture() as capture:
-        console.print(grid)
-    return [line.rstrip() for line in capture.get().splitlines()]
+    widths = [max(map(_width, column)) for column in shown]
+    while (excess := sum(widths) + 2 * (len(widths) - 1) - columns) > 0 and max(widths) > 1:
+        longest = max(widths[1:], default=0)
+        if longest <= MIN_COLUMN_WIDTH:
+            widths[0] = max(1, widths[0] - excess)
+            break
+        widths[widths.index(longest, 1)] -= 1
+    return ["  ".join(map(_padded, row, widths)).rstrip() for row in zip(*shown, strict=True)]
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(each) in "WF" else not unicodedata.combining(each) for each in text)
+
+
+def _padded(text: str, columns: int) -> str:
+    """Return a text with blanks up to a number of columns, or cut, with an ellipsis at its end."""
+    if _width(text) > columns:
+        text = text[:columns]
+        while _width(text) >= columns:
+            text = text[:-1]
+        text += "…"
+    return text + " " * (columns - _width(text))
 
 
 def table_day(moment: str) -> str:

@@ -73,6 +73,9 @@ def serve(settings: Settings | None, port: int | None, *, read_only: bool, only_
     _end_on_signals(memories)
     try:
         if port is not None:
+            from memsync.system.extras import require
+
+            require("web", "memsync mcp --http")
             from memsync.mcp_server.http import PATH, TOKEN, serve_http
             from memsync.web.serving import HOST, listening, token_of
 

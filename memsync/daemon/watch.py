@@ -11,10 +11,10 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from watchdog import events
 from watchdog.observers import Observer
@@ -45,11 +45,12 @@ MakeWatcher = Callable[[Callable[[str], None], Callable[[str], None]], Watching]
 
 
 _EVENTS: list[type[events.FileSystemEvent]] = [
-    events.DirAttribEvent,
+    # Before version 7, watchdog reports a folder's new mode like any change in it, and a file's as a change.
+    getattr(events, "DirAttribEvent", events.DirModifiedEvent),
     events.DirCreatedEvent,
     events.DirDeletedEvent,
     events.DirMovedEvent,
-    events.FileAttribEvent,
+    getattr(events, "FileAttribEvent", events.FileModifiedEvent),
     events.FileClosedEvent,
     events.FileCreatedEvent,
     events.FileDeletedEvent,
@@ -57,6 +58,29 @@ _EVENTS: list[type[events.FileSystemEvent]] = [
     events.FileMovedEvent,
 ]
 STOP_SECONDS = 2.0
+OVERFLOW = 0x4000
+"""The mark of a report that others were lost."""
+
+
+def _tell_of_overflows() -> None:
+    """Let watchdog log a warning when its queue overflows, as it does since version 7."""
+    if sys.platform != "linux" or hasattr(events, "DirAttribEvent"):
+        return
+    from watchdog.observers import inotify_c
+
+    reader: Any = vars(inotify_c)["Inotify"]
+    parse = reader._parse_event_buffer
+
+    def parsed(buffer: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+        for report in parse(buffer):
+            if report[1] & OVERFLOW:
+                logging.getLogger("watchdog").warning("queue overflow")
+            yield report
+
+    reader._parse_event_buffer = staticmethod(parsed)
+
+
+_tell_of_overflows()
 
 
 class Watcher:
@@ -149,14 +173,16 @@ def _threads(observer: BaseObserver) -> list[BaseThread]:
     The reader has no public name, and macOS has none. It dies silently when watchdog loses track of folders that were
     moved to the same path.
     """
-    reader = getattr(observer, "_inotify_fd", None)
-    return [*([reader] if isinstance(reader, BaseThread) else []), *observer.emitters, observer]
+    parts = [(observer, "_inotify_fd"), *((emitter, "_inotify") for emitter in observer.emitters)]  # since 7; before it
+    readers = [getattr(part, name, None) for part, name in parts]
+    return [*(reader for reader in readers if isinstance(reader, BaseThread)), *observer.emitters, observer]
 
 
 def _end(observer: BaseObserver) -> None:
     """Stop every thread of an observer, even if watchdog's own tables are wrong and it raises KeyError."""
     threads = _threads(observer)
-    tables = [table for table in (getattr(thread, "_inotify", None) for thread in threads) if table is not None]
+    tables: list[Any] = [getattr(thread, "_inotify", None) for thread in threads]
+    tables = [table for table in tables if hasattr(table, "deactivate")]
     for thread in threads:
         with suppress(KeyError):
             thread.stop()
