@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 BENCH_DATA ?=
 
-.PHONY: demo test test-all smoke lint types imports reference bench browser soak mutants clients mcp-clients lock clean
+.PHONY: demo test test-all smoke lint types imports reference bench browser soak mutants clients mcp-clients frameworks lock clean
 
 # Tests start memsync many hundred times: each start would compile all of it if the environment forbade bytecode.
 export PYTHONDONTWRITEBYTECODE :=
@@ -92,8 +92,12 @@ clients: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.clients.run $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record $(RECORD))
 
 # The clients of MCP's official SDK, each version from 1.9 to the newest, and its conformance tests. ONLY=sdk chooses.
-mcp-clients: .venv/.installed-dev
+mcp-clients: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.clients.mcp $(if $(ONLY),--only $(ONLY))
+
+# memsync's wheel beside frameworks of agents, each in an environment of its own, resolved by uv. ONLY=crewai chooses.
+frameworks: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.clients.frameworks $(if $(ONLY),--only $(ONLY))
 
 clean:
 	rm -rf .mutants .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

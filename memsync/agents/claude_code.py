@@ -65,7 +65,7 @@ def _servers() -> Path:
 AGENT = Agent(
     name="claude-code",
     title="Claude Code",
-    tried="2.1.330",
+    tried="2.1.332",
     home=HOME,
     memory=("CLAUDE.md", "projects/*/memory/**/*.md"),
     sessions=("projects/*/*.jsonl", "projects/*/*/subagents/*.jsonl"),

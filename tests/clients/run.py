@@ -3,7 +3,8 @@
 Each client runs in a home of its own, with a scripted model on loopback. For each it is shown that
 
 - recall: what memsync's hook answered to the prompt is in the first request that the model got;
-- tool: the model's call of `memory_search` arrives, and its answer is in a later request;
+- offered: the first request that the model got names `memory_search`;
+- tool: the model's call of `memory_search` arrives, and its answer is in a later request, as text with its quotation;
 - session: `memsync search` finds what was said, within two seconds of the session's end;
 - settings: after `connect` and `disconnect` every file is as it was, to the byte.
 
@@ -27,8 +28,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from memsync.mcp_server.tools import QUOTED
 from tests.clients.clients import CLIENTS, Client
-from tests.clients.model import Script, model
+from tests.clients.model import TOOL, Script, model
 from tests.clients.record import record
 from tests.support.daemon_process import until
 
@@ -170,7 +172,9 @@ def shown(client: Client, program: list[str], world: World, script: Script) -> I
     said = f"; it said: {(done.stderr or done.stdout).strip()[-300:]!r}" if done.returncode or not first else ""
     is_recalled = any("memsync-recall" in text and RECALLED in text for text in first)
     yield "recall", "" if is_recalled else f"not in the first of {len(requests)} requests{said}"
-    is_answered = any(SEARCHED in text for text in later) and not any(SEARCHED in text for text in first)
+    yield "offered", "" if any(TOOL in text for text in first) else f"not in the first of {len(requests)} requests"
+    is_answered = any(SEARCHED in text and QUOTED in text for text in later)
+    is_answered &= not any(SEARCHED in text for text in first) and not any('\\"start_line\\"' in text for text in later)
     yield "tool", "" if is_answered else f"its answer is not in the later ones of {len(requests)} requests{said}"
     yield "session", session
 
@@ -196,7 +200,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="names of clients, separated by commas (default: all)")
     parser.add_argument("--record", type=Path, help="write payloads and transcripts into this folder")
     arguments = parser.parse_args()
-    cache = Path(os.environ.get("MEMSYNC_CLIENTS") or Path.home() / ".cache" / "memsync-clients")
+    cache = Path(os.environ.pop("MEMSYNC_CLIENTS", "") or Path.home() / ".cache" / "memsync-clients")
     failures = 0
     for client in (client for client in CLIENTS if client.name in (arguments.only or client.name).split(",")):
         try:
