@@ -188,7 +188,10 @@ def _completion(parameter: Parameter) -> Callable[[click.Context, click.Paramete
     return (lambda _context, _parameter, typed: [CompletionItem(typed, type=kind)]) if kind else None
 
 
-_AnyType = click.ParamType[Any] if TYPE_CHECKING else click.ParamType  # generic since click 8.3
+if TYPE_CHECKING:
+    _AnyType = click.ParamType[Any]
+else:
+    _AnyType = click.ParamType  # it is generic since click 8.3
 
 
 class _Number(_AnyType):
