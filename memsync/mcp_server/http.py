@@ -39,6 +39,8 @@ from memsync.web.serving import HOST, Receive, Scope, Send, serve
 PATH = "/mcp"
 TOKEN = "mcp-token"  # noqa: S105 (because it is the name of the file)
 HEADER_MISMATCH = -32020
+ACCEPTED = {"application/json", "application/*", "*/*"}
+NO_TOKEN = "A token is needed: memsync mcp install --http"  # noqa: S105 (because it is none)
 _NAMED_BY = {"tools/call": "name", "resources/read": "uri"}
 """The methods whose requests repeat a parameter in the header Mcp-Name."""
 _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
@@ -82,21 +84,21 @@ class _App:
 
     def _check(self, scope: Scope, headers: dict[str, str]) -> None:
         """Raise _Status unless this is a POST with a message, of the user or of one of their programs."""
-        if not hmac.compare_digest(headers.get("authorization", "").encode(), self._expected.encode()):
-            raise _Status(401, "A token is needed: memsync mcp install --http", (b"www-authenticate", b"Bearer"))
-        if headers.get("host", "").lower() not in self._hosts:
-            raise _Status(421, "This server has another name.")
-        if headers.get("origin", f"http://{self._hosts[0]}") not in [f"http://{host}" for host in self._hosts]:
-            raise _Status(403, "A page of another site asks.")
-        if scope["path"] != PATH:
-            raise _Status(404, f"Only {PATH} is here.")
-        if scope["method"] != "POST":
-            raise _Status(405, "Only POST is possible.", (b"allow", b"POST"))
-        accepted = [one.partition(";")[0].strip().lower() for one in headers.get("accept", "").split(",")]
-        if not {"application/json", "application/*", "*/*"} & {*accepted}:
-            raise _Status(406, "The answer is application/json.")
-        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise _Status(415, "The message must be application/json.")
+        accepted = {one.partition(";")[0].strip().lower() for one in headers.get("accept", "").split(",")}
+        content = headers.get("content-type", "").partition(";")[0].strip().lower()
+        origins = [f"http://{host}" for host in self._hosts]
+        token = headers.get("authorization", "").encode()
+        for is_wrong, *refusal in (
+            (not hmac.compare_digest(token, self._expected.encode()), 401, NO_TOKEN, (b"www-authenticate", b"Bearer")),
+            (headers.get("host", "").lower() not in self._hosts, 421, "This server has another name."),
+            (headers.get("origin", origins[0]) not in origins, 403, "A page of another site asks."),
+            (scope["path"] != PATH, 404, f"Only {PATH} is here."),
+            (scope["method"] != "POST", 405, "Only POST is possible.", (b"allow", b"POST")),
+            (not accepted & ACCEPTED, 406, "The answer is application/json."),
+            (content != "application/json", 415, "The message must be application/json."),
+        ):
+            if is_wrong:
+                raise _Status(*refusal)
 
     async def _answer(self, body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
         """Return the status and the answer to a message; None for an empty answer."""

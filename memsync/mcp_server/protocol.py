@@ -9,7 +9,6 @@ version it has and who asks.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +30,9 @@ CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 MAX_MESSAGE_BYTES = 16_000_000
+_CALLS = ("tools/call", "resources/list", "resources/read")
+"""The methods that work on a memory."""
+_METHODS = ("tools/list", "resources/templates/list", *_CALLS)
 SCHEME = "memory://"
 MARKDOWN = "text/markdown"
 SERVER = {"name": "memsync", "title": "Memory", "version": __version__}
@@ -181,9 +183,19 @@ class Server:
         return {"resultType": "complete", **cached, **result, "_meta": {SERVER_KEY: SERVER}}
 
     def _called(self, method: str, params: Message, client: str) -> Message:
-        if method not in _METHODS:
+        if method == "tools/list":
+            own = self.memories.has_own
+            return {"tools": listed(self.memories.names(), read_only=self.read_only, has_own=own)}
+        if method == "resources/templates/list":
+            return {"resourceTemplates": [TEMPLATE]}
+        if method not in _CALLS:
             raise Refused(METHOD_NOT_FOUND, "method not found", method[:100])
-        return _METHODS[method](self, params, client)
+        from memsync.mcp_server import calls
+
+        if method == "tools/call":
+            return calls.call_tool(self.memories, params, client, read_only=self.read_only)
+        answer = calls.list_resources if method == "resources/list" else calls.read_resource
+        return answer(self.memories, params)
 
 
 def require_stateless(version: str) -> None:
@@ -204,39 +216,3 @@ def _name_in(client: Any) -> str:
     """Return the name of the program that asks; empty if it does not say."""
     name = client.get("name") if isinstance(client, dict) else None
     return name if isinstance(name, str) else ""
-
-
-def _list_tools(server: Server, params: Message, client: str) -> Message:  # noqa: ARG001 (because all methods are called alike)
-    own = server.memories.has_own
-    return {"tools": listed(server.memories.names(), read_only=server.read_only, has_own=own)}
-
-
-def _list_templates(server: Server, params: Message, client: str) -> Message:  # noqa: ARG001 (because all methods are called alike)
-    return {"resourceTemplates": [TEMPLATE]}
-
-
-def _call_tool(server: Server, params: Message, client: str) -> Message:
-    from memsync.mcp_server import calls
-
-    return calls.call_tool(server.memories, params, client, read_only=server.read_only)
-
-
-def _list_resources(server: Server, params: Message, client: str) -> Message:  # noqa: ARG001 (because all methods are called alike)
-    from memsync.mcp_server import calls
-
-    return calls.list_resources(server.memories, params)
-
-
-def _read_resource(server: Server, params: Message, client: str) -> Message:  # noqa: ARG001 (because all methods are called alike)
-    from memsync.mcp_server import calls
-
-    return calls.read_resource(server.memories, params)
-
-
-_CALLS: dict[str, Callable[[Server, Message, str], Message]] = {
-    "tools/call": _call_tool,
-    "resources/list": _list_resources,
-    "resources/read": _read_resource,
-}
-"""The methods that work on a memory."""
-_METHODS = {"tools/list": _list_tools, "resources/templates/list": _list_templates, **_CALLS}
