@@ -7,13 +7,14 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import hypothesis
 import numpy as np
 import pytest
 from hypothesis import Phase
 
+from memsync.cli.main import main
 from memsync.embed.minilm import WordPieceCounter
 from memsync.memory import Memory
 from memsync.model.note import Note
@@ -25,10 +26,11 @@ from memsync.notes.rules import PathRules
 from memsync.ports import Reranker
 from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
 from memsync.system import clock
+from memsync.system.user_folders import cache_folder
 from memsync.wiring import make_vector_cache
 from tests.support import sampling
 from tests.support.backends import opener
-from tests.support.daemon_process import Cli
+from tests.support.daemon_process import FAKE_MODEL, Cli
 from tests.support.repository import Repository
 
 FRESH = hypothesis.settings(deadline=None, max_examples=150, derandomize=False, print_blob=True)
@@ -37,7 +39,7 @@ hypothesis.settings.register_profile("sample", FRESH, max_examples=30)
 # For runs that only ask whether anything fails (`make mutants`): what fails is not made smaller, nor kept.
 hypothesis.settings.register_profile("quick", FRESH, phases=(Phase.explicit, Phase.generate), database=None)
 
-pytest_plugins = ["tests.support.daemon_fixtures"]
+pytest_plugins = ["tests.support.daemon_fixtures", "tests.support.cost"]
 
 COUNTER = WordPieceCounter()
 LIMITS = ChunkLimits(max_tokens=254, small_tokens=120, run_tokens=400, window_entries=5, window_stride=2)
@@ -48,10 +50,14 @@ NOON = time(12)
 
 PROJECT = Path(__file__).parent.parent
 SMALL_DATA = PROJECT / "tests" / "data"
+COMPILED = PROJECT / ".pytest_cache" / "memsync"
+"""What is compiled of the rules for secrets, which takes 4 s of CPU, is kept here from run to run."""
 
 Parse = Callable[..., Note]
 Write = Callable[[str, str | bytes], Path]
 MakeMemory = Callable[..., Memory]
+Patch = pytest.MonkeyPatch
+Printed = pytest.CaptureFixture[str]
 
 
 def ahead_on(day: str) -> str:
@@ -145,6 +151,7 @@ def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("memsync.notes.secrets.cache_folder", lambda: str(COMPILED))
 
 
 @pytest.fixture
@@ -250,11 +257,49 @@ def data_folders() -> list[Path]:
 
 
 @pytest.fixture
-def cli(root: Path) -> Iterator[Cli]:
-    """Run memsync on the root, each call a process of its own; daemons that are left over are ended."""
+def cli(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
+    """Run memsync on the root with a fake of the built-in model; daemons that are left over are ended."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (FAKE_MODEL, os.environ.get("PYTHONPATH")))))
+    (COMPILED / "secrets").mkdir(parents=True, exist_ok=True)
+    cache = Path(cache_folder())
+    cache.mkdir(parents=True)
+    (cache / "secrets").symlink_to(COMPILED / "secrets")
     found = Cli(root)
     yield found
     found.close()
+
+
+class Done(NamedTuple):
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run memsync on the root in this process, beside a daemon; words alone, so that no test waits for the model."""
+    monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
+    monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
+
+    def call(*arguments: str, with_root: bool = True) -> Done:
+        with pytest.raises(SystemExit) as stop:
+            main([*(("--root", str(root)) if with_root else ()), *arguments])
+        done = capsys.readouterr()
+        assert isinstance(stop.value.code, int)
+        return Done(stop.value.code, done.out, done.err)
+
+    return call
+
+
+@pytest.fixture
+def real_models(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let daemons and `cli.process` load real models."""
+    monkeypatch.setenv("PYTHONPATH", os.environ["PYTHONPATH"].replace(FAKE_MODEL, ""))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from memsync import Memory
 from memsync.edit.note_writer import NoteWriter
 from memsync.system.once import once_property
-from tests.conftest import Write
+from tests.conftest import Patch, Write
 
 pytestmark = pytest.mark.smoke
 
@@ -53,9 +53,7 @@ def test_readers_in_threads_get_the_same_answer(memory: Memory, write: Write) ->
     assert answers == [["a.md:1"]] * 20
 
 
-def test_first_writes_of_several_threads_all_arrive(
-    memory: Memory, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_writes_of_several_threads_all_arrive(memory: Memory, root: Path, monkeypatch: Patch) -> None:
     """They share one writer, even if they all ask for it at once: two would wait for each other's lock."""
     make_writer = NoteWriter.__init__
     all_ask = threading.Barrier(6, timeout=0.2)

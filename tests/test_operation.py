@@ -5,15 +5,14 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import anyio
 import pytest
 from msgspec import Meta
 
-from memsync.cli.main import main
 from memsync.cli.table import COMMANDS
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.tools import described
@@ -23,17 +22,10 @@ from memsync.model.written import Preference
 from memsync.operation import OPERATIONS, Cli, Command, Lazy, Operation, Tool, one_of, operation
 from memsync.ports import Progress, no_progress
 from memsync.workspace import Workspace
+from tests.conftest import Done, Run
 from tests.support.daemon_fixtures import Served
 from tests.support.mcp_client import Fixed, client_of, text_of
 from tools import reference
-
-
-class Done(NamedTuple):
-    """What a command printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture
@@ -80,22 +72,7 @@ def test_the_socket_takes_and_gives_json(shout: Any, served: Served) -> None:
         ]
 
 
-@pytest.fixture
-def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """Run memsync on the root in this process."""
-    monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
-
-    def call(*arguments: str) -> Done:
-        with pytest.raises(SystemExit) as stop:
-            main(["--root", str(root), *arguments])
-        done = capsys.readouterr()
-        assert isinstance(stop.value.code, int)
-        return Done(stop.value.code, done.out, done.err)
-
-    return call
-
-
-def test_it_is_a_command(shout: Any, run: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_a_command(shout: Any, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """With help, JSON, its result as text, and an error that names the bad value."""
     own_module = sys.modules[__name__]
     monkeypatch.setattr(own_module, "shout", shout)
@@ -146,6 +123,7 @@ def test_it_is_in_the_generated_reference(shout: Any) -> None:
     assert schema["$defs"]["Preference"]["required"] == ["key", "value", "line"]
 
 
+@pytest.mark.slow
 def test_mypy_rejects_a_wrong_call_here_and_there(tmp_path: Path) -> None:
     """A wrong name or type is an error at the call, of the local and of the served memory."""
     from mypy import api

@@ -22,7 +22,7 @@ from memsync.mcp_server.memories import ServedMemories
 from memsync.memory import Memory, MemoryApi
 from memsync.operation import OPERATIONS, Operation
 from memsync.settings.load import load_settings
-from tests.conftest import COUNTER, FakeEmbedder
+from tests.conftest import COUNTER, FakeEmbedder, Patch, Printed
 from tests.support.daemon_fixtures import Served
 from tests.support.mcp_client import Fixed, client_of, text_of
 
@@ -184,7 +184,7 @@ def _nothing_is_done(world: Served) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _by_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def _by_words(monkeypatch: Patch) -> None:
     """Let a command in this process ask neither a daemon nor a model."""
     monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
     monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
@@ -249,7 +249,7 @@ def assert_refused(world: Served, name: str, params: Params, said: str) -> Memsy
 
 @pytest.mark.parametrize(("name", "params", "said"), WRONG, ids=lambda value: str(value)[:60])
 def test_a_wrong_value_is_refused_alike_everywhere(
-    world: Served, capsys: pytest.CaptureFixture[str], name: str, params: Params, said: str
+    world: Served, capsys: Printed, name: str, params: Params, said: str
 ) -> None:
     """By the same class with the same exit code, sentence and hint; a command says it of its option."""
     error = assert_refused(world, name, params, said)
@@ -268,15 +268,13 @@ def test_a_value_of_another_type_is_refused_alike_everywhere(
 
 @pytest.mark.parametrize(("arguments", "code", "said"), COMMAND_LINES, ids=str)
 def test_a_wrong_command_line_is_refused_with_the_nearest(
-    world: Served, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
+    world: Served, capsys: Printed, arguments: list[str], code: int, said: str
 ) -> None:
     """Here and in the daemon."""
     assert_command(world, capsys, arguments, code, said)
 
 
-def assert_command(
-    world: Served, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
-) -> None:
+def assert_command(world: Served, capsys: Printed, arguments: list[str], code: int, said: str) -> None:
     """Run a command here and, if it is a short one without global options, in the daemon, which declines others."""
     assert run(["--root", str(world.settings.root), *arguments]) == code
     here = capsys.readouterr()

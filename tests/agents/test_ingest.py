@@ -111,6 +111,7 @@ def test_conversation_of_each_agent_becomes_the_same_thread(agent: str, parse: P
 
 
 @pytest.mark.smoke
+@pytest.mark.slow
 def test_session_that_grows_is_the_same_as_one_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is cut anywhere, also within a line. A large one has several parts."""
     monkeypatch.setattr(session_threads, "PART_CHARS", 5_000)
@@ -430,6 +431,7 @@ def test_hostile_transcripts_stay_in_their_place(tmp_path: Path) -> None:
         assert {thread.session for thread in memory.threads().threads} == {"s1", "../../x"}
 
 
+@pytest.mark.slow
 def test_mutated_transcripts_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any value may be any other, any bytes may be missing or doubled: what can be read is, and nothing raises."""
     monkeypatch.setattr(ingest, "_FEW_FILES", 0)

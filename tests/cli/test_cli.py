@@ -8,7 +8,6 @@ import shlex
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -21,24 +20,18 @@ from memsync.settings.load import load_settings
 from tests.conftest import PROJECT, Write
 from tests.support.daemon_process import Cli
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
 RESULTS = json.loads((PROJECT / "docs" / "results.schema.json").read_text())
 SCHEMA = {**RESULTS["properties"]["search"], "$defs": RESULTS["$defs"]}
 
 
 @pytest.fixture
-def run(root: Path) -> Run:
-    """Run memsync on the root in a process of its own; words alone, so that no test waits for the model."""
-
-    def call(*arguments: str, mode: str = "keyword", **environ: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "memsync", "--root", str(root), *arguments]
-        env = {**os.environ, "MEMSYNC_SEARCH_MODE": mode, **environ}
-        return subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
-
-    return call
+def run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Run memsync on the root; words alone."""
+    monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
+    return cli
 
 
-def test_search_prints_citation_heading_and_snippet(run: Run, write: Write) -> None:
+def test_search_prints_citation_heading_and_snippet(run: Cli, write: Write) -> None:
     """The first thing on a hit's line is path:line, which editors can open."""
     write("birds.md", "# Birds\n\n## Alder\n\nThe heron nests here.\n")
     done = run("search", "heron")
@@ -48,7 +41,7 @@ def test_search_prints_citation_heading_and_snippet(run: Run, write: Write) -> N
     assert "\x1b" not in done.stdout
 
 
-def test_json_is_one_document_that_fits_the_schema(run: Run, write: Write) -> None:
+def test_json_is_one_document_that_fits_the_schema(run: Cli, write: Write) -> None:
     """`--json` prints exactly one JSON document, also with --explain."""
     write("threads/t.md", "---\nsession: s1\n---\n## user @ 2026-11-21 10:02\n\nWhere is the #heron?\n")
     for arguments in (["--json"], ["--json", "--explain"], ["--json", "nosuchword"]):
@@ -62,7 +55,7 @@ def test_json_is_one_document_that_fits_the_schema(run: Run, write: Write) -> No
     assert hit["snippet"][start:end] == "heron"
 
 
-def test_no_match_exits_with_one_and_tells_freshness(run: Run, write: Write) -> None:
+def test_no_match_exits_with_one_and_tells_freshness(run: Cli, write: Write) -> None:
     """As grep does; an empty answer says that the files were really looked at."""
     write("a.md", "text\n")
     done = run("search", "absent")
@@ -75,15 +68,11 @@ def test_no_match_exits_with_one_and_tells_freshness(run: Run, write: Write) -> 
 
 
 @pytest.mark.parametrize("arguments", [[], ["note"], ["thread"]])
-def test_a_command_without_its_subcommand_prints_its_help_in_lines(arguments: list[str]) -> None:
+def test_a_command_without_its_subcommand_prints_its_help_in_lines(
+    cli: Cli, tmp_path: Path, arguments: list[str]
+) -> None:
     """The first thing that a newcomer types is answered with the help, on stderr because nothing was done."""
-    asked, helped = (
-        subprocess.run(
-            [sys.executable, "-m", "memsync", *arguments, *more],
-            capture_output=True, text=True, timeout=60, check=False,
-        )
-        for more in ([], ["--help"])
-    )  # fmt: skip
+    asked, helped = (cli(*arguments, *more, cwd=tmp_path) for more in ([], ["--help"]))
     assert (asked.returncode, asked.stdout) == (2, "")
     assert asked.stderr == helped.stdout
 
@@ -115,7 +104,7 @@ def test_interrupt_before_click_is_loaded_or_without_it_is_told_in_a_sentence(wh
     assert done.stderr == "\nmemsync: Interrupted. Nothing was damaged; run the command again to finish.\n"
 
 
-def test_get_prints_what_a_citation_points_to(run: Run, write: Write) -> None:
+def test_get_prints_what_a_citation_points_to(run: Cli, write: Write) -> None:
     """Every form of a location."""
     write("a.md", "# A\n\none\ntwo\n\n## Sub Title\n\nthree\n")
     assert run("get", "a.md:3").stdout == "one\n"
@@ -148,7 +137,7 @@ def test_a_note_is_found_by_a_name_that_looks_like_a_place(memory: Memory, write
     assert memory.get("a:3").text == "3"
 
 
-def test_sync_reports_failures_by_path_and_exits_with_one(run: Run, write: Write) -> None:
+def test_sync_reports_failures_by_path_and_exits_with_one(run: Cli, write: Write) -> None:
     """What could not be indexed is named; the rest is."""
     write("good.md", "heron\n")
     (write("bad.md", "x")).write_bytes(b"\x00\x01\x02" * 100)
@@ -159,7 +148,7 @@ def test_sync_reports_failures_by_path_and_exits_with_one(run: Run, write: Write
     assert "bad.md: not a text file" in done.stderr
 
 
-def test_status_doctor_and_config_print_one_json_document(run: Run, write: Write) -> None:
+def test_status_doctor_and_config_print_one_json_document(run: Cli, write: Write) -> None:
     """The other commands' JSON."""
     write("a.md", "heron\n")
     assert run("sync").returncode == 0
@@ -170,7 +159,7 @@ def test_status_doctor_and_config_print_one_json_document(run: Run, write: Write
     assert json.loads(run("verify", "--json").stdout) == {"equal": True, "difference": None}
 
 
-def test_verify_exits_with_1_and_shows_the_first_difference(run: Run, write: Write, root: Path) -> None:
+def test_verify_exits_with_1_and_shows_the_first_difference(run: Cli, write: Write, root: Path) -> None:
     """What the index has and what the files give, which takes its place: then it exits with 0."""
     write("a.md", "The heron nests.\n")
     assert run("sync").returncode == 0
@@ -196,19 +185,15 @@ def test_verify_exits_with_1_and_shows_the_first_difference(run: Run, write: Wri
     assert run("verify").returncode == 0
 
 
-def test_help_keeps_each_example_on_its_line() -> None:
+def test_help_keeps_each_example_on_its_line(cli: Cli) -> None:
     """Paragraphs are re-flowed unless click is told not to."""
     for command in ([], ["search"], ["get"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "memsync", *command, "--help"], capture_output=True, text=True, check=True
-        )
-        assert "\\b" not in done.stdout
-        assert any(
-            line.strip().startswith("memsync ") and line.count("memsync") == 1 for line in done.stdout.splitlines()
-        )
+        lines = cli(*command, "--help").stdout.splitlines()
+        assert "\\b" not in "".join(lines)
+        assert any(line.strip().startswith("memsync ") and line.count("memsync") == 1 for line in lines)
 
 
-def test_filters_survive_the_shells_quotes(run: Run, write: Write) -> None:
+def test_filters_survive_the_shells_quotes(run: Cli, write: Write) -> None:
     """A filter's quoted value, a whole query in quotes that begins with a filter, and the words after `all:`."""
     write("daily/2026-11-20.md", "- 09:00 heron, half price\n")
     write("daily/2009-01-01.md", "- 09:00 price, price, price\n")
@@ -222,7 +207,7 @@ def test_filters_survive_the_shells_quotes(run: Run, write: Write) -> None:
         assert run("search", *arguments).stdout.startswith("daily/2026-11-20.md:1"), arguments
 
 
-def test_a_full_stdout_is_an_error_of_its_own(run: Run, root: Path, write: Write) -> None:
+def test_a_full_stdout_is_an_error_of_its_own(run: Cli, root: Path, write: Write) -> None:
     """The answer could not be written: neither success nor "no"."""
     write("a.md", "heron\n")
     command = f"{shlex.quote(sys.executable)} -m memsync --root '{root}' get a.md > /dev/full"
@@ -232,7 +217,7 @@ def test_a_full_stdout_is_an_error_of_its_own(run: Run, root: Path, write: Write
     assert "Traceback" not in done.stderr
 
 
-def test_a_budget_that_nothing_fits_says_so(run: Run, write: Write) -> None:
+def test_a_budget_that_nothing_fits_says_so(run: Cli, write: Write) -> None:
     """And `-n` holds beside a budget."""
     write("a.md", "heron\n")
     write("b.md", "a heron\n")

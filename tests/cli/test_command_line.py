@@ -8,52 +8,22 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 import memsync.cli
 from memsync.cli.entry import answer_plainly
 from memsync.cli.line import split_global_options
-from memsync.cli.main import main
 from memsync.cli.output import say_pending
 from memsync.edit import append
 from memsync.errors import MemsyncError
 from memsync.system import clock
-from tests.conftest import Write
+from tests.conftest import Patch, Printed, Run, Write
 from tests.support.daemon_process import Cli
 
 TODAY = clock.today()
-
-
-class Done(NamedTuple):
-    """What a command printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Done]
-
-
-@pytest.fixture
-def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run memsync on the root in this process; words alone, so that no test waits for the model."""
-    monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
-    monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
-
-    def call(*arguments: str, with_root: bool = True) -> Done:
-        with pytest.raises(SystemExit) as stop:
-            main([*(("--root", str(root)) if with_root else ()), *arguments])
-        done = capsys.readouterr()
-        assert isinstance(stop.value.code, int)
-        return Done(stop.value.code, done.out, done.err)
-
-    return call
 
 
 # ------------------------------------------------------------------------------------------ options
@@ -150,7 +120,7 @@ def test_a_number_and_its_noun_come_from_one_helper() -> None:
                     assert is_limit or not follows.match(str(after.value)), f"{module}: {name}"
 
 
-def test_what_an_answer_lacks_is_told_in_the_words_of_a_search(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_an_answer_lacks_is_told_in_the_words_of_a_search(capsys: Printed) -> None:
     """On stderr, and only if anything is missing."""
     for pending, said in ((0, ""), (1, "1 file is not searched yet.\n"), (2, "2 files are not searched yet.\n")):
         say_pending(pending)
@@ -229,9 +199,7 @@ def vault(root: Path, write: Write) -> Path:
         ("Old:5", "old"),
     ],
 )
-def test_a_note_is_named_as_people_name_it(
-    run: Run, vault: Path, monkeypatch: pytest.MonkeyPatch, location: str, text: str
-) -> None:
+def test_a_note_is_named_as_people_name_it(run: Run, vault: Path, monkeypatch: Patch, location: str, text: str) -> None:
     """As search prints it; from the current folder, absolute, without .md, by a title or an alias; with lines each."""
     link = vault.parent / "link"
     link.symlink_to(vault)
@@ -271,7 +239,7 @@ def test_what_names_no_note_says_why(run: Run, vault: Path, location: str, code:
     ],
 )
 def test_a_folder_is_named_as_people_name_it(
-    run: Run, vault: Path, monkeypatch: pytest.MonkeyPatch, folder: str, found: set[str]
+    run: Run, vault: Path, monkeypatch: Patch, folder: str, found: set[str]
 ) -> None:
     """In the query, as an option, and where notes are listed; from the current folder first, then from the root."""
     monkeypatch.chdir(vault / "projects")
@@ -294,9 +262,7 @@ def test_a_folder_that_there_is_not_is_said_to_be_none(run: Run, vault: Path, fo
     assert "Did you mean projects/sub?" in run("search", "in:projects/sup").err
 
 
-def test_the_whole_root_is_a_folder_from_outside(
-    run: Run, vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_whole_root_is_a_folder_from_outside(run: Run, vault: Path, tmp_path: Path, monkeypatch: Patch) -> None:
     """Where the current folder is not beneath the root, folders count from it."""
     monkeypatch.chdir(tmp_path)
     assert len(json.loads(run("search", "in:.", "--json").out)["hits"]) >= 5
@@ -304,7 +270,7 @@ def test_the_whole_root_is_a_folder_from_outside(
 
 
 def test_new_notes_and_threads_are_named_from_the_current_folder_with_a_dot(
-    run: Run, vault: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, vault: Path, monkeypatch: Patch
 ) -> None:
     """Without one they count from the root, as in every example."""
     monkeypatch.chdir(vault / "projects")
@@ -326,7 +292,7 @@ FROM_SOMEWHERE = [
 
 @pytest.mark.parametrize(("cwd", "path"), FROM_SOMEWHERE)
 def test_a_path_from_the_current_folder_is_found_by_whatever_way_it_leads_into_the_root(
-    run: Run, vault: Path, monkeypatch: pytest.MonkeyPatch, cwd: str, path: str
+    run: Run, vault: Path, monkeypatch: Patch, cwd: str, path: str
 ) -> None:
     """Over the folders above the root and over a link, as the equal absolute path is."""
     (vault.parent / "elsewhere").mkdir()
@@ -343,7 +309,7 @@ def test_a_path_from_the_current_folder_is_found_by_whatever_way_it_leads_into_t
 
 @pytest.mark.parametrize("cwd", [".", "projects/sub", ".."])
 def test_a_path_that_leads_nowhere_is_refused_as_it_was_typed(
-    run: Run, vault: Path, monkeypatch: pytest.MonkeyPatch, cwd: str
+    run: Run, vault: Path, monkeypatch: Patch, cwd: str
 ) -> None:
     """No error quotes a path that memsync made of it."""
     monkeypatch.chdir(vault / cwd)
@@ -433,9 +399,7 @@ def test_a_day_that_is_accepted_is_one_for_a_search_too(run: Run, write: Write, 
     assert run("search", "heron", "--before", text).code in (0, 1)
 
 
-def test_an_editor_that_fails_writes_nothing_and_is_an_error(
-    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_editor_that_fails_writes_nothing_and_is_an_error(run: Run, root: Path, monkeypatch: Patch) -> None:
     """Not exit code 1, which is an answer."""
     monkeypatch.setenv("VISUAL", "false")
     done = run("log", "--edit", "heron")
@@ -446,7 +410,7 @@ def test_an_editor_that_fails_writes_nothing_and_is_an_error(
     assert not (root / "daily").exists()
 
 
-def test_recover_shows_the_entries_that_are_named(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recover_shows_the_entries_that_are_named(run: Run, root: Path, monkeypatch: Patch) -> None:
     """However old; an id that there is not is an error, and shown or dismissed is only what is meant."""
     monkeypatch.setattr(append, "UNSEEN_SECONDS", 0.0)
     assert run("recover", "nope")[:2] == (2, "")
@@ -558,7 +522,7 @@ def test_closed_standard_stream_is_an_empty_one(
 
 
 @pytest.mark.parametrize("before", [[], ["--root", "x"], ["--config", "y", "--root", "x"]])
-def test_plain_search_is_read_from_behind_the_command(monkeypatch: pytest.MonkeyPatch, before: list[str]) -> None:
+def test_plain_search_is_read_from_behind_the_command(monkeypatch: Patch, before: list[str]) -> None:
     """Options of memsync itself may stand before it; only commands that the daemon runs load the settings."""
     read: list[dict[str, str | None]] = []
 

@@ -17,6 +17,7 @@ from memsync.cli.main import main, run
 from memsync.daemon.logs import log_to
 from memsync.model.text import json_line, printable, quotable, visible
 from memsync.settings.registering import add_root
+from tests.conftest import Patch, Printed
 
 HIDDEN = [
     *map(chr, (0x01, 0x07, 0x08, 0x0B, 0x0C, 0x0D, 0x1B, 0x1C, 0x7F, 0x85, 0x9B, 0x9D, 0xAD)),
@@ -129,9 +130,7 @@ COMMANDS = [
 ]
 
 
-def test_no_command_prints_what_cannot_be_seen(
-    hostile: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_command_prints_what_cannot_be_seen(hostile: Path, capsys: Printed, monkeypatch: Patch) -> None:
     """And no name begins a line of its own, which could pass for a message of memsync's."""
     monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
     monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
@@ -153,7 +152,7 @@ def test_no_command_prints_what_cannot_be_seen(
 
 
 def test_registered_memory_is_shown_as_safely_as_the_current_one(
-    hostile: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    hostile: Path, capsys: Printed, monkeypatch: Patch, tmp_path: Path
 ) -> None:
     """In the list, in hits, in what they quote, in warnings and in errors, while it is there and once it is gone."""
     monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
@@ -186,9 +185,7 @@ def test_registered_memory_is_shown_as_safely_as_the_current_one(
         assert done.out + done.err and "memsync failed" not in done.err, command
 
 
-def test_json_is_the_exact_data(
-    hostile: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_json_is_the_exact_data(hostile: Path, capsys: Printed, monkeypatch: Patch) -> None:
     """What cannot be seen is escaped in JSON, halves of characters included, and comes back as it was."""
     monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
     monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
@@ -316,7 +313,7 @@ def test_a_note_is_found_by_its_name_as_it_was_printed(hostile: Path, run_get: C
 
 
 @pytest.fixture
-def run_get(hostile: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+def run_get(hostile: Path, capsys: Printed, monkeypatch: Patch) -> Callable[[str], str]:
     monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
 
     def get(location: str) -> str:

@@ -22,7 +22,7 @@ from memsync.settings.load import load_settings
 from memsync.settings.registering import add_root
 from memsync.settings.roots import add_database
 from memsync.system.user_folders import config_folder
-from tests.conftest import Write
+from tests.conftest import Patch, Printed, Write
 from tests.support.daemon_process import Cli
 from tests.support.postgres_server import execute, new_database, shared_database
 
@@ -31,7 +31,7 @@ Memsync = Callable[..., Answer]
 
 
 @pytest.fixture
-def name(monkeypatch: pytest.MonkeyPatch) -> str:
+def name(monkeypatch: Patch) -> str:
     """Set the user's settings to a memory of its own in the shared database, and return its name."""
     name = f"commands-{secrets.token_hex(4)}"
     settings = {"INDEX_BACKEND": "postgres", "INDEX_DSN": shared_database(), "INDEX_NAME": name}
@@ -41,7 +41,7 @@ def name(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def memsync(name: str, root: Path, capsys: pytest.CaptureFixture[str]) -> Memsync:
+def memsync(name: str, root: Path, capsys: Printed) -> Memsync:
     """Run a command line on the memory root in this process; return exit code, standard output and errors."""
 
     def call(*arguments: str, at: Path | None = root) -> Answer:
@@ -58,9 +58,7 @@ def as_json(answer: Answer) -> Any:
 
 
 @pytest.mark.parametrize("name", ["   ", " notes", "notes\t", "a\nb", "a (b)", "x" * 201])
-def test_name_that_people_cannot_tell_from_another_is_refused(
-    root: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_name_that_people_cannot_tell_from_another_is_refused(root: Path, monkeypatch: Patch, name: str) -> None:
     """Blanks at its ends and control characters do not show."""
     monkeypatch.setenv("MEMSYNC_INDEX_NAME", name)
     with pytest.raises(ConfigError, match="cannot be the name of a memory"):
@@ -82,7 +80,7 @@ def test_size_of_one_memory_in_a_database_is_not_known(memsync: Memsync, write: 
 
 
 def test_status_of_a_database_needs_no_files(
-    memsync: Memsync, name: str, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memsync: Memsync, name: str, write: Write, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """A connection string is enough, from the environment or of a registered memory."""
     write("a.md", "The heron nests.\n")
@@ -102,7 +100,7 @@ def test_status_of_a_database_needs_no_files(
 
 
 def test_status_of_a_registered_folder_is_that_of_its_database(
-    memsync: Memsync, name: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memsync: Memsync, name: str, root: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """A folder whose index is not in PostgreSQL is refused."""
     memsync("sync")
@@ -114,9 +112,7 @@ def test_status_of_a_registered_folder_is_that_of_its_database(
     assert code == 2 and "not in PostgreSQL" in errors
 
 
-def test_status_before_the_first_migration_says_who_installs_pgvector(
-    memsync: Memsync, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_status_before_the_first_migration_says_who_installs_pgvector(memsync: Memsync, monkeypatch: Patch) -> None:
     """`memsync index migrate` does, if the role may and the server has the files."""
     monkeypatch.setenv("MEMSYNC_INDEX_DSN", new_database("empty"))
     _, out, _ = memsync("index", "status")
@@ -161,9 +157,7 @@ def test_start_on_a_memory_that_another_folder_writes_says_so(cli: Cli, name: st
     assert "is written by" in done.stderr and "searches that find changed files fail" in done.stderr
 
 
-def test_role_that_may_only_read_is_a_fault(
-    memsync: Memsync, name: str, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_role_that_may_only_read_is_a_fault(memsync: Memsync, name: str, write: Write, monkeypatch: Patch) -> None:
     """It reads the memory of its own folder, and can index nothing."""
     write("a.md", "The heron nests.\n")
     memsync("sync")
@@ -195,7 +189,7 @@ def test_writer_of_the_memory_is_checked_without_waiting_for_another_write(
 
 
 @pytest.mark.usefixtures("name")
-def test_status_without_the_index_names_the_fault(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_without_the_index_names_the_fault(cli: Cli, monkeypatch: Patch) -> None:
     """With a daemon and without; the exit code is that of the fault, and no password is printed."""
     monkeypatch.setenv("MEMSYNC_INDEX_DSN", "postgresql://me:secret@127.0.0.1:9/none")
     monkeypatch.setenv("MEMSYNC_DAEMON_USE", "true")
@@ -208,7 +202,7 @@ def test_status_without_the_index_names_the_fault(cli: Cli, monkeypatch: pytest.
 
 
 def test_one_memory_is_shared_and_the_others_are_not(
-    memsync: Memsync, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memsync: Memsync, name: str, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """As docs/postgres.md says: the user's own file has the connection string, a trusted one chooses the backend."""
     dsn = new_database("one")

@@ -22,6 +22,7 @@ from memsync.settings.roots import add_database, roots_path
 from memsync.sync import without_daemon
 from memsync.wiring import forget_memory
 from tests.cli.test_cli import SCHEMA
+from tests.conftest import Patch, Printed
 from tests.support.daemon_fixtures import Served
 from tests.support.daemon_process import Cli, is_locked
 from tests.support.repository import SPRING, Repository
@@ -277,7 +278,7 @@ def test_roots_are_added_listed_and_removed(memsync: Run, tmp_path: Path) -> Non
     ],
 )
 def test_a_daemon_is_not_asked_for_other_memories(
-    served: Served, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+    served: Served, monkeypatch: Patch, arguments: tuple[str, ...]
 ) -> None:
     """It serves one; and it declines what a client sends all the same."""
     monkeypatch.setattr("memsync.settings.load.load_settings", lambda **_: served.settings)
@@ -287,7 +288,7 @@ def test_a_daemon_is_not_asked_for_other_memories(
 
 @pytest.mark.parametrize("arguments", [("search", "heron", "kind:note"), ("get", "birds.md:3-5"), ("get", "birds:5")])
 def test_a_daemon_still_answers_what_is_about_its_memory(
-    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+    served: Served, monkeypatch: Patch, capsys: Printed, arguments: tuple[str, ...]
 ) -> None:
     """A place in a note is not taken for the name of a memory."""
     monkeypatch.setattr("memsync.settings.load.load_settings", lambda **_: served.settings)
@@ -296,7 +297,7 @@ def test_a_daemon_still_answers_what_is_about_its_memory(
 
 
 def test_links_lead_into_the_memory_of_the_hit(
-    outside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    outside: Path, monkeypatch: Patch, capsys: Printed, tmp_path: Path
 ) -> None:
     """Each memory has its own folder."""
     monkeypatch.chdir(outside)
@@ -356,9 +357,7 @@ def test_forgetting_a_memory_stops_its_daemon_and_says_what_stays(memsync: Run, 
 
 
 @pytest.mark.parametrize("lock", ["daemon.lock", "sync.lock"])
-def test_nothing_is_forgotten_while_a_daemon_or_a_sync_goes_on(
-    lock: str, outside: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_forgotten_while_a_daemon_or_a_sync_goes_on(lock: str, outside: Path, monkeypatch: Patch) -> None:
     """What they know would be written back; the error says what to do."""
     work = outside.parent / "work"
     with Memory.open(work) as memory:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from memsync.cli import terminal
+from tests.support.sampling import sampled
 
 MODULES = ("tomllib", "json", "click", "msgspec", "gc", "shutil", "sqlite3", "apsw")
 BEFORE_US = ("contextlib", "typing")
@@ -30,7 +31,8 @@ def clone_with(folder: Path, ran: Path, modules: tuple[str, ...] = MODULES) -> P
     return folder
 
 
-@pytest.mark.parametrize("entries", ["", ":", f":{PROJECT}", f"{PROJECT}:.", "sub/..:"])
+@pytest.mark.slow
+@pytest.mark.parametrize("entries", sampled(["", ":", f":{PROJECT}", f"{PROJECT}:.", "sub/..:"], 1))
 def test_an_empty_entry_in_a_search_path_runs_nothing_of_a_clone(tmp_path: Path, entries: str) -> None:
     """Neither the entry script nor `python -m memsync` nor their child processes import from the current folder."""
     ran = tmp_path / "ran"

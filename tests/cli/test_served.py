@@ -14,12 +14,12 @@ from memsync.client.connection import MAYBE_WRITTEN, Client
 from memsync.daemon import methods
 from memsync.errors import AnswerLost, UsageError
 from memsync.memory import Memory
-from tests.conftest import Write
+from tests.conftest import Patch, Printed, Write
 from tests.support.daemon_fixtures import Served
 
 
 @pytest.fixture
-def client(served: Served, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int | None]:
+def client(served: Served, monkeypatch: Patch) -> Callable[..., int | None]:
     """Give the memsync process up to the point where click would be loaded."""
     monkeypatch.setattr("memsync.settings.load.load_settings", lambda **_: served.settings)
     return lambda *arguments: answer_plainly(arguments)
@@ -34,7 +34,7 @@ def test_an_answer_has_its_exit_code(memory: Memory, write: Write) -> None:
 
 
 def test_a_written_entry_is_written_once_and_its_place_printed(
-    served: Served, client: Callable[..., int | None], capsys: pytest.CaptureFixture[str]
+    served: Served, client: Callable[..., int | None], capsys: Printed
 ) -> None:
     """As `memsync log` prints it without a daemon."""
     assert client("log", "a heron", "at the pond") == 0
@@ -66,7 +66,7 @@ def test_help_bytes_and_long_work_are_left_to_click(
 
 
 def test_a_write_whose_answer_is_lost_is_not_made_again(
-    client: Callable[..., int | None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    client: Callable[..., int | None], monkeypatch: Patch, capsys: Printed
 ) -> None:
     """The daemon may have written before it failed: the client says what happened, and writes nothing itself."""
 
@@ -88,8 +88,8 @@ def test_nothing_of_a_command_is_kept_after_it(memory: Memory) -> None:
 def test_a_write_whose_daemon_ends_meanwhile_says_that_it_may_have_been_made(
     served: Served,
     client: Callable[..., int | None],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: Patch,
+    capsys: Printed,
 ) -> None:
     """On the command line and in Python, which asks the daemon for the same."""
     call = Client.call
@@ -107,9 +107,7 @@ def test_a_write_whose_daemon_ends_meanwhile_says_that_it_may_have_been_made(
     assert error.value.hint == MAYBE_WRITTEN
 
 
-def test_a_text_that_is_too_long_for_a_request_is_written_beside_the_daemon(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_that_is_too_long_for_a_request_is_written_beside_the_daemon(served: Served, monkeypatch: Patch) -> None:
     """The command writes it in its own process. A RemoteMemory raises an error that names the limit."""
     monkeypatch.setattr("memsync.settings.load.load_settings", lambda **_: served.settings)
     text = "a long line\n" * 1_500_000

@@ -12,10 +12,10 @@ import pytest
 
 from memsync.cli.main import run, run_command
 from memsync.memory import Memory
-from tests.conftest import Write
+from tests.conftest import Printed, Write
 
 
-def test_nought_is_a_value(memory: Memory, write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nought_is_a_value(memory: Memory, write: Write, capsys: Printed) -> None:
     """`--min-score 0` shows what the default leaves out."""
     write("a.md", "heron\n")
     root = ["--root", str(memory.settings.root), "search", "--mode", "keyword", "heron"]
@@ -27,16 +27,14 @@ def test_nought_is_a_value(memory: Memory, write: Write, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     "arguments", [["context", "x", "--budget", "0"], ["prune", "--days", "0"], ["thread", "show", "t", "--last", "0"]]
 )
-def test_nought_is_refused_where_it_means_nothing(
-    memory: Memory, capsys: pytest.CaptureFixture[str], arguments: list[str]
-) -> None:
+def test_nought_is_refused_where_it_means_nothing(memory: Memory, capsys: Printed, arguments: list[str]) -> None:
     """It is not taken for the default."""
     assert run(["--root", str(memory.settings.root), *arguments]) == 2
     assert "is not a whole number from 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["get"], ["thread", "show"], ["thread", "append"], ["note", "new"]])
-def test_a_missing_argument_is_told(memory: Memory, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+def test_a_missing_argument_is_told(memory: Memory, capsys: Printed, arguments: list[str]) -> None:
     """Here and through a daemon."""
     here = run(["--root", str(memory.settings.root), *arguments])
     said = capsys.readouterr().err
@@ -74,7 +72,7 @@ def test_text_in_another_encoding_is_refused_and_not_written_with_gaps(memory: M
     assert not list(Path(root).rglob("*.md"))
 
 
-def test_lists_without_a_row_say_so(memory: Memory, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_without_a_row_say_so(memory: Memory, capsys: Printed) -> None:
     """On stderr, so that a pipe gets nothing, and not beside JSON."""
     root = ["--root", str(memory.settings.root)]
     assert run([*root, "thread", "list", "--status", "nosuch"]) == 0

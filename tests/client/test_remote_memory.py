@@ -18,6 +18,7 @@ from memsync.client import wire
 from memsync.memory import RemoteMemory
 from memsync.model.answer import SearchResult
 from memsync.model.vocabulary import Mode
+from tests.conftest import Patch
 from tests.support.daemon_fixtures import Served
 
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
@@ -186,9 +187,7 @@ def test_refusal_at_the_greeting_means_that_there_is_no_daemon_to_use(short_runt
     impostor.close()
 
 
-def test_answer_that_came_too_late_is_not_taken_for_the_next_one(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answer_that_came_too_late_is_not_taken_for_the_next_one(served: Served, monkeypatch: Patch) -> None:
     """A question that was given up is answered all the same; the next question waits for its own answer."""
     monkeypatch.setattr(client, "ANSWER_SECONDS", 0.2)
     with served.connect() as remote:
@@ -213,7 +212,7 @@ def test_question_over_sixteen_megabytes_is_refused_before_it_is_sent(remote: Re
     assert remote.search("heron").hits
 
 
-def test_memory_connect_gives_the_daemons_memory(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_connect_gives_the_daemons_memory(served: Served, monkeypatch: Patch) -> None:
     """The public way in; without a daemon it says so."""
     from memsync import Memory
 

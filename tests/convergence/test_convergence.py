@@ -12,6 +12,7 @@ from tests.convergence.run import REPEAT, run, run_batch, run_fresh
 from tests.support.sampling import fewer
 
 
+@pytest.mark.slow
 def test_index_equals_the_files_after_anything() -> None:
     """Random operations in a hostile world, the same ones each time; no descriptor and no thread is left behind."""
     run(examples=1, steps=5)
@@ -20,18 +21,21 @@ def test_index_equals_the_files_after_anything() -> None:
     assert (oracle.open_descriptors(), oracle.thread_count()) == (descriptors, threads)
 
 
+@pytest.mark.slow
 def test_index_in_postgres_equals_one_in_sqlite_after_anything() -> None:
     """The same world with the index in PostgreSQL: its dump is that of a new SQLite index, to the byte."""
     with on_backend("postgres"):
         run(examples=fewer(15, 4), steps=30)
 
 
+@pytest.mark.slow
 def test_index_equals_the_files_after_something_new(pytestconfig: pytest.Config) -> None:
     """Each run of the tests tries worlds that none has tried before: those of its seed. The soak tries more."""
     for number in range(fewer(4, 1)):
         run_batch(int(pytestconfig.option.hypothesis_seed) + number, shrink=False)
 
 
+@pytest.mark.slow
 def test_failure_says_how_to_repeat_it() -> None:
     """The seed that failed is the one named, and with it the same failure comes again."""
     with PLANTED["a deleted note is kept"](), pytest.raises(Divergence) as caught:

@@ -109,6 +109,7 @@ def fresh_dump(root: Path, folder: Path, settings: Settings | None = None) -> li
         return dump(fresh)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", sampled([*range(12), *(f"fresh {number}" for number in range(12))], 6))
 def test_index_after_a_random_walk_equals_one_built_from_the_files(
     seed: int | str, pytestconfig: pytest.Config, memory: Memory, root: Path, tmp_path: Path

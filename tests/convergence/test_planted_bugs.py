@@ -27,12 +27,14 @@ def is_caught(plant: Plant, seed: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", sampled(PLANTED, 2, 5))
 def test_planted_bug_is_caught(bug: str) -> None:
     """A memsync that has this bug does not pass."""
     assert any(is_caught(PLANTED[bug], seed) for seed in SEEDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", sampled(PLANTED_IN_POSTGRES, 1, 3))
 def test_planted_bug_of_the_postgres_index_is_caught(bug: str) -> None:
     """The same for the bugs of the other backend."""
@@ -46,6 +48,7 @@ def test_bug_in_what_does_not_exist_is_not_caught() -> None:
         is_caught(instead(FreshSearch, "_freshen_as_it_was", None), seed=1)
 
 
+@pytest.mark.slow
 def test_bug_that_does_not_fit_is_not_caught() -> None:
     """A stand-in with another signature fails in itself; only what the oracle says of the world counts."""
     with pytest.raises(TypeError, match="argument"):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from memsync.model.vocabulary import Fresh, Mode, NotePath
+from tests.conftest import Patch
 from tests.convergence.embedder import Condition, FaultyEmbedder
 from tests.convergence.watcher import Mood
 from tests.convergence.world import World
@@ -188,9 +189,7 @@ def test_save_that_begins_after_the_files_were_listed_is_waited_for(world: World
 
 
 @pytest.mark.parametrize("drop_vectors", [False, True])
-def test_note_saved_during_a_rebuild_is_in_the_new_index(
-    world: World, monkeypatch: pytest.MonkeyPatch, drop_vectors: bool
-) -> None:
+def test_note_saved_during_a_rebuild_is_in_the_new_index(world: World, monkeypatch: Patch, drop_vectors: bool) -> None:
     """The keeper indexes it at once, but in the index that is about to be replaced; --drop-vectors embeds it, too."""
     world.tree.write("b.md", b"alder\n")
     world.clock.sleep(40.0)

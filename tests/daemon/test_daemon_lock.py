@@ -15,7 +15,7 @@ import pytest
 from memsync.daemon import daemon_lock
 from memsync.settings.load import Settings
 from memsync.system.user_folders import own_folder
-from tests.conftest import Write
+from tests.conftest import Patch, Write
 from tests.faults.test_full_disk import fill, small_disk
 from tests.support.daemon_process import Cli, is_locked, until
 from tests.support.index_checks import open_database
@@ -74,9 +74,7 @@ def test_nothing_is_known_of_a_daemon_that_does_not_listen_yet(settings: Setting
     assert daemon_lock.running(settings) is None
 
 
-def test_daemon_started_on_a_full_disk_is_known(
-    cli: Cli, write: Write, small_disk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_daemon_started_on_a_full_disk_is_known(cli: Cli, write: Write, small_disk: Path, monkeypatch: Patch) -> None:
     """Where not one byte is free, it serves what is indexed; it is found, asked and stopped as any other."""
     monkeypatch.setenv("XDG_STATE_HOME", str(small_disk))
     write("a.md", "The heron nests.\n")
@@ -98,7 +96,7 @@ def test_daemon_started_on_a_full_disk_is_known(
     assert not is_locked(cli.settings)
 
 
-def test_lock_whose_place_cannot_be_looked_at_is_kept(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_whose_place_cannot_be_looked_at_is_kept(settings: Settings, monkeypatch: Patch) -> None:
     """A daemon does not end itself because of an error of the file system that passes."""
     with daemon_lock.daemon_lock(settings) as has_lock:
 

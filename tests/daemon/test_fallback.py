@@ -26,14 +26,14 @@ def other_version(tmp_path: Path) -> str:
 
 def assert_works_here(cli: Cli, reason: str, advice: str, environ: dict[str, str] | None = None) -> None:
     """Check the answer, the one line on stderr, and that stdout of --json is one document and nothing else."""
-    done = cli(*SEARCH, environ=environ)
+    done = cli.process(*SEARCH, environ=environ)
     assert done.returncode == 0
     assert done.stdout.startswith("a.md:1")
     assert done.stderr.count("\n") == 1, done.stderr
     assert done.stderr.startswith(f"memsync: {reason}")
     assert advice in done.stderr
     for command in (SEARCH, ("status",), ("get", "a.md:1"), ("sync",)):
-        document = cli(*command, "--json", environ=environ)
+        document = cli.process(*command, "--json", environ=environ)
         assert isinstance(json.loads(document.stdout), dict)
         assert reason in document.stderr
 
@@ -72,9 +72,8 @@ def test_a_daemon_of_another_version(cli: Cli, write: Write, other_version: str)
     process = cli.start()
     reason = f"the daemon (process {process}) is memsync 0."
     assert_works_here(cli, reason, "this is 99.0", environ={"PYTHONPATH": other_version})
-    assert "memsync restart" in cli(*SEARCH, environ={"PYTHONPATH": other_version}).stderr
-    assert cli("restart", environ={"PYTHONPATH": other_version}).returncode == 0
-    assert cli(*SEARCH, environ={"PYTHONPATH": other_version}).stderr == ""
+    assert cli.process("restart", environ={"PYTHONPATH": other_version}).returncode == 0
+    assert cli.process(*SEARCH, environ={"PYTHONPATH": other_version}).stderr == ""
 
 
 def test_a_daemon_that_does_not_answer(cli: Cli, write: Write) -> None:

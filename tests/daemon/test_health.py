@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from unittest.mock import Mock
 
 import pytest
@@ -14,9 +13,8 @@ from memsync.daemon.health import Health
 from memsync.daemon.keeper import Keeper
 from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.errors import EmbedderError, IndexBusy, RootError
-from memsync.memory import Memory
 from memsync.system import clock
-from tests.conftest import FakeEmbedder, Write
+from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.daemon_fixtures import FakeWatcher, Held, Served, wait_until
 
 
@@ -61,7 +59,7 @@ def test_faults_are_told_by_name_until_they_are_mended(caplog: pytest.LogCapture
 
 
 def test_failing_model_is_asked_again_after_twice_the_time_and_at_once_when_it_worked(
-    make_memory: Callable[..., Memory], write: Write, embedder: FakeEmbedder
+    make_memory: MakeMemory, write: Write, embedder: FakeEmbedder
 ) -> None:
     """Nobody asks in between; the first success ends it, and the next failure begins with a second again."""
     clock, health, memory = StoppedClock(), Health(), make_memory()
@@ -94,7 +92,7 @@ def test_failing_model_is_asked_again_after_twice_the_time_and_at_once_when_it_w
 
 
 def test_report_after_a_failure_brings_in_what_was_reported_before_it(
-    make_memory: Callable[..., Memory], write: Write, monkeypatch: pytest.MonkeyPatch
+    make_memory: MakeMemory, write: Write, monkeypatch: Patch
 ) -> None:
     """Otherwise a search would count as current while the first change is missing until the next retry."""
     clock, memory = StoppedClock(), make_memory()
@@ -120,9 +118,7 @@ def test_report_after_a_failure_brings_in_what_was_reported_before_it(
     assert [hit.path for hit in memory.search("heron", mode="keyword", fresh="none").hits] == ["a.md"]
 
 
-def test_busy_index_is_no_fault_of_the_model(
-    make_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_busy_index_is_no_fault_of_the_model(make_memory: MakeMemory, monkeypatch: Patch) -> None:
     """Another process embeds the same: look again in a second, and tell nobody."""
     clock, health, memory = StoppedClock(), Health(), make_memory()
     keeper = VectorKeeper(memory, health, clock)

@@ -19,6 +19,7 @@ from memsync.errors import EmbedderError, UnknownModel
 from memsync.settings.load import RERANK_MODEL
 from memsync.sync.gate import Stopped
 from memsync.wiring import make_embedder, make_reranker
+from tests.conftest import Patch
 from tests.support.tiny_cross_encoder import put_in_cache
 
 TEXTS = [f"The heron number {number} nests in the alder." for number in range(7)]
@@ -86,7 +87,7 @@ def test_killed_process_is_an_error_once_and_begins_anew(embedder: IsolatedEmbed
     assert len(embedder.embed_query("heron")) == embedder.space.dimension
 
 
-def test_hanging_process_is_ended(embedder: IsolatedEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_process_is_ended(embedder: IsolatedEmbedder, monkeypatch: Patch) -> None:
     """A model that does not answer is not waited for without end."""
     embedder.embed_query("heron")
     monkeypatch.setattr(isolated, "ANSWER_SECONDS", 0.2)
@@ -162,9 +163,7 @@ def test_relevance_is_that_of_the_model_in_this_process(reranker: IsolatedRerank
     assert reranker.relevance("heron nest alder", texts) == found
 
 
-def test_reranking_process_that_hangs_is_ended_and_begins_anew(
-    reranker: IsolatedReranker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reranking_process_that_hangs_is_ended_and_begins_anew(reranker: IsolatedReranker, monkeypatch: Patch) -> None:
     """Whoever waits is told, and the next question is answered."""
     before = reranker.relevance("heron", ["heron", "tern"])
     hanging = process_of(reranker)

@@ -109,6 +109,7 @@ def test_status_tells_of_the_daemon_and_of_there_being_none(cli: Cli, write: Wri
     assert about["memory_bytes"] > 1_000_000
 
 
+@pytest.mark.usefixtures("real_models")
 @pytest.mark.parametrize("moment", [COMMITTED_TEXT, COMMITTED_VECTORS], ids=["indexing", "embedding"])
 def test_sigterm_ends_it_in_the_midst_of_work_and_nothing_is_half_written(moment: str, cli: Cli) -> None:
     """The log says that it stopped, socket and lock are let go of, and the index is that of some of the files."""
@@ -222,7 +223,7 @@ def test_root_option_and_config_toml_name_the_same_daemon(cli: Cli, write: Write
 
 def test_two_roots_have_two_daemons(cli: Cli, tmp_path: Path) -> None:
     """Neither knows of the other's notes, and one stopped leaves the other."""
-    other = Cli(tmp_path / "other")
+    other = cli.another(tmp_path / "other")
     other.root.mkdir()
     (other.root / "b.md").write_text("The heron of the other root.\n")
     mine, theirs = cli.start(), other.start()

@@ -59,6 +59,7 @@ def texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     thread.join()
 
 
+@pytest.mark.slow
 def test_daemon_and_commands_send_public_texts_only(
     cli: Cli, write: Callable[[str, str | bytes], Path], root: Path, texts: list[str]
 ) -> None:

@@ -11,9 +11,8 @@ import pytest
 
 from memsync.daemon import nightly
 from memsync.daemon.health import Health
-from memsync.memory import Memory
 from memsync.settings.load import Settings, with_changes
-from tests.conftest import Write
+from tests.conftest import MakeMemory, Write
 
 
 @pytest.fixture(autouse=True)
@@ -21,9 +20,7 @@ def _today(set_day: Callable[[str], None]) -> None:
     set_day("2026-11-25")
 
 
-def test_runs_only_if_asked_and_proposes(
-    make_memory: Callable[..., Memory], settings: Settings, write: Write, root: Path
-) -> None:
+def test_runs_only_if_asked_and_proposes(make_memory: MakeMemory, settings: Settings, write: Write, root: Path) -> None:
     """The thread starts with the setting alone; one step writes one proposal, and a second one none."""
     write("daily/2026-11-10.md", "# 2026-11-10\n\n- 09:00 we chose SQLite for the store\n")
     asleep = nightly.Nightly(make_memory(), Health())
@@ -40,7 +37,7 @@ def test_runs_only_if_asked_and_proposes(
     assert [path.name for path in (root / "proposals").iterdir()] == ["0001.json"]
 
 
-def test_program_that_fails_is_a_fault(make_memory: Callable[..., Memory], settings: Settings, write: Write) -> None:
+def test_program_that_fails_is_a_fault(make_memory: MakeMemory, settings: Settings, write: Write) -> None:
     """Its reason is in the daemon's status until a run succeeds."""
     write("daily/2026-11-10.md", "# 2026-11-10\n\n- 09:00 we chose SQLite for the store\n")
     command = json.dumps([sys.executable, "-c", "raise SystemExit('out of credit')"])

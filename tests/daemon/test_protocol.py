@@ -14,7 +14,7 @@ from memsync import errors
 from memsync.daemon.methods import method_names
 from memsync.daemon.reported_paths import Due
 from memsync.memory import Memory
-from tests.conftest import Write
+from tests.conftest import Patch, Write
 from tests.support.daemon_fixtures import Held, Served
 from tests.support.repository import SPRING, Repository
 
@@ -202,9 +202,7 @@ def test_wait_for_vectors_waits_for_the_model(served: Served, write: Write, held
     assert answer["freshness"]["pending_vectors"] == 0
 
 
-def test_wait_for_vectors_waits_for_what_was_reported_too(
-    served: Served, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wait_for_vectors_waits_for_what_was_reported_too(served: Served, write: Write, monkeypatch: Patch) -> None:
     """A change that the watcher knows of is waited for, though nothing of it is known to be pending yet."""
     goes_on = threading.Event()
     step = served.engine.keeper.step
@@ -257,7 +255,7 @@ def test_errors_of_memsync_have_its_exit_code_its_name_and_its_hint(
 
 
 def test_unexpected_error_tells_neither_peer_nor_log_what_a_note_says(
-    served: Served, memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    served: Served, memory: Memory, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Type and place only: the message of an error may quote anything."""
 
@@ -274,9 +272,7 @@ def test_unexpected_error_tells_neither_peer_nor_log_what_a_note_says(
     assert "heron" not in caplog.text
 
 
-def test_what_needs_no_index_is_answered_while_it_cannot_be_read(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_needs_no_index_is_answered_while_it_cannot_be_read(served: Served, monkeypatch: Patch) -> None:
     """Freshness is null then, and the rest is true; what needs the index fails with the reason."""
 
     def fail() -> None:

@@ -13,7 +13,7 @@ import pytest
 from memsync.client import wire
 from memsync.daemon import peer as peer_module
 from memsync.daemon import server
-from tests.conftest import Write
+from tests.conftest import Patch, Write
 from tests.support.daemon_fixtures import PATIENCE_SECONDS, Peer, Served, wait_until
 
 HELLO = b'{"id": 1, "method": "hello"}\n'
@@ -54,7 +54,7 @@ def test_peer_that_sends_far_too_much_in_one_go_can_still_read_why(served: Serve
         assert peer.is_hung_up_on()
 
 
-def test_half_a_request_is_cut_off_after_a_while(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_a_request_is_cut_off_after_a_while(served: Served, monkeypatch: Patch) -> None:
     """The error says that it did not arrive in time; what came before it was answered."""
     monkeypatch.setattr(peer_module, "SLOW_SECONDS", 0.2)
     with served.peer() as peer:
@@ -66,7 +66,7 @@ def test_half_a_request_is_cut_off_after_a_while(served: Served, monkeypatch: py
         assert peer.is_hung_up_on()
 
 
-def test_a_byte_now_and_then_gives_a_request_no_more_time(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_byte_now_and_then_gives_a_request_no_more_time(served: Served, monkeypatch: Patch) -> None:
     """The time counts from the first byte of a request, not from the last."""
     monkeypatch.setattr(peer_module, "SLOW_SECONDS", 0.3)
     with served.peer() as peer:
@@ -89,7 +89,7 @@ def test_a_byte_now_and_then_gives_a_request_no_more_time(served: Served, monkey
             dripping.join()
 
 
-def test_idle_peer_is_not_cut_off(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_peer_is_not_cut_off(served: Served, monkeypatch: Patch) -> None:
     """Only half a request is under way; an open connection may be silent."""
     monkeypatch.setattr(peer_module, "SLOW_SECONDS", 0.05)
     with served.peer() as peer, served.peer() as slow:
@@ -99,9 +99,7 @@ def test_idle_peer_is_not_cut_off(served: Served, monkeypatch: pytest.MonkeyPatc
         assert peer.result("hello")
 
 
-def test_half_a_request_is_not_late_while_the_daemon_itself_does_not_read(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_half_a_request_is_not_late_while_the_daemon_itself_does_not_read(served: Served, monkeypatch: Patch) -> None:
     """With many requests waiting nothing is read, and the rest of the last one may lie in the socket."""
     monkeypatch.setattr(peer_module, "SLOW_SECONDS", 0.2)
     with served.peer() as peer:
@@ -140,9 +138,7 @@ def test_silent_peer_that_ends_is_forgotten(served: Served) -> None:
     wait_until(lambda: served.peers() == 0, "every peer is forgotten")
 
 
-def test_peer_that_never_reads_is_cut_off_and_holds_nobody_up(
-    served: Served, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_peer_that_never_reads_is_cut_off_and_holds_nobody_up(served: Served, write: Write, monkeypatch: Patch) -> None:
     """Its answers pile up to a bound; another one is answered meanwhile."""
     monkeypatch.setattr(peer_module, "SLOW_SECONDS", 1.0)
     write("long.md", "The bittern booms.\n" * 20_000)
@@ -217,7 +213,7 @@ def test_many_peers_at_once_each_get_the_answer_to_their_own_question(served: Se
     assert answers == expected
 
 
-def test_long_requests_of_many_peers_hold_no_short_one_up(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_requests_of_many_peers_hold_no_short_one_up(served: Served, monkeypatch: Patch) -> None:
     """Whoever waits for a state of the index, in a wait or in a search, does not keep the others from asking."""
     reached = threading.Event()
 
@@ -240,7 +236,7 @@ def test_long_requests_of_many_peers_hold_no_short_one_up(served: Served, monkey
         assert all(peer.line()["result"]["answer"]["warnings"] == [] for peer in waiting[10:])
 
 
-def test_one_peer_too_many_is_told_so(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_peer_too_many_is_told_so(served: Served, monkeypatch: Patch) -> None:
     """There is room again once another has gone."""
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
     with served.peer() as one, served.peer() as two:
@@ -255,7 +251,7 @@ def test_one_peer_too_many_is_told_so(served: Served, monkeypatch: pytest.Monkey
             assert four.result("hello")
 
 
-def test_another_user_is_refused(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_user_is_refused(served: Served, monkeypatch: Patch) -> None:
     """The kernel says whose process it is; one that is not ours gets no answer, and the next one of ours does."""
     own = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: own + 1)

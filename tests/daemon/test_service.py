@@ -16,6 +16,7 @@ import pytest
 from memsync.daemon.service import service_of
 from memsync.errors import ConfigError, DaemonError
 from memsync.settings.load import load_settings
+from tests.conftest import Patch
 from tests.support.daemon_process import Cli
 
 Fake = Callable[[str], None]
@@ -24,7 +25,7 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: sy
 
 
 @pytest.fixture
-def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
+def systemctl(tmp_path: Path, monkeypatch: Patch) -> Fake:
     """Give PATH a systemctl that notes its arguments and then does what the shell text says; no systemd-analyze."""
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -211,7 +212,7 @@ def test_command_line_of_the_unit_is_memsync_on_this_root(cli: Cli) -> None:
 
 
 @linux_only
-def test_unit_has_the_variables_that_decide_settings(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unit_has_the_variables_that_decide_settings(cli: Cli, monkeypatch: Patch) -> None:
     """A service has nothing of this shell's environment; a key for an endpoint is not written down."""
     monkeypatch.setenv("MEMSYNC_SEARCH_LIMIT", "3")
     monkeypatch.setenv("MEMSYNC_FILES_EXCLUDE", 'a "b"$%\\')
@@ -225,9 +226,7 @@ def test_unit_has_the_variables_that_decide_settings(cli: Cli, monkeypatch: pyte
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
 @pytest.mark.parametrize("character", ["\r", "\n", "\x0b"])
-def test_no_variable_adds_a_line_to_a_service_file(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, platform: str, character: str
-) -> None:
+def test_no_variable_adds_a_line_to_a_service_file(cli: Cli, monkeypatch: Patch, platform: str, character: str) -> None:
     """What ends a line is refused in everything that the file names."""
     monkeypatch.setenv("MEMSYNC_SEARCH_RERANK_MODEL", f"x{character}ExecStartPre=/bin/false")
     with pytest.raises(ConfigError, match="control character"):

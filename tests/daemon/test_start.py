@@ -30,11 +30,11 @@ def test_first_search_after_a_start_answers_by_meaning(cli: Cli, write: Write, s
         assert cli("sync").returncode == 0
     started = json.loads(cli("start", "--json").stdout)
     assert (started["started"], started["restarted"], started["lacks"]) == (True, "", "")
-    answer = cli("search", "where do birds breed", "--json")
+    answer = cli("search", "where the heron nests", "--json")
     assert (json.loads(answer.stdout)["mode"], answer.stderr) == ("hybrid", "")
     assert json.loads(answer.stdout)["warnings"] == []
     assert json.loads(cli("restart", "--json").stdout)["lacks"] == ""
-    assert json.loads(cli("search", "where do birds breed", "--json").stdout)["mode"] == "hybrid"
+    assert json.loads(cli("search", "where the heron nests", "--json").stdout)["mode"] == "hybrid"
 
 
 def test_start_that_cannot_load_the_model_says_so(cli: Cli, write: Write) -> None:
@@ -95,9 +95,9 @@ def test_start_of_another_version_restarts_the_daemon(cli: Cli, write: Write, ot
     """A daemon of another version is asked by nobody, either."""
     write("a.md", "The heron nests.\n")
     first = cli.start()
-    started = json.loads(cli("start", "--json", environ={"PYTHONPATH": other_version}).stdout)
+    started = json.loads(cli.process("start", "--json", environ={"PYTHONPATH": other_version}).stdout)
     assert started["started"]
     assert started["process"] != first
     assert started["restarted"].startswith(f"the daemon (process {first}) is memsync 0.")
-    assert cli("search", "heron", environ={"PYTHONPATH": other_version}).stderr == ""
+    assert cli.process("search", "heron", environ={"PYTHONPATH": other_version}).stderr == ""
     until(lambda: first not in cli.processes(), "the first one has ended")

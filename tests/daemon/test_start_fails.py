@@ -16,7 +16,7 @@ from memsync.daemon.keeper import Keeper
 from memsync.errors import FilesystemError
 from memsync.settings.load import Settings
 from memsync.system.user_folders import own_folder
-from tests.conftest import Write
+from tests.conftest import Patch, Write
 from tests.support.daemon_process import Cli, until
 
 COMMANDS = pytest.mark.parametrize("command", ["start", "watch"])
@@ -46,7 +46,7 @@ def test_missing_root(command: str, cli: Cli) -> None:
 
 
 @COMMANDS
-def test_unwritable_state_folder(command: str, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unwritable_state_folder(command: str, cli: Cli, monkeypatch: Patch, tmp_path: Path) -> None:
     """9: neither lock nor log can be made."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
@@ -109,7 +109,7 @@ def test_a_start_that_failed_left_its_reason_in_the_log(cli: Cli) -> None:
 @pytest.mark.parametrize(("error", "is_logged"), [(KeyError("x"), True), (FilesystemError("no space"), False)])
 def test_daemon_that_dies_passes_its_error_on(
     settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
     caplog: pytest.LogCaptureFixture,
     error: Exception,
     is_logged: bool,
@@ -127,9 +127,7 @@ def test_daemon_that_dies_passes_its_error_on(
     assert ("died: " in caplog.text) is is_logged
 
 
-def test_keeper_that_dies_passes_its_error_on(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_keeper_that_dies_passes_its_error_on(monkeypatch: Patch, caplog: pytest.LogCaptureFixture) -> None:
     """Its thread ends with it, which the daemon notices."""
 
     def die() -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from memsync.daemon.watch import Watcher
+from tests.conftest import Patch
 from tests.support.daemon_process import until
 
 if sys.platform == "linux":
@@ -59,7 +60,7 @@ def held() -> tuple[int, set[str]]:
 
 
 @contextmanager
-def no_watches(monkeypatch: pytest.MonkeyPatch, matching: Callable[[bytes], bool]) -> Iterator[None]:
+def no_watches(monkeypatch: Patch, matching: Callable[[bytes], bool]) -> Iterator[None]:
     """Let the system refuse watches on some paths, as when fs.inotify.max_user_watches is reached."""
     real = inotify_c.inotify_add_watch
 
@@ -133,9 +134,7 @@ def test_hidden_files_and_folders_are_not_hinted(root: Path, watcher: Watcher, r
     assert [path for path in reports.paths if "." in path.removesuffix(".md")] == []
 
 
-def test_a_full_queue_is_told_as_a_loss(
-    root: Path, watcher: Watcher, reports: Reports, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_queue_is_told_as_a_loss(root: Path, watcher: Watcher, reports: Reports, monkeypatch: Patch) -> None:
     """More changes than the system keeps for us: watchdog says no more of it than a line to its log."""
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if limit > MOST_EVENTS:
@@ -149,7 +148,7 @@ def test_a_full_queue_is_told_as_a_loss(
 
 
 @contextmanager
-def blocked_reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def blocked_reader(monkeypatch: Patch) -> Iterator[None]:
     """Keep the thread that takes reports from the kernel from doing so."""
     go_on = threading.Event()
     real = inotify_c.InotifyFD.read_events
@@ -189,7 +188,7 @@ def test_whatever_watchdog_warns_of_is_a_loss_while_it_watches(watcher: Watcher,
     assert len(reports.lost) == 2
 
 
-def test_a_watch_that_is_refused_is_counted(root: Path, watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_that_is_refused_is_counted(root: Path, watcher: Watcher, monkeypatch: Patch) -> None:
     """Watchdog goes on without it and says nothing."""
     inodes = []
     for name in ("one", "two"):
@@ -202,9 +201,7 @@ def test_a_watch_that_is_refused_is_counted(root: Path, watcher: Watcher, monkey
     assert watcher.unwatched(inodes[:1]) == 0
 
 
-def test_a_start_that_is_refused_leaves_nothing_open(
-    root: Path, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_start_that_is_refused_leaves_nothing_open(root: Path, watcher: Watcher, monkeypatch: Patch) -> None:
     """It is tried again every few seconds: what it left open would add up until the daemon has no descriptors left."""
     before = held()
     with no_watches(monkeypatch, lambda path: True):

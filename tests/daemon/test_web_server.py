@@ -22,7 +22,7 @@ from memsync.errors import ConfigError, FilesystemError, MemsyncError
 from memsync.settings.load import Settings
 from memsync.web.access import Access
 from memsync.web.serving import HOST, listening
-from tests.conftest import Write
+from tests.conftest import Patch, Write
 from tests.support.daemon_fixtures import Served
 from tests.support.daemon_process import Cli, until
 
@@ -133,7 +133,7 @@ def test_pages_that_cannot_be_turned_on_stay_off(cli: Cli, write: Write) -> None
 
 def test_two_memories_have_their_pages_at_once(on: Cli, port: int, tmp_path: Path) -> None:
     """The second one says that the first one has the usual port; a cookie is for one of them."""
-    other = Cli(tmp_path / "other")
+    other = on.another(tmp_path / "other")
     other.root.mkdir()
     refused = other("web", "--port", str(port))
     assert refused.returncode == 2 and f"(memsync --root {on.root} http" in refused.stderr
@@ -157,9 +157,7 @@ def server(settings: Settings) -> Iterator[WebServer]:
     made._end()
 
 
-def test_later_fault_is_in_health_until_the_server_works(
-    served: Served, monkeypatch: pytest.MonkeyPatch, port: int
-) -> None:
+def test_later_fault_is_in_health_until_the_server_works(served: Served, monkeypatch: Patch, port: int) -> None:
     """It names who has the port, and the pauses between attempts grow."""
     monkeypatch.setattr(web_server, "LONGEST_RETRY_SECONDS", 0.01)
     monkeypatch.setattr(web_server, "CHECK_SECONDS", 0.01)
@@ -176,9 +174,7 @@ def test_later_fault_is_in_health_until_the_server_works(
     assert daemon is not None and daemon.web == f"http://{HOST}:{port}"
 
 
-def test_server_that_does_not_start_is_an_error(
-    server: WebServer, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_that_does_not_start_is_an_error(server: WebServer, settings: Settings, monkeypatch: Patch) -> None:
     """Its process has ended, and it has no URL."""
     turn_on(settings, Page(0))
     monkeypatch.setattr(sys, "executable", "/bin/false")
@@ -188,7 +184,7 @@ def test_server_that_does_not_start_is_an_error(
 
 
 def test_server_that_hangs_at_its_start_does_not_hold_up_the_end(
-    server: WebServer, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: WebServer, settings: Settings, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """The daemon ends within two seconds, so it ends the server first."""
     turn_on(settings, Page(0))
@@ -220,9 +216,7 @@ def test_record_that_cannot_be_written_is_named(settings: Settings) -> None:
         turn_on(settings, None)
 
 
-def test_daemon_with_pages_is_never_idle(
-    settings: Settings, server: WebServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_daemon_with_pages_is_never_idle(settings: Settings, server: WebServer, monkeypatch: Patch) -> None:
     """Otherwise a page that is open would stop to be live after some minutes."""
 
     async def ends_when_idle() -> bool:

@@ -199,6 +199,7 @@ def test_front_matter_that_never_closes_is_not_closed_by_a_message(memory: Memor
     assert [one.text for one in memory.thread("threads/talk.md").messages] == ["first", "a\n\n---\n\nb"]
 
 
+@pytest.mark.slow
 def test_long_thread_keeps_its_messages_when_it_is_read_by_lines(memory: Memory, root: Path) -> None:
     """A heading that only the parser knew to be none does not become a message once the note is over 2 MB."""
     memory.new_thread("Talk")

@@ -74,6 +74,7 @@ def sums(rows: NDArray[np.uint8], weights: NDArray[np.int8]) -> NDArray[np.float
     return result
 
 
+@pytest.mark.slow
 def test_no_two_products_can_exceed_16_bits(model: Any) -> None:
     """Whatever the activations are: every other matrix of int8 numbers is only looked up, never multiplied."""
     products = weights_of(model)
@@ -86,6 +87,7 @@ def test_no_two_products_can_exceed_16_bits(model: Any) -> None:
             assert 255 * pairs.max() <= LARGEST_EXACT, name
 
 
+@pytest.mark.slow
 def test_this_machine_computes_every_integer_product_exactly(model: Any) -> None:
     """With the largest and smallest activations, those that favour one sign, and those of a text; one row or many."""
     products = weights_of(model)

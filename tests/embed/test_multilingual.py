@@ -20,10 +20,17 @@ from memsync.errors import EmbedderError
 from memsync.memory import connect_here
 from memsync.settings.load import load_settings
 from memsync.wiring import make_embedder, model_of
-from tests.conftest import Write
+from tests.conftest import Patch, Write
+from tests.support.backends import Test
 
 HAS_EXTRA = all(importlib.util.find_spec(package) is not None for package in (multilingual.PACKAGE, "onnx"))
-needs_extra = pytest.mark.skipif(not HAS_EXTRA, reason="needs the extra; run: pip install '.[multilingual]'")
+
+
+def needs_extra(test: Test) -> Test:
+    """Mark a test that uses the model, which takes seconds to make."""
+    skip = pytest.mark.skipif(not HAS_EXTRA, reason="needs the extra; run: pip install '.[multilingual]'")
+    marked: Test = pytest.mark.slow(skip(test))
+    return marked
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +44,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def folder(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(cache: Path, monkeypatch: Patch) -> Path:
     """Return the folder of the model's files."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     return multilingual.model_folder()
@@ -95,7 +102,7 @@ def test_a_damaged_file_is_made_anew(folder: Path, name: str) -> None:
 
 
 @needs_extra
-def test_weights_other_than_the_published_ones_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_other_than_the_published_ones_are_refused(tmp_path: Path, monkeypatch: Patch) -> None:
     """One bit is enough, and nothing is left that a later use would take for the model."""
     content = bytearray(multilingual._packaged_weights().read_bytes())
     content[-1] ^= 1
@@ -110,9 +117,7 @@ def test_weights_other_than_the_published_ones_are_refused(tmp_path: Path, monke
     assert not (multilingual.model_folder() / multilingual.DIGESTS).exists()
 
 
-def test_missing_extra_is_named_with_the_command_that_brings_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_extra_is_named_with_the_command_that_brings_it(tmp_path: Path, monkeypatch: Patch) -> None:
     """The error comes at once, before anything is indexed."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setitem(sys.modules, multilingual.PACKAGE, None)

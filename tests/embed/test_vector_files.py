@@ -26,6 +26,7 @@ from memsync.embed.cache.vector_files import Exchanged, export_vectors, import_v
 from memsync.errors import IndexBusy, IndexDamaged, UsageError
 from memsync.model.query import EmbeddingSpace
 from memsync.wiring import vector_cache_path
+from tests.conftest import Patch
 from tests.support.daemon_process import Cli
 
 SPACE = EmbeddingSpace("fake", "small", "1", 16)
@@ -343,9 +344,7 @@ def test_large_import_takes_little_memory(there: Path, tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------- the database
 
 
-def test_locked_and_damaged_caches_are_errors_that_say_what_to_do(
-    here: Path, there: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_locked_and_damaged_caches_are_errors_that_say_what_to_do(here: Path, there: Path, monkeypatch: Patch) -> None:
     """Unlike a sync, these commands are about the cache itself."""
     content = exported(here)
     monkeypatch.setattr(vector_files, "BUSY_MS", 10)

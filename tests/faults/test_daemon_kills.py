@@ -22,6 +22,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 def test_daemon_killed_at_random_moments_converges(tmp_path: Path) -> None:
     """At rest the index is as if nothing had been, no answer was untrue, no file was touched; then it does not grow."""
     counts = run(tmp_path, kills=KILLS, rounds=ROUNDS, seed=1)
@@ -30,6 +31,8 @@ def test_daemon_killed_at_random_moments_converges(tmp_path: Path) -> None:
     assert min(counts.rests, counts.edits, counts.searches, counts.hits, counts.words_found) > 0
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("real_models")
 def test_daemon_with_the_real_model_is_killed_and_goes_on(cli: Cli) -> None:
     """What was embedded stays, the rest follows, and the index is sound each time."""
     for number in range(200):
@@ -46,4 +49,4 @@ def test_daemon_with_the_real_model_is_killed_and_goes_on(cli: Cli) -> None:
         assert memory.wait(vectors=True, seconds=60)
         assert memory.status().notes == 200
     assert cli("stop").returncode == 0
-    assert cli("verify").returncode == 0
+    assert cli.process("verify").returncode == 0

@@ -80,6 +80,7 @@ def put_back(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", sampled(range(PARTS), 1))
 def test_any_page_may_be_lost(part: int, synced: Memory, make_memory: MakeMemory) -> None:
     """The answer is that of before, or says what was done and is whole after one sync; intact vectors are kept."""
@@ -121,6 +122,7 @@ def is_damaged(memory: Memory) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", sampled(range(4), 1))
 def test_flipped_bytes_never_end_in_another_error_than_ours(seed: int, synced: Memory, make_memory: MakeMemory) -> None:
     """SQLite keeps no checksums: what flips unseen is found by verify, and rebuild mends it."""

@@ -32,6 +32,7 @@ def run_share(disk: Disk, clean: Clean, folder: Path, every: int, *, is_full: bo
     assert refused > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lasts", [False, True], ids=["once", "from then on"])
 @pytest.mark.parametrize("is_full", [False, True], ids=["I/O error", "disk full"])
 def test_any_call_to_the_disk_may_fail(tmp_path: Path, is_full: bool, lasts: bool) -> None:
@@ -41,6 +42,7 @@ def test_any_call_to_the_disk_may_fail(tmp_path: Path, is_full: bool, lasts: boo
         run_share(disk, clean, tmp_path / "life", EVERY_CALL, is_full=is_full, lasts=lasts)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: SQLite's system calls have other names elsewhere")
 @pytest.mark.parametrize("lasts", [False, True], ids=["once", "from then on"])
 @pytest.mark.parametrize("is_full", [False, True], ids=["I/O error", "disk full"])

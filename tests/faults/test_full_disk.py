@@ -53,6 +53,7 @@ def fill(disk: Path, free_bytes: int) -> Path:
     return filler
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("free_bytes", [0, 4_096, 40_960, 102_400, 204_800, 409_600])
 def test_disk_full_at_any_point_leaves_old_or_new_state_and_the_next_sync_converges(
     make_memory: MakeMemory, on_disk: Settings, small_disk: Path, write: Write, free_bytes: int
@@ -120,6 +121,7 @@ def test_index_on_a_read_only_disk_is_a_clear_error(
     assert refused.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit_bytes", [0, 50_000, 300_000])
 def test_command_that_cannot_write_exits_with_an_error_and_the_next_one_converges(
     root: Path, write: Write, limit_bytes: int

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.rules import PathRules
 from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings, with_changes
-from tests.conftest import Write
+from tests.conftest import MakeMemory, Patch, Write
 from tests.features.test_conversations import CHATGPT, CLAUDE
 from tests.support.daemon_process import Cli
 from tests.support.sampling import fewer
@@ -81,7 +81,7 @@ def test_conversation_of_any_title_is_imported(memory: Memory, root: Path, title
 
 
 def test_imported_thread_is_as_local_only_as_the_one_whose_name_it_would_have(
-    make_memory: Callable[..., Memory], settings: Settings, root: Path, write: Write
+    make_memory: MakeMemory, settings: Settings, root: Path, write: Write
 ) -> None:
     """A number in its name is no way out of a pattern."""
     write("threads/therapy.md", "---\ntitle: Older\n---\n")
@@ -101,9 +101,7 @@ def test_import_does_not_describe_a_folder(memory: Memory, root: Path, name: str
     assert list(root.rglob("*.md")) == []
 
 
-def test_import_says_which_rule_refuses_a_name(
-    make_memory: Callable[..., Memory], settings: Settings, root: Path
-) -> None:
+def test_import_says_which_rule_refuses_a_name(make_memory: MakeMemory, settings: Settings, root: Path) -> None:
     """A rule of the settings may make any thread instruct agents."""
     settings.kinds = {**DEFAULT_KINDS, "/threads/t.md": "prompt"}
     memory = make_memory(own_settings=settings)
@@ -134,7 +132,7 @@ def test_source_of_a_note_elsewhere_does_not_redirect_an_import(memory: Memory, 
 
 
 @pytest.fixture
-def hurried(root: Path, make_memory: Callable[..., Memory]) -> Memory:
+def hurried(root: Path, make_memory: MakeMemory) -> Memory:
     """Open a memory that indexes nothing before it answers."""
     (root / "pending.md").write_text("not indexed yet\n")
     return make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_SEARCH_DEADLINE_MS": "0"}, cwd=root))
@@ -173,7 +171,7 @@ def test_import_reads_no_sources_behind_a_link(hurried: Memory, root: Path, writ
 
 @pytest.mark.parametrize("rules", [".gitignore", "config.toml"])
 def test_import_does_not_continue_an_ignored_thread(
-    root: Path, write: Write, make_memory: Callable[..., Memory], rules: str
+    root: Path, write: Write, make_memory: MakeMemory, rules: str
 ) -> None:
     """What .gitignore or the settings leave out is no note, in the files as in the index."""
     write(
@@ -523,6 +521,7 @@ def test_conversation_without_a_usable_id_is_left_out(memory: Memory, root: Path
     assert (len(report.paths), report.wrong) == (1, ["conversation 1: the conversation has no id that can be used"])
 
 
+@pytest.mark.slow
 def test_large_conversation_is_left_out_without_being_held(root: Path) -> None:
     """Memory stays far below what the file holds, and the next conversation is read."""
     file = root.with_name("conversations.json")
@@ -544,7 +543,7 @@ def test_large_conversation_is_left_out_without_being_held(root: Path) -> None:
     assert int(megabytes) < 100
 
 
-def test_own_lines_are_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_lines_are_bounded(root: Path, monkeypatch: Patch) -> None:
     """What is beyond is named, and what is before is imported."""
     monkeypatch.setattr(read, "MAX_LINES_BYTES", 300)
     file = lines(root, *({"thread": f"t{number}", "role": "user", "text": "x" * 60} for number in range(4)))

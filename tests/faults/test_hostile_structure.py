@@ -10,7 +10,7 @@ import pytest
 from memsync.model.vocabulary import NotePath
 from memsync.notes import blocks
 from memsync.notes.parse import NoteReader
-from tests.conftest import PROJECT
+from tests.conftest import PROJECT, Patch
 from tests.support.sampling import sampled
 
 NOTE = NotePath("note.md")
@@ -60,6 +60,7 @@ HANG_SECONDS = 200
 """Many times what it takes: a guard against work without bounds, not a measure of speed."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", sampled(range(4), 1))
 def test_pathological_text_is_read_in_bounded_work(share: int) -> None:
     """Whatever it is made of; the last kind printed is the one that hangs."""
@@ -68,9 +69,7 @@ def test_pathological_text_is_read_in_bounded_work(share: int) -> None:
     subprocess.run([sys.executable, "-c", program], cwd=PROJECT, check=True, timeout=HANG_SECONDS)
 
 
-def test_text_of_too_many_elements_falls_back_to_paragraphs(
-    reader: NoteReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_of_too_many_elements_falls_back_to_paragraphs(reader: NoteReader, monkeypatch: Patch) -> None:
     """A table of tiny cells would take 500 bytes of memory a byte; up to the limit its structure is read."""
     monkeypatch.setattr(blocks, "MAX_TOKENS", 100)
     assert reader.read(NOTE, b"# A\n\n" * 33)[0].warnings == ()
@@ -79,9 +78,7 @@ def test_text_of_too_many_elements_falls_back_to_paragraphs(
     assert (len(note.sections), len(note.blocks[0])) == (1, 34)
 
 
-def test_text_that_takes_too_many_trials_falls_back_to_paragraphs(
-    reader: NoteReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_that_takes_too_many_trials_falls_back_to_paragraphs(reader: NoteReader, monkeypatch: Patch) -> None:
     """The limit counts work and not time: equal bytes give equal notes on a slow machine too."""
     monkeypatch.setattr(blocks, "MAX_CHECKS", 20_000)
     text = (b"> " * 90 + b"a\n" + b"b\n" * 100) * 3

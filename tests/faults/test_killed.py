@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import apsw
+import pytest
 
 from memsync.memory import Memory
 from tests.support.index_checks import assert_sound, database, open_database
@@ -56,6 +57,7 @@ def seen(path: Path, statement: str) -> Callable[[], bool]:
     return check
 
 
+@pytest.mark.slow
 def test_sync_and_rebuild_killed_at_many_moments_converge(memory: Memory, root: Path) -> None:
     """Before the first commit, between text commits, between vector commits, within a rebuild; each time sound."""
     for number in range(NOTES):

@@ -19,7 +19,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.system import clock
 from memsync.system.user_folders import own_folder
-from tests.conftest import FakeEmbedder, MakeMemory, Write
+from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.index_checks import assert_sound, database, dump, open_database, value
 
 PAGE = 4_096
@@ -92,6 +92,7 @@ def test_truncated_database_answers_in_full_or_says_rebuild(synced: Memory, make
     assert_sound(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filler", [bytes(PAGE), bytes(range(256)) * (PAGE // 256)], ids=["zeroes", "garbage"])
 def test_damaged_page_is_never_a_silent_empty_answer(synced: Memory, make_memory: MakeMemory, filler: bytes) -> None:
     """Any one page lost: the very call that meets it gives the answer of before, from an index begun anew."""
@@ -194,7 +195,7 @@ def test_database_rebuilt_by_another_process_is_noticed(synced: Memory, make_mem
 
 
 def test_thread_that_could_not_open_a_replaced_database_opens_it_later(
-    synced: Memory, make_memory: MakeMemory, monkeypatch: pytest.MonkeyPatch
+    synced: Memory, make_memory: MakeMemory, monkeypatch: Patch
 ) -> None:
     """As when a daemon has no file descriptor left for a moment: it must not fail until it is restarted."""
     before = answer(synced)
@@ -214,7 +215,7 @@ def test_thread_that_could_not_open_a_replaced_database_opens_it_later(
 
 
 def test_replaced_database_with_as_many_commits_is_not_mistaken_for_the_old_one(
-    synced: Memory, make_memory: MakeMemory, root: Path, monkeypatch: pytest.MonkeyPatch
+    synced: Memory, make_memory: MakeMemory, root: Path, monkeypatch: Patch
 ) -> None:
     """What was cached of the one that was replaced is not believed of the other, however alike they look."""
     now = clock.time_ns()  # stamps of a minute later are trusted: nothing is read again for its youth
@@ -253,9 +254,7 @@ def test_rebuild_keeps_vectors_unless_told_not_to(synced: Memory, embedder: Fake
     assert_sound(database(synced))
 
 
-def test_interrupted_rebuild_leaves_the_old_index(
-    synced: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_rebuild_leaves_the_old_index(synced: Memory, write: Write, monkeypatch: Patch) -> None:
     """Until the new one is complete the old one stays, and nothing else is left behind."""
     before = dump(synced)
     real = NoteFiles.read

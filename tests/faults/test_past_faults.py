@@ -46,6 +46,7 @@ def found(memory: Memory) -> list[tuple[str, str]]:
     return [(hit.path, hit.text) for hit in memory.search('"note 7"', at="main~1", mode="keyword").hits]
 
 
+@pytest.mark.slow
 def test_search_killed_while_it_makes_a_state_leaves_none_or_a_whole_one(
     memory: Memory, history: Repository, root: Path
 ) -> None:
@@ -69,6 +70,7 @@ def test_search_killed_while_it_makes_a_state_leaves_none_or_a_whole_one(
     assert [path.name for path in past.iterdir()] == ["lock"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("free_bytes", [0, 40_960, 200_000, 409_600, 800_000])
 def test_full_disk_while_a_state_is_made_is_a_clear_error_and_the_next_search_answers(
     make_memory: MakeMemory, history: Repository, on_disk: Settings, small_disk: Path, free_bytes: int

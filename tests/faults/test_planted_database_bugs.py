@@ -133,6 +133,7 @@ FAULTS_FIND: list[Plant] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", sampled(FAULTS_FIND, 2, 4))
 def test_faults_find_a_planted_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
     """Without a fault all is well; one fault point of a short run at least shows it."""
@@ -158,6 +159,7 @@ NEAR_THE_RENAME: dict[Plant, tuple[int, int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", sampled(LOSSES_FIND, 1, 2))
 def test_power_losses_find_a_planted_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Plant) -> None:
     """One loss of a short run at least shows it."""

@@ -16,6 +16,7 @@ LOSSES = 100
 GROUPS = 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", sampled(range(GROUPS), 1))
 def test_index_survives_a_loss_of_power(tmp_path: Path, group: int) -> None:
     """A state that was once committed is found, no older than the last synced one; a sync brings it up to date."""
@@ -24,6 +25,7 @@ def test_index_survives_a_loss_of_power(tmp_path: Path, group: int) -> None:
     assert any(took)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", sampled(range(2), 1))
 def test_index_survives_a_loss_of_power_while_a_rebuilt_one_takes_over(tmp_path: Path, group: int) -> None:
     """Names may be changed on the disk in another order, or in part: no log is found beside what it is not of."""

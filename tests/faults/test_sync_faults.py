@@ -16,13 +16,13 @@ from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.settings.load import load_settings
-from tests.conftest import FakeEmbedder, MakeMemory, Write
+from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.index_checks import check_sound
 
 BINARY = b"\x7fELF\x00\x01\x02\x03" * 400
 
 
-def reads(monkeypatch: pytest.MonkeyPatch, before: Callable[[str], None]) -> list[str]:
+def reads(monkeypatch: Patch, before: Callable[[str], None]) -> list[str]:
     """Call `before` with each path that is read, and return the list in which they are noted."""
     noted: list[str] = []
     real = NoteFiles.read
@@ -36,9 +36,7 @@ def reads(monkeypatch: pytest.MonkeyPatch, before: Callable[[str], None]) -> lis
     return noted
 
 
-def test_unreadable_note_is_reported_and_stays_findable(
-    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_note_is_reported_and_stays_findable(memory: Memory, write: Write, monkeypatch: Patch) -> None:
     """Unreadable is not deleted: the last indexed state answers until the file can be read again."""
     write("a.md", "The heron nests in the alder.\n")
     write("b.md", "The ketch lies in the harbour.\n")
@@ -61,7 +59,7 @@ def test_unreadable_note_is_reported_and_stays_findable(
         assert any("Permission denied" in warning for warning in result.warnings)
 
 
-def test_unreadable_folder_keeps_its_notes(memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_folder_keeps_its_notes(memory: Memory, write: Write, monkeypatch: Patch) -> None:
     """A folder that cannot be listed is reported; what is known of its notes is kept."""
     write("sub/a.md", "The heron nests in the alder.\n")
     write("b.md", "Other.\n")
@@ -79,9 +77,7 @@ def test_unreadable_folder_keeps_its_notes(memory: Memory, write: Write, monkeyp
     assert (report.deleted, memory.status().notes) == (0, 2)
 
 
-def test_failed_file_is_tried_again_only_when_it_changes(
-    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_file_is_tried_again_only_when_it_changes(memory: Memory, write: Write, monkeypatch: Patch) -> None:
     """The failure is told at every sync, the file read once a state; another process goes by the same memory."""
     write("image.md", BINARY)
     write("a.md", "Text.\n")
@@ -147,7 +143,7 @@ def test_root_restored_from_a_copy_is_recognised_by_its_notes(memory: Memory, wr
 
 
 def test_file_that_changes_between_reading_and_commit_is_planned_again(
-    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, write: Write, monkeypatch: Patch
 ) -> None:
     """The stamp is checked inside the commit: what was read and is no longer true is not committed."""
     write("a.md", "The heron nests in the alder.\n")
@@ -171,7 +167,7 @@ def test_file_that_changes_between_reading_and_commit_is_planned_again(
 
 
 def test_file_that_vanishes_before_it_is_read_is_no_failure(
-    memory: Memory, write: Write, root: Path, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, write: Write, root: Path, monkeypatch: Patch
 ) -> None:
     """Listed, then gone: the next look sees it is not there."""
     write("a.md", "Here.\n")
@@ -182,7 +178,7 @@ def test_file_that_vanishes_before_it_is_read_is_no_failure(
 
 
 def test_file_that_comes_back_before_its_deletion_is_committed_stays(
-    memory: Memory, write: Write, root: Path, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, write: Write, root: Path, monkeypatch: Patch
 ) -> None:
     """An editor that removes and writes anew: never a moment in which the note is gone from search."""
     write("a.md", "The heron nests in the alder.\n")
@@ -201,7 +197,7 @@ def test_file_that_comes_back_before_its_deletion_is_committed_stays(
 
 
 def test_note_deleted_while_its_passages_are_embedded_leaves_only_cached_vectors(
-    memory: Memory, write: Write, root: Path, embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, write: Write, root: Path, embedder: FakeEmbedder, monkeypatch: Patch
 ) -> None:
     """A vector that comes for a passage that has gone meanwhile is not attached to anything."""
     write("a.md", "The heron nests in the alder.\n")

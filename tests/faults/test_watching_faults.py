@@ -27,7 +27,7 @@ if sys.platform != "linux":
 
 from watchdog.observers import inotify_c
 
-from tests.conftest import Write
+from tests.conftest import Patch, Write
 from tests.daemon.test_watch import blocked_reader, fill_queue, no_watches
 
 # watchdog warns about folders created while it lists their parent, which these tests do.
@@ -36,7 +36,7 @@ Start = Callable[..., Engine]
 
 
 @pytest.fixture
-def start(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+def start(root: Path, monkeypatch: Patch) -> Iterator[Start]:
     """Start an engine on the root, which compares everything every so many seconds."""
     for name, seconds in (("TICK_SECONDS", 0.1), ("REPORT_SECONDS", 0.3), ("ROOT_RETRY_SECONDS", 0.2)):
         monkeypatch.setattr(f"memsync.daemon.keeper.{name}", seconds)
@@ -100,7 +100,7 @@ def test_what_is_saved_is_found_by_reports_alone(start: Start, write: Write) -> 
 
 
 def test_what_an_overflowing_queue_swallowed_is_found(
-    start: Start, write: Write, root: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, write: Write, root: Path, monkeypatch: Patch
 ) -> None:
     """Everything is compared at once, long before that is due."""
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
@@ -116,9 +116,7 @@ def test_what_an_overflowing_queue_swallowed_is_found(
     until(lambda: finds(engine, "eel"), "a change in the folder whose making was not reported")
 
 
-def test_without_watches_left_it_compares_and_heals(
-    start: Start, write: Write, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_watches_left_it_compares_and_heals(start: Start, write: Write, root: Path, monkeypatch: Patch) -> None:
     """No error comes from anywhere: only that a folder has no watch gives it away."""
     (root / "one").mkdir()
     engine = start(rescan_seconds=1)
@@ -134,7 +132,7 @@ def test_without_watches_left_it_compares_and_heals(
 
 
 def test_a_root_that_cannot_be_watched_at_all_is_compared(
-    start: Start, write: Write, root: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, write: Write, root: Path, monkeypatch: Patch
 ) -> None:
     """As on a machine where other programs have taken all watches."""
     engine = start(rescan_seconds=1)
@@ -251,7 +249,7 @@ def test_changes_that_nobody_reported_are_found_and_watching_begins_anew(start: 
     until(lambda: watcher_of(engine.keeper)._observer not in (before, None), "there is a new observer")
 
 
-def test_a_network_file_system_is_polled(start: Start, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_file_system_is_polled(start: Start, write: Write, monkeypatch: Patch) -> None:
     """What others write there is reported to nobody; that is no fault, and told all the same."""
     monkeypatch.setattr("memsync.daemon.keeper.file_system_of", lambda root: FileSystem("nfs4", True, False))
     engine = start(hears=False)

@@ -9,6 +9,7 @@ import pytest
 from tests.support.writers import run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old_buffers", [False, True], ids=["read before each save", "old buffers"])
 def test_appends_survive_an_editor(tmp_path: Path, old_buffers: bool) -> None:
     """What is not in the note at the end is what `memsync recover` shows."""

@@ -15,7 +15,7 @@ from memsync.memory import Memory
 from memsync.model.past import Diff, Stated
 from memsync.model.vocabulary import NotePath
 from memsync.system import clock
-from tests.conftest import Write
+from tests.conftest import Patch, Write
 from tests.support.repository import AUTUMN, SPRING, SUMMER, Repository
 
 HOSTILE = [
@@ -143,9 +143,7 @@ def test_notes_that_are_no_text_or_too_large_are_named_or_left_out(
     assert "b.md" in diff.warnings[0]
 
 
-def test_unreadable_note_is_not_dropped(
-    memory: Memory, first: Repository, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_note_is_not_dropped(memory: Memory, first: Repository, write: Write, monkeypatch: Patch) -> None:
     """Nor is one in a folder that cannot be listed."""
     import os
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsync.cli.main import main
 from memsync.errors import UsageError
 from memsync.features.evaluation.evaluator import COMPARABLE_SETTINGS, Asked, Bin, changes, measured
 from memsync.features.evaluation.measures import area_under_roc, bins_of, highest_floor
@@ -26,25 +24,10 @@ from memsync.features.evaluation.questions import (
 from memsync.memory import Memory
 from memsync.model.vocabulary import Mode, NotePath
 from memsync.settings.load import SETTINGS
-from tests.conftest import PROJECT, Parse, Write
+from tests.conftest import PROJECT, Parse, Run, Write
 from tests.support.daemon_process import Cli
 
 KNOWN = [NotePath("a.md"), NotePath("b.md")]
-
-
-@pytest.fixture
-def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Run memsync on the root in this process, by words alone, and return (exit code, stdout, stderr)."""
-    monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
-    monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
-
-    def call(*arguments: str) -> tuple[Any, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(["--root", str(root), *arguments])
-        done = capsys.readouterr()
-        return stop.value.code, done.out, done.err
-
-    return call
 
 
 def lines(*rows: Any) -> bytes:
@@ -197,7 +180,7 @@ def test_latency_is_that_of_searches_in_the_whole_memory() -> None:
 # -------------------------------------------------------------------------------------------- the command
 
 
-def test_a_small_vault_gives_known_figures(run: Callable[..., Any], write: Write, tmp_path: Path) -> None:
+def test_a_small_vault_gives_known_figures(run: Run, write: Write, tmp_path: Path) -> None:
     """Two of three are found first; the third asks for what no note says."""
     write("a.md", "# Birds\n\nThe heron eats fish.\n")
     write("b.md", "# Tools\n\nThe hammer is in the shed.\n")
@@ -215,7 +198,7 @@ def test_a_small_vault_gives_known_figures(run: Callable[..., Any], write: Write
     assert "MRR@10     0.667 [" in out
 
 
-def test_json_is_one_document_with_what_is_documented(run: Callable[..., Any], write: Write, tmp_path: Path) -> None:
+def test_json_is_one_document_with_what_is_documented(run: Run, write: Write, tmp_path: Path) -> None:
     """Its keys are those that docs/json.md names, also for a comparison."""
     write("a.md", "# Birds\n\nThe heron eats fish.\n")
     (tmp_path / "q.jsonl").write_bytes(lines({"question": "heron", "answers": ["a.md:3"]}))
@@ -232,9 +215,7 @@ def test_json_is_one_document_with_what_is_documented(run: Callable[..., Any], w
     assert {key for key in keys if f'"{key}"' not in section} == set()
 
 
-def test_an_answer_at_a_line_that_its_note_does_not_have_is_an_error(
-    run: Callable[..., Any], write: Write, tmp_path: Path
-) -> None:
+def test_an_answer_at_a_line_that_its_note_does_not_have_is_an_error(run: Run, write: Write, tmp_path: Path) -> None:
     """Else a note that was edited since would count as one that is never found."""
     write("a.md", "heron\n")
     for line, expected in ((1, 0), (2, 0), (3, 2)):
@@ -244,7 +225,7 @@ def test_an_answer_at_a_line_that_its_note_does_not_have_is_an_error(
     assert "q.jsonl line 1: a.md has no line 3" in err
 
 
-def test_a_wrong_line_is_an_error_and_prints_nothing(run: Callable[..., Any], write: Write, tmp_path: Path) -> None:
+def test_a_wrong_line_is_an_error_and_prints_nothing(run: Run, write: Write, tmp_path: Path) -> None:
     """A question that no search understands is one, too."""
     write("a.md", "heron\n")
     good = {"question": "heron", "answers": ["a.md"]}
@@ -271,7 +252,7 @@ def test_a_wrong_line_is_an_error_and_prints_nothing(run: Callable[..., Any], wr
     ],
 )
 def test_what_cannot_be_compared_is_refused_with_the_reason(
-    run: Callable[..., Any], write: Write, assignment: str, code: int, said: str
+    run: Run, write: Write, assignment: str, code: int, said: str
 ) -> None:
     """Before anything is indexed or asked."""
     write("a.md", "heron\n")
@@ -285,7 +266,7 @@ def test_what_can_be_compared_is_a_setting() -> None:
     assert set(COMPARABLE_SETTINGS) <= {setting.name for setting in SETTINGS}
 
 
-def test_a_vault_that_asks_nothing_is_an_error(run: Callable[..., Any], write: Write) -> None:
+def test_a_vault_that_asks_nothing_is_an_error(run: Run, write: Write) -> None:
     """With advice to write questions."""
     write("a.md", "heron\n")
     code, out, err = run("eval")
@@ -293,7 +274,7 @@ def test_a_vault_that_asks_nothing_is_an_error(run: Callable[..., Any], write: W
     assert "no questions can be made of these notes" in err
 
 
-def test_asking_counts_as_no_use_and_writes_no_note(run: Callable[..., Any], root: Path, write: Write) -> None:
+def test_asking_counts_as_no_use_and_writes_no_note(run: Run, root: Path, write: Write) -> None:
     """`stats` knows of no search afterwards, and every file has the stamp it had."""
     write("a.md", "# The grey heron\n\nIt eats fish.\n")
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in root.rglob("*")}
@@ -316,6 +297,7 @@ def test_an_unanswerable_question_is_asked_without_its_notes(memory: Memory, wri
         assert one.hits
 
 
+@pytest.mark.usefixtures("real_models")
 def test_the_real_model_answers_in_other_words_and_is_silent_about_the_rest(
     cli: Cli, write: Write, tmp_path: Path
 ) -> None:
@@ -329,7 +311,7 @@ def test_the_real_model_answers_in_other_words_and_is_silent_about_the_rest(
     ]
     (tmp_path / "q.jsonl").write_bytes(lines(*rows))
     cli.start()
-    done = cli("eval", str(tmp_path / "q.jsonl"), "--json")
+    done = cli.process("eval", str(tmp_path / "q.jsonl"), "--json")
     assert done.returncode == 0, done.stderr
     (found,) = json.loads(done.stdout)["runs"]
     values = {figure["name"]: figure["value"] for figure in found["figures"]}

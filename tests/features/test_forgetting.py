@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memsync.cli.main import main
 from memsync.edit.kept import Kept, Work
 from memsync.errors import UsageError, WriteRefused
 from memsync.mcp_server.tools import offered
@@ -21,7 +20,7 @@ from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.ports import for_agent
 from memsync.settings.load import Settings, with_changes
-from tests.conftest import MakeMemory, Write
+from tests.conftest import MakeMemory, Patch, Run, Write
 from tests.support.repository import SPRING, Repository
 from tests.support.sampling import fewer
 
@@ -200,7 +199,7 @@ def test_undo_leaves_changed_notes_alone_and_restores_the_rest(memory: Memory, r
 
 
 def test_undo_keeps_the_copy_of_an_edited_note_that_a_killed_run_had_changed(
-    make_memory: MakeMemory, write: Write, monkeypatch: pytest.MonkeyPatch
+    make_memory: MakeMemory, write: Write, monkeypatch: Patch
 ) -> None:
     """A run was killed after its change, and somebody goes on writing: the copy is the only one, and stays.
 
@@ -243,9 +242,7 @@ def test_undo_of_two_runs_goes_backwards(memory: Memory, root: Path, write: Writ
     assert (root / "threads/t.md").read_text() == content
 
 
-def test_applying_looks_again_when_no_other_memsync_writes(
-    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_applying_looks_again_when_no_other_memsync_writes(memory: Memory, write: Write, monkeypatch: Patch) -> None:
     """What another process appends while this one waits for the writers' lock goes, too."""
     write("threads/a.md", thread_of("ada"))
     lock, late = memory.writer.lock, ["threads/late.md"]
@@ -262,7 +259,7 @@ def test_applying_looks_again_when_no_other_memsync_writes(
 
 
 def test_note_that_changes_at_the_last_moment_is_left_alone(
-    memory: Memory, root: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, root: Path, write: Write, monkeypatch: Patch
 ) -> None:
     """An editor saves between the copy and the deletion: its text stays, the note is named, and an undo passes it over.
 
@@ -615,48 +612,32 @@ def test_agents_cannot_forget(memory: Memory, write: Write, root: Path) -> None:
 # ------------------------------------------------------------------------------------------ the command
 
 
-@pytest.fixture
-def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Run memsync on the root in this process and return (exit code, stdout, stderr)."""
-    monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
-
-    def call(*arguments: str) -> tuple[Any, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(["--root", str(root), "forget", *arguments])
-        done = capsys.readouterr()
-        return stop.value.code, done.out, done.err
-
-    return call
-
-
-def test_command_shows_applies_undoes_and_purges(run: Callable[..., Any], write: Write, root: Path) -> None:
+def test_command_shows_applies_undoes_and_purges(run: Run, write: Write, root: Path) -> None:
     """Stdout has one place a line, stderr says what happened and what to do next."""
     place = write("threads/a.md", thread_of("ada"))
-    code, out, err = run("--user", "ada")
+    code, out, err = run("forget", "--user", "ada")
     assert (code, out) == (0, "threads/a.md:1-8  thread\n")
     assert "Nothing was deleted; --apply deletes it" in err
     assert place.exists()
-    code, out, err = run("--user", "ada", "--apply")
+    code, out, err = run("forget", "--user", "ada", "--apply")
     assert (code, out) == (0, "threads/a.md:1-8  thread\n")
     assert "--undo puts them back" in err
     assert not place.exists()
-    code, out, err = run("--undo")
+    code, out, err = run("forget", "--undo")
     assert (code, out) == (0, "threads/a.md\n")
     assert place.exists()
-    assert json.loads(run("--user", "ada", "--apply", "--json")[1])["done"] == ["threads/a.md"]
-    assert json.loads(run("--purge", "--json")[1]) == {"notes": 1, "appends": 0, "queries": 0}
-    assert run("--undo")[0] == 2
+    assert json.loads(run("forget", "--user", "ada", "--apply", "--json")[1])["done"] == ["threads/a.md"]
+    assert json.loads(run("forget", "--purge", "--json")[1]) == {"notes": 1, "appends": 0, "queries": 0}
+    assert run("forget", "--undo")[0] == 2
 
 
 @pytest.mark.parametrize(
     "arguments", [(), ("--apply",), ("--user", " "), ("--undo", "--user", ""), ("--undo", "--purge"), ("ada",)]
 )
-def test_wrong_arguments_are_refused(
-    run: Callable[..., Any], write: Write, root: Path, arguments: tuple[str, ...]
-) -> None:
+def test_wrong_arguments_are_refused(run: Run, write: Write, root: Path, arguments: tuple[str, ...]) -> None:
     """Without a name, with a blank one, or with two things to do, nothing happens."""
     write("threads/a.md", "---\ntitle: x\n---\n\n## user\n\nHello.\n")
-    code, out, err = run(*arguments)
+    code, out, err = run("forget", *arguments)
     assert (code, out) == (2, "")
     assert err
     assert (root / "threads/a.md").exists()

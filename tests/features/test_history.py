@@ -309,6 +309,7 @@ def test_place_that_the_note_does_not_have_is_an_error(memory: Memory, repositor
     assert "Heron" in refused.value.hint
 
 
+@pytest.mark.slow
 def test_long_note_and_many_equal_lines_take_seconds_at_most(
     memory: Memory, repository: Repository, write: Write
 ) -> None:

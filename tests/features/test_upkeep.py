@@ -25,7 +25,7 @@ from memsync.notes.retiring import due, unused
 from memsync.settings.load import Settings, with_changes
 from memsync.system import clock
 from memsync.system.renames import rename_new
-from tests.conftest import Parse, Write
+from tests.conftest import MakeMemory, Parse, Patch, Printed, Write
 from tests.support.daemon_process import Cli
 
 TODAY = date(2026, 11, 21)
@@ -194,7 +194,7 @@ def test_name_that_is_taken_in_the_archive_is_left_alone(aged: MemoryApi, root: 
 
 
 @pytest.fixture
-def private(make_memory: Callable[..., Memory], settings: Settings) -> Callable[..., Memory]:
+def private(make_memory: MakeMemory, settings: Settings) -> Callable[..., Memory]:
     """Open a memory whose local-only notes have these patterns."""
 
     def make(*patterns: str) -> Memory:
@@ -206,7 +206,7 @@ def private(make_memory: Callable[..., Memory], settings: Settings) -> Callable[
 
 @pytest.mark.parametrize("pattern", ["*.secret.md", "notes/plan.secret.md", "/notes/plan.se*.md", "plan.secret.md"])
 def test_note_whose_name_is_taken_in_the_archive_stays_local_only(
-    private: Callable[..., Memory], write: Write, root: Path, pattern: str
+    private: MakeMemory, write: Write, root: Path, pattern: str
 ) -> None:
     """However often: if no pattern matches the name with a number, another folder takes it."""
     memory = private(pattern)
@@ -222,7 +222,7 @@ def test_note_whose_name_is_taken_in_the_archive_stays_local_only(
 
 
 def test_note_that_is_local_only_in_the_archive_is_not_moved_out_of_it(
-    private: Callable[..., Memory], write: Write, root: Path
+    private: MakeMemory, write: Write, root: Path
 ) -> None:
     """Neither an undo nor a message makes a note public."""
     memory = private("archive/")
@@ -237,7 +237,7 @@ def test_note_that_is_local_only_in_the_archive_is_not_moved_out_of_it(
 
 
 def test_new_thread_is_as_local_only_as_the_one_whose_name_it_would_have(
-    private: Callable[..., Memory], write: Write, root: Path
+    private: MakeMemory, write: Write, root: Path
 ) -> None:
     """A number in its name is no way out of a pattern."""
     memory = private("threads/therapy.md")
@@ -248,9 +248,7 @@ def test_new_thread_is_as_local_only_as_the_one_whose_name_it_would_have(
     assert files(root) == before
 
 
-def test_note_that_changes_meanwhile_stays(
-    memory: Memory, root: Path, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_note_that_changes_meanwhile_stays(memory: Memory, root: Path, write: Write, monkeypatch: Patch) -> None:
     """It was judged by what it said; and a file with a second name is no file of this memory alone."""
     write("notes/a.md", "---\nexpires: 2020-01-01\n---\ntext\n")
     os.link(write("notes/b.md", "---\nexpires: 2020-01-01\n---\nother\n"), root / "other")
@@ -268,7 +266,7 @@ def test_note_that_changes_meanwhile_stays(
 
 
 def test_two_prunes_at_once_move_everything_once(
-    memory: Memory, make_memory: Callable[..., Memory], root: Path, write: Write
+    memory: Memory, make_memory: MakeMemory, root: Path, write: Write
 ) -> None:
     """The one that waited finds nothing left to do, and is no run to be undone."""
     for number in range(30):
@@ -291,7 +289,7 @@ def test_note_that_is_worked_on_is_not_old(own: MemoryApi, write: Write) -> None
 
 
 def test_commit_that_fails_leaves_the_index_as_it_was(
-    committing: Memory, git: Callable[..., str], write: Write, monkeypatch: pytest.MonkeyPatch
+    committing: Memory, git: Callable[..., str], write: Write, monkeypatch: Patch
 ) -> None:
     """Without a name git commits nothing; with one of the environment it does."""
     write("old/a.md", "---\nexpires: 2020-01-01\n---\nx\n")
@@ -334,9 +332,7 @@ def test_undo_takes_the_last_run_first(memory: MemoryApi, root: Path, write: Wri
     assert sorted(files(root)) == ["old/a.md", "old/b.md"]
 
 
-def test_run_that_was_killed_can_be_undone(
-    memory: Memory, root: Path, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_that_was_killed_can_be_undone(memory: Memory, root: Path, write: Write, monkeypatch: Patch) -> None:
     """What has moved comes back; where a move is two steps, one that was left half done is finished."""
     for number in range(3):
         write(f"old/{number}.md", "---\nexpires: 2020-01-01\n---\nzebra\n")
@@ -450,7 +446,7 @@ def test_prune_on_the_command_line(cli: Cli, write: Write, root: Path) -> None:
     assert cli("prune", "--undo", "--apply").returncode == 2
 
 
-def test_what_could_not_be_moved_is_not_printed_as_moved(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_could_not_be_moved_is_not_printed_as_moved(capsys: Printed) -> None:
     """With --apply the lines are what was moved, not what was due."""
     moves = [Retirement(NotePath(f"{name}.md"), NotePath(f"archive/{name}.md"), "", "old") for name in "ab"]
     pruned = Pruning((*moves,), (moves[0],), 9, applied=True)

@@ -14,7 +14,7 @@ from memsync.errors import IndexFailure, MemsyncError
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.settings.load import Settings
-from tests.conftest import Write
+from tests.conftest import Patch, Write
 from tests.support.cut_connections import BEFORE, UNHEARD, Cutter, cut_connections
 from tests.support.index_checks import dump
 from tests.support.postgres_memory import PASSWORD, assert_converges, assert_helpful, memories, new_dump
@@ -94,9 +94,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(
-    root: Path, write: Write, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Scene]:
+def scene(root: Path, write: Write, settings: Settings, tmp_path: Path, monkeypatch: Patch) -> Iterator[Scene]:
     notes = Notes(root, write)
     dumps: list[list[str]] = []
     for state in (1, 0):
@@ -109,11 +107,13 @@ def scene(
         yield Scene(notes, memory, dsn, cutter, dumps)
 
 
+@pytest.mark.slow
 def test_sync_cut_at_every_statement(scene: Scene) -> None:
     """The index is that of the notes, or the error says what to do and the next sync converges."""
     assert scene.cut_everywhere(scene.memory.sync, scene.assert_equal) > fewer(100, 5)
 
 
+@pytest.mark.slow
 def test_search_cut_at_every_statement(scene: Scene) -> None:
     """The answer is right, or the error says what to do; a search also indexes what has changed."""
     assert scene.cut_everywhere(scene.search, every=2) > fewer(30, 5)
@@ -126,6 +126,7 @@ def test_rebuild_cut_at_every_statement(scene: Scene) -> None:
     assert execute(scene.dsn, "SELECT name FROM memory") == [("fault",)]
 
 
+@pytest.mark.slow
 def test_verify_cut_at_every_statement(scene: Scene) -> None:
     """A lost connection is not a difference."""
 

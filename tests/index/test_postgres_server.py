@@ -23,7 +23,7 @@ from memsync.index.postgres.writer import PostgresWriter
 from memsync.memory import Memory, connect_daemon
 from memsync.settings.load import Settings
 from memsync.system import clock
-from tests.conftest import FakeEmbedder, Write
+from tests.conftest import FakeEmbedder, Patch, Write
 from tests.support.daemon_process import Cli, until
 from tests.support.own_postgres import MAX_CONNECTIONS, OwnServer, free_port, own_server
 from tests.support.postgres_memory import Open, assert_converges, assert_helpful, memories, new_dump, refused
@@ -79,9 +79,7 @@ def test_stopped_server_is_named_at_once_and_recovered_from(
 
 
 @pytest.mark.parametrize("work", ["search", "sync"])
-def test_server_that_stops_answering_is_left(
-    own: OwnServer, open_memory: Open, monkeypatch: pytest.MonkeyPatch, work: str
-) -> None:
+def test_server_that_stops_answering_is_left(own: OwnServer, open_memory: Open, monkeypatch: Patch, work: str) -> None:
     """It keeps its connections, but freezes in mid-work: what waits for it gives up, and works again afterwards."""
     dsn = own.new_database("frozen")
     memory = open_memory(dsn)
@@ -117,7 +115,7 @@ def answers(memory: Memory, question: str, path: str) -> bool:
 
 
 def test_restart_in_the_middle_of_a_sync_or_a_search(
-    own: OwnServer, open_memory: Open, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Write
+    own: OwnServer, open_memory: Open, settings: Settings, tmp_path: Path, monkeypatch: Patch, write: Write
 ) -> None:
     """Within a transaction the work fails with what to do; between two, while the model computes, nobody notices."""
     dsn = own.new_database("restarted")
@@ -140,7 +138,7 @@ def test_restart_in_the_middle_of_a_sync_or_a_search(
     assert_converges(memory, new_dump(settings, tmp_path / "new"))
 
 
-def restart_before(own: OwnServer, patch: pytest.MonkeyPatch, kind: type, method: str) -> None:
+def restart_before(own: OwnServer, patch: Patch, kind: type, method: str) -> None:
     """Restart the server at the next call of a method, before it does its work."""
     original = getattr(kind, method)
 
@@ -153,7 +151,7 @@ def restart_before(own: OwnServer, patch: pytest.MonkeyPatch, kind: type, method
 
 
 def test_daemon_outlives_its_database(
-    own: OwnServer, cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    own: OwnServer, cli: Cli, write: Write, monkeypatch: Patch, tmp_path: Path
 ) -> None:
     """It says at once that the database is away, and when it is back, indexes what changed meanwhile by itself."""
     dsn = own.new_database("served")
@@ -237,7 +235,7 @@ def test_password_is_in_no_message_about_a_server() -> None:
 
 
 def test_tables_of_another_version_are_refused_with_what_to_run(
-    own: OwnServer, open_memory: Open, monkeypatch: pytest.MonkeyPatch
+    own: OwnServer, open_memory: Open, monkeypatch: Patch
 ) -> None:
     """None yet, older ones and newer ones; also if they are migrated under a memory that is open."""
     dsn = own.new_database("versions", migrated=False)
@@ -263,7 +261,7 @@ def test_tables_of_another_version_are_refused_with_what_to_run(
     made.close()
 
 
-def test_server_or_pgvector_too_old_or_missing(own: OwnServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_or_pgvector_too_old_or_missing(own: OwnServer, monkeypatch: Patch) -> None:
     """`memsync index migrate` says what to install, and leaves the database as it was."""
     dsn = own.new_database("old", migrated=False)
     made = Connections(dsn)

@@ -16,7 +16,7 @@ from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.memory import Memory
 from memsync.model.query import SearchRequest
 from memsync.settings.load import Settings
-from tests.conftest import COUNTER, FakeEmbedder, Write
+from tests.conftest import COUNTER, FakeEmbedder, Patch, Write
 from tests.support.index_checks import check_sound
 from tests.support.postgres_server import execute, own_database
 
@@ -45,9 +45,7 @@ def scans(dsn: str) -> int:
 
 
 @pytest.fixture
-def memory(
-    database: str, settings: Settings, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Memory]:
+def memory(database: str, settings: Settings, tmp_path: Path, write: Write, monkeypatch: Patch) -> Iterator[Memory]:
     """Open a memory that counts as large from 50 passages."""
     for module in (index_module, reader_module):
         monkeypatch.setattr(module, "EXACT_PASSAGES", MANY)
@@ -81,9 +79,7 @@ def nearest(memory: Memory, text: str) -> list[tuple[str, float]]:
     return [(chunks[candidate.chunk_id].path, candidate.score) for candidate in candidates]
 
 
-def test_sync_makes_the_index_and_searches_use_it(
-    memory: Memory, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sync_makes_the_index_and_searches_use_it(memory: Memory, database: str, monkeypatch: Patch) -> None:
     """The nearest are those of a comparison with every vector, which a small memory gets."""
     memory.sync()
     assert indexes(database) == ["embedding_hnsw_32"]
@@ -122,7 +118,7 @@ def test_filter_is_answered_in_full(memory: Memory, database: str, write: Write,
 
 
 def test_index_is_made_again_with_more_care_when_there_are_many_vectors(
-    memory: Memory, database: str, write: Write, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, database: str, write: Write, monkeypatch: Patch
 ) -> None:
     """Searches need no setting to find the nearest among many."""
     memory.sync()
@@ -148,7 +144,7 @@ def test_deleted_and_changed_notes_leave_the_index(memory: Memory, root: Path, w
 
 
 def test_index_is_made_without_help_if_shared_memory_is_short(
-    memory: Memory, database: str, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, database: str, monkeypatch: Patch
 ) -> None:
     """A container has little of it: the second attempt uses one process."""
     attempts: list[int | None] = []

@@ -22,7 +22,7 @@ from memsync.index.postgres.index import PostgresIndex
 from memsync.index.postgres.writer import PostgresWriter
 from memsync.settings.load import Settings
 from memsync.workspace import POOL_THREADS
-from tests.conftest import FakeEmbedder, Write
+from tests.conftest import FakeEmbedder, Patch, Write
 from tests.support.daemon_process import until
 from tests.support.postgres_memory import Open, assert_converges, memories, new_dump, refused
 from tests.support.postgres_server import execute, own_database
@@ -47,6 +47,7 @@ def open_memory(settings: Settings, write: Write) -> Iterator[Open]:
         yield found
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_of_a_sync(
     dsn: str, open_memory: Open, settings: Settings, tmp_path: Path, root: Path, write: Write
 ) -> None:
@@ -110,7 +111,7 @@ def test_another_machine_is_refused_until_it_takes_over(
 # ------------------------------------------------------------------------------------------------ waiting
 
 
-def test_connections_are_used_again_and_closed_with_the_index(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_are_used_again_and_closed_with_the_index(dsn: str, monkeypatch: Patch) -> None:
     """As many as there are transactions at a time; a few are kept, and none after `close`, whoever used it."""
     monkeypatch.setattr(connections, "MAX_IDLE", 2)
     pool = Connections(dsn)
@@ -133,7 +134,7 @@ def test_connections_are_used_again_and_closed_with_the_index(dsn: str, monkeypa
         pass
 
 
-def test_many_searches_do_not_wait_for_each_other(dsn: str, open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_searches_do_not_wait_for_each_other(dsn: str, open_memory: Open, monkeypatch: Patch) -> None:
     """Each holds a connection while other threads, fewer than there are searches, look up the vectors."""
     memory = open_memory(dsn)
     memory.sync()
@@ -184,9 +185,7 @@ def test_rebuild_of_another_machine_is_not_discarded(dsn: str, open_memory: Open
     assert execute(dsn, "SELECT count(*) FROM memory WHERE writer = 'another'") == [(1,)]
 
 
-def test_error_in_one_thread_breaks_no_search_in_another(
-    dsn: str, open_memory: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_error_in_one_thread_breaks_no_search_in_another(dsn: str, open_memory: Open, monkeypatch: Patch) -> None:
     """What one connection forgets after an error, another one still knows."""
     memory = open_memory(dsn)
     memory.sync()
@@ -203,7 +202,7 @@ def test_error_in_one_thread_breaks_no_search_in_another(
 
 
 def test_lock_of_another_writer(
-    dsn: str, open_memory: Open, monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path, write: Write
+    dsn: str, open_memory: Open, monkeypatch: Patch, settings: Settings, tmp_path: Path, write: Write
 ) -> None:
     """A sync gives up after a while; a search answers without the changes; a server's own limits say so."""
     begin = connections._WRITE.replace(f"lock_timeout = {connections.LOCK_TIMEOUT_MS}", "lock_timeout = 100")
@@ -253,7 +252,7 @@ def test_commit_that_the_server_turns_into_a_rollback(dsn: str, open_memory: Ope
 
 
 def test_failed_transaction_changes_nothing(
-    open_memory: Open, settings: Settings, tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch
+    open_memory: Open, settings: Settings, tmp_path: Path, dsn: str, monkeypatch: Patch
 ) -> None:
     """The error says what to do, and the next sync converges."""
     memory = open_memory(dsn)
@@ -271,7 +270,7 @@ def fail_with(writer: PostgresWriter, state: str) -> None:
 
 @pytest.mark.parametrize("fault", ["standby", "full disk"])
 def test_index_that_cannot_be_written_still_answers(
-    fault: str, dsn: str, open_memory: Open, write: Write, monkeypatch: pytest.MonkeyPatch
+    fault: str, dsn: str, open_memory: Open, write: Write, monkeypatch: Patch
 ) -> None:
     """A search gives what is indexed, with a warning; a sync says what to do."""
     open_memory(dsn).sync()

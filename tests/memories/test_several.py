@@ -36,7 +36,7 @@ from memsync.model.query import EmbeddedQuestion, SearchRequest
 from memsync.settings.load import Settings, load_settings, settings_of_root
 from memsync.settings.registering import add_root
 from memsync.settings.roots import RegisteredRoot, registered_roots
-from tests.conftest import COUNTER, FakeEmbedder
+from tests.conftest import COUNTER, FakeEmbedder, Patch
 from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served
 from tests.support.repository import SPRING, Repository
 
@@ -65,7 +65,7 @@ def connect(settings: Settings) -> Memory:
 
 
 @pytest.fixture(autouse=True)
-def fake_models(monkeypatch: pytest.MonkeyPatch) -> None:
+def fake_models(monkeypatch: Patch) -> None:
     """Open each memory with a quick embedder of the name that its settings give."""
     CountingEmbedder.questions = []
     monkeypatch.setattr(opener, "connect_here", connect)
@@ -125,7 +125,7 @@ def test_hits_are_those_that_each_memory_gives_alone(memories: Memories) -> None
     assert together == alone
 
 
-def test_two_models_are_merged_by_score(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_models_are_merged_by_score(register: Register, monkeypatch: Patch) -> None:
     """Each embeds the question itself."""
     register("work")
     register("home")
@@ -182,9 +182,7 @@ def test_advice_about_a_folder_that_is_gone_names_the_list(memories: Memories, t
         assert "--root" not in fault and "memsync init" not in fault
 
 
-def test_commands_in_advice_name_the_memory_root(
-    register: Register, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_in_advice_name_the_memory_root(register: Register, tmp_path: Path, monkeypatch: Patch) -> None:
     """`memsync sync` alone is about another memory, or fails outside of every memory root."""
     notes = {f"{number}.md": f"# Note {number}\n\nA heron at pond {number}.\n" for number in range(40)}
     for name in ("a b", "home"):
@@ -215,7 +213,7 @@ def test_if_no_memory_answers_that_is_an_error(memories: Memories, tmp_path: Pat
     assert "work: " in caught.value.hint and 'unknown setting "memsync.rot"' in caught.value.hint
 
 
-def test_memories_are_asked_at_the_same_time(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memories_are_asked_at_the_same_time(register: Register, monkeypatch: Patch) -> None:
     """Each waits here until all have been asked."""
     names = ["work", "home", "third"]
     for name in names:
@@ -283,7 +281,7 @@ def test_a_daemon_that_hangs_holds_up_no_other_memory(register: Register, short_
 
 
 def test_a_memory_whose_daemon_does_not_even_greet_is_opened_here(
-    register: Register, short_runtime_folder: Path, monkeypatch: pytest.MonkeyPatch
+    register: Register, short_runtime_folder: Path, monkeypatch: Patch
 ) -> None:
     """As any command does, and the answer says so."""
     monkeypatch.setattr(connection, "CONNECT_SECONDS", 0.1)
@@ -296,9 +294,7 @@ def test_a_memory_whose_daemon_does_not_even_greet_is_opened_here(
     daemon.close()
 
 
-def test_a_fault_of_memsync_in_one_memory_is_not_that_of_all(
-    memories: Memories, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_memsync_in_one_memory_is_not_that_of_all(memories: Memories, monkeypatch: Patch) -> None:
     """A bug is named, and hides no answer."""
 
     def broken(settings: Settings) -> Memory:
@@ -414,7 +410,7 @@ def test_an_embedded_question_finds_what_the_question_finds(own: MemoryApi, writ
     assert given.hits == own.search("heron").hits and given.model == embedded.space
 
 
-def test_a_memory_is_asked_through_its_daemon(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_is_asked_through_its_daemon(served: Served, monkeypatch: Patch) -> None:
     """No index and no model is then opened in this process."""
     monkeypatch.delenv("MEMSYNC_EMBEDDER_MODEL")
     monkeypatch.setenv("MEMSYNC_SEARCH_DEADLINE_MS", "120000")  # as the daemon has it

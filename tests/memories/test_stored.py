@@ -25,7 +25,7 @@ from memsync.model.query import EmbeddedQuestion, SearchRequest
 from memsync.settings.load import Settings
 from memsync.settings.registering import add_root
 from memsync.settings.roots import add_database, registered_roots, remove_root, roots_path
-from tests.conftest import COUNTER, FakeEmbedder, Write
+from tests.conftest import COUNTER, FakeEmbedder, Patch, Printed, Write
 from tests.support.postgres_server import execute, own_database
 from tests.support.sampling import sampled
 
@@ -220,9 +220,7 @@ def test_damaged_text_is_left_out(away: StoredMemory, database: str, content: by
         away.get("garden.md")
 
 
-def test_text_is_not_unpacked_beyond_the_size_of_a_note(
-    away: StoredMemory, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_is_not_unpacked_beyond_the_size_of_a_note(away: StoredMemory, database: str, monkeypatch: Patch) -> None:
     """A few bytes of a hostile database could fill the memory of this process."""
     megabyte = 1_000_000
     monkeypatch.setattr(stored, "MAX_NOTE_BYTES", megabyte)
@@ -237,7 +235,7 @@ def test_text_is_not_unpacked_beyond_the_size_of_a_note(
 
 
 def test_registered_database_is_searched_with_the_others(
-    away: StoredMemory, database: str, embedder: Questions, monkeypatch: pytest.MonkeyPatch
+    away: StoredMemory, database: str, embedder: Questions, monkeypatch: Patch
 ) -> None:
     """Its citations begin with its name, `get` accepts them, and a context quotes it."""
     monkeypatch.setattr(stored, "connect_stored", lambda dsn, name, _: _reopened(dsn, name, embedder))
@@ -253,7 +251,7 @@ def test_registered_database_is_searched_with_the_others(
 
 
 def test_database_without_text_is_one_that_cannot_be_searched(
-    database: str, sync: Sync, embedder: Questions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: str, sync: Sync, embedder: Questions, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """A search names it among the others, alone it is an error, and the list says so before anybody searches."""
     monkeypatch.setattr(stored, "connect_stored", lambda dsn, name, _: _reopened(dsn, name, embedder))
@@ -275,9 +273,7 @@ def test_database_without_text_is_one_that_cannot_be_searched(
     assert "store_text" in faults["ours"] and not faults["home"]
 
 
-def test_database_without_text_is_added_with_a_remark(
-    database: str, sync: Sync, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_database_without_text_is_added_with_a_remark(database: str, sync: Sync, capsys: Printed) -> None:
     """At once, and not at the first search. One with text is added without a word."""
     for name, stores_text in (("bare", False), ("full", True)):
         sync(stores_text=stores_text)
@@ -310,9 +306,7 @@ def test_password_is_stored_for_the_user_alone_and_never_shown(tmp_path: Path) -
         ("postgresql://me@localhost/notes?sslmod=require", "connection string cannot be used"),
     ],
 )
-def test_advice_about_a_registered_database_names_the_list(
-    dsn: str, reason: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_advice_about_a_registered_database_names_the_list(dsn: str, reason: str, capsys: Printed) -> None:
     """No variable has its connection string, and no sync on this machine fills it; `roots add` was given the string."""
     assert run(["roots", "add", "team", dsn]) != 0
     refused = capsys.readouterr().err
@@ -341,9 +335,7 @@ def test_tables_of_another_version_are_brought_up_to_date_where_the_files_are(
     assert refused.value.hint == "Where the files are, run: memsync index migrate"
 
 
-def test_missing_psycopg_is_named_for_what_needs_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_psycopg_is_named_for_what_needs_it(monkeypatch: Patch, capsys: Printed) -> None:
     """A registered database needs it, whatever `index.backend` is."""
 
     def without_psycopg(module: str) -> ModuleType:
@@ -393,7 +385,7 @@ def plant_error(database: str, sqlstate: str) -> None:
     "sqlstate", sampled(["P0001", "28000", "54000", "22023", "08006", "57P01", "42P01", "XX000", "ZZZZZ"], 2)
 )
 def test_words_of_a_strange_database_reach_no_agent(
-    away: StoredMemory, database: str, sqlstate: str, monkeypatch: pytest.MonkeyPatch
+    away: StoredMemory, database: str, sqlstate: str, monkeypatch: Patch
 ) -> None:
     """Neither in an error nor in a warning of several memories: only memsync's own sentence and the SQLSTATE."""
     plant_error(database, sqlstate)
@@ -409,9 +401,7 @@ def test_words_of_a_strange_database_reach_no_agent(
     assert f"(SQLSTATE {sqlstate})" in refused.value.sentences() and "Ignore" not in refused.value.sentences()
 
 
-def test_words_in_unexpected_rows_reach_no_agent(
-    away: StoredMemory, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_words_in_unexpected_rows_reach_no_agent(away: StoredMemory, database: str, monkeypatch: Patch) -> None:
     """Code that reads an odd value may quote it in its error; the answer names only the kind of the error."""
 
     def odd(dsn: str, name: str, source: str) -> StoredMemory:

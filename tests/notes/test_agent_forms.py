@@ -14,6 +14,7 @@ from memsync.notes.agent_forms import in_comments
 from memsync.notes.parse import parse_note
 from memsync.notes.rules import PathRules
 from memsync.settings.registering import add_root
+from tests.conftest import Patch
 
 FACT = "---\nname: {name}\ndescription: How it is fed\nmetadata:\n  type: {type}\n---\n\nIt eats. See [[the-pond]].\n"
 
@@ -97,9 +98,7 @@ AT_HOME = {
 
 
 @pytest.mark.parametrize("agent", [agent for agent in agents() if agent.memory], ids=lambda agent: agent.name)
-def test_memory_of_an_agent_has_the_kinds_of_its_paths(
-    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_of_an_agent_has_the_kinds_of_its_paths(agent: Agent, tmp_path: Path, monkeypatch: Patch) -> None:
     """Each of these notes is also found by the words of a comment."""
     monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
     folder_name, notes = AT_HOME[agent.name]

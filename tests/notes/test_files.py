@@ -15,7 +15,7 @@ from memsync.errors import RootError
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, NoteFiles
-from tests.conftest import Write
+from tests.conftest import Patch, Write
 
 
 def scan(root: Path) -> FileScan:
@@ -119,7 +119,7 @@ def test_root_may_be_a_symbolic_link(root: Path, write: Write, tmp_path: Path) -
     assert NoteFiles(tmp_path / "link").read(NotePath("a.md"))[0] == b"text"
 
 
-def test_fifo_and_socket_named_like_notes_are_no_notes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fifo_and_socket_named_like_notes_are_no_notes(root: Path, monkeypatch: Patch) -> None:
     """The scan does not open them, so nothing can block."""
     os.mkfifo(root / "fifo.md")
     monkeypatch.chdir(root)
@@ -132,7 +132,7 @@ def test_fifo_and_socket_named_like_notes_are_no_notes(root: Path, monkeypatch: 
 # ------------------------------------------------------------------------------------------- unreadable
 
 
-def refuse(monkeypatch: pytest.MonkeyPatch, name: str, error: int) -> None:
+def refuse(monkeypatch: Patch, name: str, error: int) -> None:
     """Let `scandir` fail for folders of this name; tests may run as root, whom no permission stops."""
     real = os.scandir
 
@@ -146,7 +146,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, name: str, error: int) -> None:
 
 @pytest.mark.parametrize("error", [errno.EACCES, errno.EIO, errno.ESTALE])
 def test_folder_that_cannot_be_read_is_reported_and_unknown(
-    error: int, root: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+    error: int, root: Path, write: Write, monkeypatch: Patch
 ) -> None:
     """Unknown is not gone: what was indexed beneath it stays."""
     for name in ("a.md", "shut/b.md", "shut/in/c.md", "shutter/d.md"):
@@ -163,9 +163,7 @@ def test_folder_that_cannot_be_read_is_reported_and_unknown(
 
 
 @pytest.mark.parametrize("error", [errno.ENOENT, errno.ENOTDIR])
-def test_folder_that_vanishes_during_the_walk_is_gone(
-    error: int, root: Path, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folder_that_vanishes_during_the_walk_is_gone(error: int, root: Path, write: Write, monkeypatch: Patch) -> None:
     """Nothing is to be told of it."""
     write("a.md", "text")
     write("gone/b.md", "text")
@@ -187,7 +185,7 @@ class Entry:
 
 @pytest.mark.parametrize(("error", "reported"), [(errno.EACCES, ["a.md"]), (errno.ENOENT, [])])
 def test_file_that_cannot_be_looked_at_is_reported_unless_it_has_gone(
-    error: int, reported: list[str], root: Path, monkeypatch: pytest.MonkeyPatch
+    error: int, reported: list[str], root: Path, monkeypatch: Patch
 ) -> None:
     """A file that vanishes between listing and stat is no failure."""
     entries: list[Any] = [Entry("a.md", error)]
@@ -199,9 +197,7 @@ def test_file_that_cannot_be_looked_at_is_reported_unless_it_has_gone(
 
 
 @pytest.mark.parametrize(("error", "word"), [(errno.EACCES, "permissions"), (errno.ENOENT, "init")])
-def test_root_that_cannot_be_listed_is_an_error(
-    error: int, word: str, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_root_that_cannot_be_listed_is_an_error(error: int, word: str, root: Path, monkeypatch: Patch) -> None:
     """Never an empty scan, which would look like a deletion of everything."""
     refuse(monkeypatch, root.name, error)
     # `scan` joins the root and an empty folder name, so the path that is listed ends in a slash.

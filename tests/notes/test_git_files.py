@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from memsync.notes.git_files import MAX_LINE_BYTES, GitUnusable, head_state, read_file
+from tests.conftest import Patch
 
 
-def test_file_that_grows_while_it_is_opened_is_read_up_to_the_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_that_grows_while_it_is_opened_is_read_up_to_the_limit(tmp_path: Path, monkeypatch: Patch) -> None:
     """The size that `stat` tells does not bound what is read: it is also 0 for the endless files of some systems."""
     path, stat = tmp_path / "HEAD", os.fstat
     path.write_bytes(b"")

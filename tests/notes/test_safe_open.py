@@ -13,7 +13,7 @@ from memsync.errors import NoteError, RootError
 from memsync.model.vocabulary import NotePath
 from memsync.notes import files as files_module
 from memsync.notes.files import NoteFiles
-from tests.conftest import Write
+from tests.conftest import Patch, Write
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_symbolic_link_anywhere_on_the_way_is_refused(
 
 
 def test_folder_swapped_for_a_link_while_opening_does_not_lead_outside(
-    root: Path, files: NoteFiles, write: Write, secret: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, files: NoteFiles, write: Write, secret: Path, monkeypatch: Patch
 ) -> None:
     """Each folder is opened by the descriptor of the one before, so a late swap changes nothing."""
     write("folder/secret.md", "mine")
@@ -127,7 +127,7 @@ def test_what_is_no_regular_file_is_refused_without_blocking(kind: str, root: Pa
         files.read(NotePath("a.md"))
 
 
-def test_permission_denied_is_a_note_error(files: NoteFiles, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_permission_denied_is_a_note_error(files: NoteFiles, write: Write, monkeypatch: Patch) -> None:
     """The reason names the note, and it is not taken for missing."""
     write("a.md", "text")
     real = os.open
@@ -154,7 +154,7 @@ def test_missing_root_is_a_root_error(tmp_path: Path) -> None:
         NoteFiles(tmp_path / "gone").read(NotePath("a.md"))
 
 
-def change_while_reading(monkeypatch: pytest.MonkeyPatch, path: Path, times: int) -> None:
+def change_while_reading(monkeypatch: Patch, path: Path, times: int) -> None:
     """Append to `path` each of the first `times` times that its end has been read."""
     real, left = os.read, list(range(times))
 
@@ -170,7 +170,7 @@ def change_while_reading(monkeypatch: pytest.MonkeyPatch, path: Path, times: int
 
 
 def test_file_that_changes_once_while_it_is_read_is_read_again(
-    files: NoteFiles, write: Write, monkeypatch: pytest.MonkeyPatch
+    files: NoteFiles, write: Write, monkeypatch: Patch
 ) -> None:
     """Content and stamp are of one moment."""
     change_while_reading(monkeypatch, write("a.md", "text\n"), 1)
@@ -179,9 +179,7 @@ def test_file_that_changes_once_while_it_is_read_is_read_again(
     assert (stamp.size, stamp.digest) == (10, hashlib.sha256(content).digest())
 
 
-def test_file_that_keeps_changing_is_given_up_for_now(
-    files: NoteFiles, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_that_keeps_changing_is_given_up_for_now(files: NoteFiles, write: Write, monkeypatch: Patch) -> None:
     """Half of one state and half of another is never returned."""
     change_while_reading(monkeypatch, write("a.md", "text\n"), 1_000)
     with pytest.raises(NoteError, match="keeps changing"):
@@ -189,7 +187,7 @@ def test_file_that_keeps_changing_is_given_up_for_now(
 
 
 def test_file_replaced_while_it_is_read_gives_the_opened_state(
-    files: NoteFiles, write: Write, monkeypatch: pytest.MonkeyPatch
+    files: NoteFiles, write: Write, monkeypatch: Patch
 ) -> None:
     """An editor's rename leaves the opened file whole; its stamp is not that of the new one, which is read next."""
     path = write("a.md", "old")
@@ -207,9 +205,7 @@ def test_file_replaced_while_it_is_read_gives_the_opened_state(
     assert stamp.identity != files.identity(NotePath("a.md"))
 
 
-def test_file_over_the_size_limit_is_refused_unread(
-    files: NoteFiles, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_over_the_size_limit_is_refused_unread(files: NoteFiles, write: Write, monkeypatch: Patch) -> None:
     """No one's disk image named x.md fills the memory."""
     monkeypatch.setattr(files_module, "MAX_NOTE_BYTES", 10)
     write("a.md", "x" * 11)

@@ -235,6 +235,7 @@ def test_entries_have_their_own_time_attributes_and_tags() -> None:
     assert set(entry.tags) == {"note", "section", "tag2"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [500, 20_000])
 def test_long_conversation_is_cut_in_proportion(count: int) -> None:
     """Entries and windows grow with it, not with its square."""

@@ -19,7 +19,7 @@ from memsync.cli.table import COMMANDS
 from memsync.model.filters import FILTERS
 from memsync.operation import OPERATIONS
 from tests.conftest import PROJECT
-from tests.support.daemon_process import launcher
+from tests.support.daemon_process import Cli, launcher
 
 SUBCOMMANDS = (
     "service install",
@@ -49,6 +49,7 @@ def test_tests_named_in_guarantees_exist() -> None:
     assert {name for name in named if not (PROJECT / "tests" / name).exists()} == set()
 
 
+@pytest.mark.slow
 def test_readme_python_example_runs() -> None:
     """As printed, from the project's folder, with the real model."""
     (code,) = re.findall(r"```python\n(.*?)```", (PROJECT / "README.md").read_text(), re.DOTALL)
@@ -58,6 +59,7 @@ def test_readme_python_example_runs() -> None:
     assert "decisions/one-text-at-a-time.md" in done.stdout
 
 
+@pytest.mark.slow
 def test_python_reference_runs_from_the_first_example_to_the_last(tmp_path: Path) -> None:
     """With the real model, on the project's own notes."""
     shutil.copytree(PROJECT / "memory-files", tmp_path / "notes")
@@ -87,15 +89,12 @@ def _commands() -> set[str]:
     return {path for module in modules for path in commands_in(importlib.import_module(f"memsync.{module}"))}
 
 
-def test_documented_commands_and_options_exist() -> None:
+def test_documented_commands_and_options_exist(cli: Cli) -> None:
     """Each option named in README and search.md is one that `--help` knows."""
     text = "\n".join(page.read_text() for page in PAGES)
-    help_text = "".join(
-        subprocess.run(
-            [sys.executable, "-m", "memsync", *name.split(), "--help"], capture_output=True, text=True, check=True
-        ).stdout
-        for name in {*_commands(), *SUBCOMMANDS}
-    )
+    helped = [cli(*name.split(), "--help") for name in {*_commands(), *SUBCOMMANDS}]
+    assert {done.returncode for done in helped} == {0}
+    help_text = "".join(done.stdout for done in helped)
     named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]+)", text))
     top = {"root", "config", "help", "version", "color"}
     elsewhere = {"data", "chunks", "state"}  # of the benchmarks
@@ -114,6 +113,7 @@ def test_every_filter_is_documented_and_every_exit_code_is_in_the_readme() -> No
     assert codes - {10} <= {int(code) for row in rows for code in row.split(",")}
 
 
+@pytest.mark.slow
 def test_demo_runs_and_finds(tmp_path: Path) -> None:
     """`make demo`'s three searches each find what they were chosen for."""
     program = launcher(tmp_path / "bin")

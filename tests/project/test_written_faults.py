@@ -18,6 +18,7 @@ def test_each_written_fault_fits_one_piece_of_code() -> None:
     assert len({(fault.path, fault.start, fault.after) for fault in faults}) == len(faults)
 
 
+@pytest.mark.slow
 def test_each_excuse_fits_a_fault() -> None:
     """Otherwise the run would stop before its first fault."""
     assert unexcused(PROJECT / PACKAGE, []) == []

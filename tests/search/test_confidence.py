@@ -15,7 +15,7 @@ from memsync.model.vocabulary import Form, NotePath
 from memsync.search.confidence import certainty
 from memsync.search.rank import QuestionWords, Scored
 from memsync.settings.load import load_settings
-from tests.conftest import Write
+from tests.conftest import MakeMemory, Write
 from tests.support.daemon_process import Cli
 
 NOTES = {
@@ -79,7 +79,7 @@ def test_a_better_first_entry_is_surer_and_more_entries_less() -> None:
     assert 0.0 < probability(found(-0.5), question) < 0.01
 
 
-def test_a_small_memory_answers_in_other_words(small: Callable[..., Memory]) -> None:
+def test_a_small_memory_answers_in_other_words(small: MakeMemory) -> None:
     """Few words of the question, or none, stand in the note that answers it."""
     memory = small()
     for question, path in (
@@ -91,7 +91,7 @@ def test_a_small_memory_answers_in_other_words(small: Callable[..., Memory]) -> 
 
 
 @pytest.mark.parametrize("question", ["who won the world cup in 1998", "when did the Roman empire fall", "zzzqqqxxx"])
-def test_what_no_note_answers_is_met_with_silence(small: Callable[..., Memory], question: str) -> None:
+def test_what_no_note_answers_is_met_with_silence(small: MakeMemory, question: str) -> None:
     """Yet whoever wants to see what is nearest is shown it."""
     memory = small()
     silent = memory.search(question)
@@ -101,7 +101,7 @@ def test_what_no_note_answers_is_met_with_silence(small: Callable[..., Memory], 
     assert nearest.warnings == ()
 
 
-def test_each_hit_under_the_least_score_is_left_out(small: Callable[..., Memory]) -> None:
+def test_each_hit_under_the_least_score_is_left_out(small: MakeMemory) -> None:
     """By the setting or by the search, which comes first; a hit says how likely it is itself."""
     question = "which animal lives with us"
     scores = [hit.score for hit in small(min_score="0").search(question).hits]
@@ -112,16 +112,14 @@ def test_each_hit_under_the_least_score_is_left_out(small: Callable[..., Memory]
     assert len(small(min_score="1").search(question, min_score=0).hits) == len(scores)
 
 
-def test_what_was_typed_as_it_stands_there_is_found(small: Callable[..., Memory]) -> None:
+def test_what_was_typed_as_it_stands_there_is_found(small: MakeMemory) -> None:
     """Nobody would understand that it was not."""
     first, *others = small().search("yeast overnight").hits
     assert (first.path, first.score > 0.5) == ("recipes.md", True)
     assert all(hit.score < first.score / 2 for hit in others)
 
 
-def test_letters_that_stand_in_no_note_find_nothing_but_where_they_stand(
-    small: Callable[..., Memory], write: Write
-) -> None:
+def test_letters_that_stand_in_no_note_find_nothing_but_where_they_stand(small: MakeMemory, write: Write) -> None:
     """A model reads them one by one, and takes them for something else."""
     memory = small()
     assert memory.search("xkcd psql").hits == ()
@@ -129,7 +127,7 @@ def test_letters_that_stand_in_no_note_find_nothing_but_where_they_stand(
     assert memory.search("xkcd psql").hits[0].path == "tools.md"
 
 
-def test_letters_of_other_scripts_are_words(small: Callable[..., Memory]) -> None:
+def test_letters_of_other_scripts_are_words(small: MakeMemory) -> None:
     """A character may be a word there, and other models know it."""
     memory = small()
     assert memory.search("zzzqqqxxx", min_score=0).hits[0].score == 0.0

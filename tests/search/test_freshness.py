@@ -16,7 +16,7 @@ from memsync.notes.files import FileScan, NoteFiles
 from memsync.search import freshness
 from memsync.search.freshness import FreshSearch
 from memsync.sync.indexer import TextReport
-from tests.conftest import FakeEmbedder, Write
+from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.search.test_still_indexing import Backlog
 from tests.support.backends import only_sqlite
 from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served, wait_until
@@ -27,7 +27,7 @@ Search = Callable[..., SearchResult]
 class Scans:
     """Counts comparisons of everything, and holds them at their end as long as `goes_on` is not set."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: Patch) -> None:
         self.begun = 0
         self.goes_on = threading.Event()
         self.goes_on.set()
@@ -64,7 +64,7 @@ class Queue:
 
 
 @pytest.fixture
-def scans(monkeypatch: pytest.MonkeyPatch) -> Scans:
+def scans(monkeypatch: Patch) -> Scans:
     return Scans(monkeypatch)
 
 
@@ -119,7 +119,7 @@ def test_none_never_quotes_what_a_file_no_longer_says(search: Search, write: Wri
 
 
 def test_bounded_in_process_takes_a_comparison_that_is_recent(
-    memory: Memory, write: Write, scans: Scans, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, write: Write, scans: Scans, monkeypatch: Patch
 ) -> None:
     """Within BOUND_SECONDS nothing is compared again; after it everything is."""
     write("a.md", "The heron nests.\n")
@@ -144,9 +144,7 @@ def test_bounded_with_a_live_watcher_has_what_was_reported(
     assert (paths(found), scans.begun) == (["new.md"], 0)
 
 
-def test_bounded_with_a_faulty_watcher_does_not_take_its_word(
-    served: Served, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bounded_with_a_faulty_watcher_does_not_take_its_word(served: Served, write: Write, monkeypatch: Patch) -> None:
     """A watcher whose reports get lost cannot say that nothing has changed."""
     served.engine.health.fault("watcher", "reports were lost")
     monkeypatch.setattr(freshness, "BOUND_SECONDS", 0.0)
@@ -156,9 +154,7 @@ def test_bounded_with_a_faulty_watcher_does_not_take_its_word(
     assert any("degraded: reports were lost" in warning for warning in found.warnings)
 
 
-def test_generation_is_waited_for(
-    make_memory: Callable[..., Memory], write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_generation_is_waited_for(make_memory: MakeMemory, write: Write, monkeypatch: Patch) -> None:
     """A search that another process's write is announced to begins, waits, and finds it."""
     searching, syncing = make_memory(), make_memory()
     write("a.md", "The heron nests.\n")
@@ -177,7 +173,7 @@ def test_generation_is_waited_for(
 
 @only_sqlite
 def test_generation_that_is_not_reached_is_complained_of(
-    search: Search, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    search: Search, request: pytest.FixtureRequest, monkeypatch: Patch
 ) -> None:
     """After the deadline the answer comes all the same, and says what it may lack."""
     memory = request.getfixturevalue("served" if "served" in request.fixturenames else "memory")
@@ -198,7 +194,7 @@ def test_generation_that_is_reached_is_not_waited_for(search: Search) -> None:
 
 
 def test_searches_that_come_during_a_scan_share_the_one_after_it(
-    memory: Memory, write: Write, scans: Scans, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, write: Write, scans: Scans, monkeypatch: Patch
 ) -> None:
     """The scan under way began before they asked; one that begins after it serves them all."""
     write("a.md", "The heron nests.\n")
@@ -228,7 +224,7 @@ def test_search_never_uses_a_scan_that_began_before_it(memory: Memory, write: Wr
         assert scans.begun == before + 1
 
 
-def late_deletion(memory: Memory, path: str, method: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def late_deletion(memory: Memory, path: str, method: str, monkeypatch: Patch) -> list[int]:
     """Delete a note from the index as late as another thread may: when the files have just been compared, once."""
     done: list[int] = []
     compare = getattr(FreshSearch, method)
@@ -246,7 +242,7 @@ def late_deletion(memory: Memory, path: str, method: str, monkeypatch: pytest.Mo
 
 
 def test_deletion_that_is_committed_late_takes_no_hit_from_a_search(
-    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, write: Write, monkeypatch: Patch
 ) -> None:
     """A folder was away when another thread looked, and was back when this search looked: its notes are found."""
     write("a.md", "The heron nests.\n")
@@ -257,7 +253,7 @@ def test_deletion_that_is_committed_late_takes_no_hit_from_a_search(
 
 
 def test_deletion_that_is_committed_late_takes_no_note_from_a_list(
-    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, write: Write, monkeypatch: Patch
 ) -> None:
     """What only reads the index compares the files again, too."""
     write("a.md", "The heron nests.\n")
@@ -267,9 +263,7 @@ def test_deletion_that_is_committed_late_takes_no_note_from_a_list(
     assert done == [0]
 
 
-def test_search_ends_even_if_the_index_changes_each_time(
-    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_ends_even_if_the_index_changes_each_time(memory: Memory, write: Write, monkeypatch: Patch) -> None:
     """It compares the files so often, and then answers from what is there."""
     write("a.md", "The heron nests.\n")
     write("b.md", "The bittern booms.\n")
@@ -321,7 +315,7 @@ class Slow(FakeEmbedder):
 
 @pytest.mark.parametrize("has_daemon", [True, False])
 def test_daemon_does_not_wait_for_a_model_and_a_process_of_its_own_does(
-    make_memory: Callable[..., Memory], write: Write, monkeypatch: pytest.MonkeyPatch, has_daemon: bool
+    make_memory: MakeMemory, write: Write, monkeypatch: Patch, has_daemon: bool
 ) -> None:
     """Nobody else waits for the one; the other would keep everybody waiting, and answers by words."""
     model = Slow()

@@ -20,7 +20,7 @@ from memsync.errors import FilesystemError, IndexBusy, MemsyncError, NoSuchNote,
 from memsync.memory import Memory
 from memsync.model.answer import SearchResult
 from memsync.settings.load import Settings, load_settings, with_changes
-from tests.conftest import FakeEmbedder, MakeMemory, Write
+from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.backends import only_sqlite
 from tests.support.daemon_fixtures import Served
 from tests.support.repository import AUTUMN, SPRING, SUMMER, Repository
@@ -121,6 +121,7 @@ def edit(chance: random.Random, root: Path) -> None:
         (shutil.copy if action == "copy" else shutil.move)(chance.choice(existing), root / "moved.md")
 
 
+@pytest.mark.slow
 @only_sqlite
 @pytest.mark.parametrize("seed", sampled(range(8), 2, 4))
 def test_answers_at_each_commit_of_a_random_history_equal_those_of_a_clone(
@@ -530,7 +531,7 @@ def test_state_costs_only_what_it_changed(memory: Memory, history: Repository, e
 
 @only_sqlite
 def test_only_the_states_used_last_are_kept(
-    memory: Memory, history: Repository, monkeypatch: pytest.MonkeyPatch, write: Write
+    memory: Memory, history: Repository, monkeypatch: Patch, write: Write
 ) -> None:
     """The one that was unused for longest goes first; asked for again, it is made again."""
     monkeypatch.setattr(past, "KEPT", 2)
@@ -636,7 +637,7 @@ def test_states_deleted_during_searches_give_the_right_answer(
 
 @only_sqlite
 def test_state_that_is_deleted_while_it_is_made_is_made_again(
-    memory: Memory, history: Repository, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, history: Repository, monkeypatch: Patch
 ) -> None:
     """Whatever the maker does next: writing, indexing, giving it its name."""
     expected = texts(memory, "heron", at="v1")
@@ -698,9 +699,7 @@ def test_get_while_another_state_is_made_reads_its_own_folder(
 
 
 @only_sqlite
-def test_search_of_a_state_waits_for_no_other_one(
-    memory: Memory, history: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_of_a_state_waits_for_no_other_one(memory: Memory, history: Repository, monkeypatch: Patch) -> None:
     """Only a search that must make one itself waits, and says for whom."""
     assert texts(memory, "heron", at="v1") == ["The heron sleeps."]
     monkeypatch.setattr(past, "WAIT_SECONDS", 0.0)

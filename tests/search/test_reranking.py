@@ -28,7 +28,7 @@ from memsync.search.budget import CITATION_TOKENS
 from memsync.search.reranking import RERANKED, Reranking
 from memsync.settings.load import RERANK_MODEL, load_settings
 from memsync.wiring import make_reranker
-from tests.conftest import COUNTER, PROJECT, Write
+from tests.conftest import COUNTER, PROJECT, MakeMemory, Patch, Write
 from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served
 from tests.support.daemon_process import Cli, until
 from tests.support.tiny_cross_encoder import MOST_TOKENS, RELEVANCE, put_in_cache
@@ -75,7 +75,7 @@ def judge() -> Judge:
 
 
 @pytest.fixture
-def judged(root: Path, write: Write, make_memory: Callable[..., Memory], judge: Judge) -> Callable[..., Memory]:
+def judged(root: Path, write: Write, make_memory: MakeMemory, judge: Judge) -> Callable[..., Memory]:
     """Open four notes that answer QUESTION less and less well, with the judge and under settings of a test's own."""
     for number, name in enumerate(NAMES):
         write(f"{name}.md", f"# Trees\n\n## {name.title()}\n\nWhere the heron is: a {name}{' nest' * number}.\n")
@@ -90,7 +90,7 @@ def judged(root: Path, write: Write, make_memory: Callable[..., Memory], judge: 
 
 
 @pytest.fixture
-def cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def cached(monkeypatch: Patch, tmp_path: Path) -> Path:
     """Put the tiny model where fastembed looks for the default one; return the folder of its files."""
     monkeypatch.setenv("HF_ENDPOINT", NO_NETWORK["HF_ENDPOINT"])
     return put_in_cache(tmp_path / "cache" / "memsync" / "models")
@@ -109,7 +109,7 @@ def blend(hit: Hit, relevance: float, weight: float) -> float:
 
 @pytest.mark.parametrize("weight", [0.0, 0.25, 0.5, 0.9])
 def test_score_is_the_blend_of_the_first_score_and_the_relevance(
-    judged: Callable[..., Memory], judge: Judge, weight: float
+    judged: MakeMemory, judge: Judge, weight: float
 ) -> None:
     """By hand for each hit, whatever the weight; the rank by relevance alone is shown beside it."""
     memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT=str(weight))
@@ -123,7 +123,7 @@ def test_score_is_the_blend_of_the_first_score_and_the_relevance(
     assert found == {"dogwood": Rank(1, 0.8), "cedar": Rank(2, 0.6), "birch": Rank(3, 0.4), "alder": Rank(4, 0.2)}
 
 
-def test_relevance_changes_the_order(judged: Callable[..., Memory], judge: Judge) -> None:
+def test_relevance_changes_the_order(judged: MakeMemory, judge: Judge) -> None:
     """What the cross-encoder likes best comes first if the first score lets it."""
     memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.9")
     first = paths(memory.search(QUESTION))
@@ -132,7 +132,7 @@ def test_relevance_changes_the_order(judged: Callable[..., Memory], judge: Judge
 
 
 @pytest.mark.parametrize("weight", ["0", "0.5"])
-def test_ties_go_to_the_first_order(judged: Callable[..., Memory], judge: Judge, weight: str) -> None:
+def test_ties_go_to_the_first_order(judged: MakeMemory, judge: Judge, weight: str) -> None:
     """Where the cross-encoder has no preference, or no say, nothing moves."""
     memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT=weight)
     judge.words = {} if weight != "0" else judge.words
@@ -145,7 +145,7 @@ def test_first_score_keeps_a_say() -> None:
         load_settings(root=".", environ={"MEMSYNC_SEARCH_RERANK_WEIGHT": "0.91"})
 
 
-def test_hits_beyond_the_limit_are_read_too(judged: Callable[..., Memory], judge: Judge) -> None:
+def test_hits_beyond_the_limit_are_read_too(judged: MakeMemory, judge: Judge) -> None:
     """The best one may be among those that would not have been shown."""
     memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.9")
     last = paths(memory.search(QUESTION))[-1]
@@ -156,7 +156,7 @@ def test_hits_beyond_the_limit_are_read_too(judged: Callable[..., Memory], judge
 
 @pytest.mark.parametrize(("limit", "read"), [(3, RERANKED), (RERANKED + 5, RERANKED + 5)])
 def test_so_many_hits_are_read_or_as_many_as_are_asked_for(
-    judged: Callable[..., Memory], judge: Judge, write: Write, limit: int, read: int
+    judged: MakeMemory, judge: Judge, write: Write, limit: int, read: int
 ) -> None:
     """A question costs a bounded number of readings."""
     for number in range(RERANKED + 10):
@@ -166,7 +166,7 @@ def test_so_many_hits_are_read_or_as_many_as_are_asked_for(
 
 
 def test_model_reads_the_question_without_filters_and_each_hit_with_its_headings(
-    judged: Callable[..., Memory], judge: Judge
+    judged: MakeMemory, judge: Judge
 ) -> None:
     """A line alone does not say what it is about."""
     judged().search(f"{QUESTION} kind:note path:birch.md", rerank=True)
@@ -174,7 +174,7 @@ def test_model_reads_the_question_without_filters_and_each_hit_with_its_headings
     assert judge.asked == [(QUESTION, [expected])]
 
 
-def test_min_score_applies_to_the_blend(judged: Callable[..., Memory], judge: Judge) -> None:
+def test_min_score_applies_to_the_blend(judged: MakeMemory, judge: Judge) -> None:
     """A hit that is lifted over the floor is shown, one that falls under it is not."""
     memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.9")
     judge.words, judge.otherwise = {"birch": 1.0}, 0.0
@@ -184,7 +184,7 @@ def test_min_score_applies_to_the_blend(judged: Callable[..., Memory], judge: Ju
     assert min(hit.score for hit in memory.search("heron roosting", min_score=0.0, rerank=True).hits) < floor
 
 
-def test_budget_of_tokens_is_filled_in_the_new_order(judged: Callable[..., Memory], judge: Judge) -> None:
+def test_budget_of_tokens_is_filled_in_the_new_order(judged: MakeMemory, judge: Judge) -> None:
     """What fits is what is best after reranking."""
     memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.9")
     best = memory.search(QUESTION, rerank=True).hits[0]
@@ -193,7 +193,7 @@ def test_budget_of_tokens_is_filled_in_the_new_order(judged: Callable[..., Memor
     assert best.path != memory.search(QUESTION).hits[0].path
 
 
-def test_by_words_alone_the_first_score_is_the_share_of_the_best(judged: Callable[..., Memory], judge: Judge) -> None:
+def test_by_words_alone_the_first_score_is_the_share_of_the_best(judged: MakeMemory, judge: Judge) -> None:
     """No score is a probability there; without this the cross-encoder would decide nearly alone."""
     memory = judged()
     question = "heron nest roosting"
@@ -207,7 +207,7 @@ def test_by_words_alone_the_first_score_is_the_share_of_the_best(judged: Callabl
         assert hit.score == pytest.approx(0.5 * plain[hit.path] / best + 0.5 * relevance, abs=1e-3)
 
 
-def test_filters_alone_are_no_question(judged: Callable[..., Memory], judge: Judge) -> None:
+def test_filters_alone_are_no_question(judged: MakeMemory, judge: Judge) -> None:
     """There is nothing to read hits with: the answer is the ordinary one, and says so."""
     memory = judged()
     found = memory.search("kind:note", rerank=True)
@@ -215,13 +215,13 @@ def test_filters_alone_are_no_question(judged: Callable[..., Memory], judge: Jud
     assert [warning for warning in found.warnings if "reranking has no effect" in warning]
 
 
-def test_without_hits_no_model_is_asked(judged: Callable[..., Memory], judge: Judge) -> None:
+def test_without_hits_no_model_is_asked(judged: MakeMemory, judge: Judge) -> None:
     """Nothing found costs nothing."""
     assert judged().search('"no such phrase"', rerank=True).hits == ()
     assert judge.asked == []
 
 
-def test_without_the_option_no_model_is_asked(judged: Callable[..., Memory], judge: Judge) -> None:
+def test_without_the_option_no_model_is_asked(judged: MakeMemory, judge: Judge) -> None:
     """It is off by default, and no hit has a rank of it."""
     found = judged().search(QUESTION)
     assert [hit.ranks.keys() & {"rerank"} for hit in found.hits] == [set()] * 4
@@ -232,7 +232,7 @@ def test_without_the_option_no_model_is_asked(judged: Callable[..., Memory], jud
 
 
 @pytest.mark.parametrize("limit", [2, 10])
-def test_a_model_that_fails_leaves_the_answer_as_it_is(judged: Callable[..., Memory], judge: Judge, limit: int) -> None:
+def test_a_model_that_fails_leaves_the_answer_as_it_is(judged: MakeMemory, judge: Judge, limit: int) -> None:
     """The same hits with the same scores, and a warning with the reason and what to do."""
     memory = judged()
     judge.fail = EmbedderError("the model broke", hint="Mend it.")
@@ -264,9 +264,7 @@ def test_model_that_cannot_be_had_leaves_the_answer_as_it_is(cli: Cli, write: Wr
     assert "not reranked. Its first use downloads 80 MB. Check the network" in done.stderr
 
 
-def test_model_that_could_not_be_had_is_not_tried_at_each_search(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_model_that_could_not_be_had_is_not_tried_at_each_search(monkeypatch: Patch, tmp_path: Path) -> None:
     """Searches of a program without a network would each wait for it."""
     from fastembed.rerank.cross_encoder import TextCrossEncoder
 
@@ -296,7 +294,7 @@ def test_damaged_model_says_what_to_remove(cached: Path) -> None:
     assert f"Remove {cached.parent.parent} " in caught.value.hint
 
 
-def test_relevance_that_is_no_number_is_refused(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relevance_that_is_no_number_is_refused(cached: Path, monkeypatch: Patch) -> None:
     """It would put a hit anywhere."""
     from fastembed.rerank.cross_encoder import TextCrossEncoder
 
@@ -377,28 +375,30 @@ class Hub(BaseHTTPRequestHandler):
         """Keep quiet."""
 
 
+@pytest.mark.usefixtures("real_models")
 def test_model_is_fetched_once(cli: Cli, write: Write, hub: dict[str, str]) -> None:
     """At the first use, without a word where no terminal shows it; the next search finds it in the cache."""
     write("a.md", "The heron nests in the alder.\n")
     words = ("search", "heron", "alder", "--mode", "keyword", "--rerank", "--explain")
     for environ in (hub, NO_NETWORK):
-        done = cli(*words, environ={**environ, "MEMSYNC_DAEMON_USE": "false"})
+        done = cli.process(*words, environ={**environ, "MEMSYNC_DAEMON_USE": "false"})
         assert "rerank #1 (0.731)" in done.stdout
         assert done.stderr == ""
 
 
+@pytest.mark.usefixtures("real_models")
 def test_model_that_lost_a_part_on_the_disk_is_fetched_again(
     cli: Cli, write: Write, hub: dict[str, str], tmp_path: Path
 ) -> None:
     """Its size tells; a file that is there is otherwise never fetched."""
     write("a.md", "The heron nests in the alder.\n")
     words = ("search", "heron", "alder", "--mode", "keyword", "--rerank", "--explain")
-    assert "rerank #1 (0.731)" in cli(*words, environ=hub).stdout
+    assert "rerank #1 (0.731)" in cli.process(*words, environ=hub).stdout
     (file,) = (tmp_path / "cache").rglob("model.onnx")
     whole = file.read_bytes()
     file.write_bytes(whole[:-100])
-    assert "cannot be fetched" in cli(*words, environ=NO_NETWORK).stderr
-    assert "rerank #1 (0.731)" in cli(*words, environ=hub).stdout
+    assert "cannot be fetched" in cli.process(*words, environ=NO_NETWORK).stderr
+    assert "rerank #1 (0.731)" in cli.process(*words, environ=hub).stdout
     assert file.read_bytes() == whole
 
 
@@ -432,11 +432,11 @@ def test_command_prints_relevance_and_json_that_fits_the_schema(cli: Cli, write:
 
 
 @pytest.fixture
-def daemon(cli: Cli, write: Write, cached: Path, short_runtime_folder: Path) -> Iterator[Cli]:
+def daemon(real_models: None, cli: Cli, write: Write, cached: Path, short_runtime_folder: Path) -> Iterator[Cli]:
     """Run a daemon with the tiny model in reach."""
     write("one.md", "# One\n\nThe heron and the tern are in the harbour.\n")
     write("two.md", "# Two\n\nThe harbour: heron, alder, rope.\n")
-    cli("sync")
+    cli.process("sync")
     cli.start()
     until(lambda: search(cli)["mode"] == "hybrid", "questions are embedded")
     yield cli
@@ -471,7 +471,8 @@ def test_served_search_reranks_as_the_one_in_this_process(daemon: Cli) -> None:
     until(lambda: search(daemon, "--rerank")["warnings"] == [], "the model is loaded")
     assert len(model_processes(RERANK_MODEL)) == 1
     remote = search(daemon, "--rerank")
-    here = daemon("search", "heron", "alder", "rope", "--json", "--rerank", environ={"MEMSYNC_DAEMON_USE": "false"})
+    words = ("search", "heron", "alder", "rope", "--json", "--rerank")
+    here = daemon.process(*words, environ={"MEMSYNC_DAEMON_USE": "false"})
     assert remote["hits"] == json.loads(here.stdout)["hits"]
     assert remote["hits"] != plain["hits"]
 
@@ -504,8 +505,9 @@ def test_daemon_that_is_stopped_leaves_no_model_behind(daemon: Cli) -> None:
     assert daemon.processes() == []
 
 
+@pytest.mark.usefixtures("real_models")
 def test_unknown_model_is_an_error_of_a_served_search_too(
-    cli: Cli, write: Write, short_runtime_folder: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, write: Write, short_runtime_folder: Path, monkeypatch: Patch
 ) -> None:
     """The daemon goes on."""
     write("a.md", "The heron nests.\n")
@@ -516,7 +518,7 @@ def test_unknown_model_is_an_error_of_a_served_search_too(
     assert cli("search", "heron").returncode == 0
 
 
-def test_one_search_waits_for_a_model_that_hangs(served: Served, judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_search_waits_for_a_model_that_hangs(served: Served, judge: Judge, monkeypatch: Patch) -> None:
     """It says what to do. Those after it are answered at once; the model is not asked again before it has answered."""
     monkeypatch.setattr("memsync.search.freshness.RERANK_PATIENCE_SECONDS", 0.05)
     monkeypatch.setattr(served.memory.fresh_search, "_deadline", 0.05)
@@ -532,7 +534,7 @@ def test_one_search_waits_for_a_model_that_hangs(served: Served, judge: Judge, m
         until(lambda: bool(remote.search("heron", rerank=True).hits[0].ranks.keys() & {"rerank"}), "it answers")
 
 
-def test_closed_memory_leaves_no_model_open(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_memory_leaves_no_model_open(judge: Judge, monkeypatch: Patch) -> None:
     """One that is made while everything is being closed is closed as well."""
     closed: list[bool] = []
     monkeypatch.setattr(judge, "close", lambda: closed.append(True))
@@ -546,7 +548,7 @@ def test_closed_memory_leaves_no_model_open(judge: Judge, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("rerank", [False, True])
-def test_socket_takes_the_option(served: Served, judge: Judge, monkeypatch: pytest.MonkeyPatch, rerank: bool) -> None:
+def test_socket_takes_the_option(served: Served, judge: Judge, monkeypatch: Patch, rerank: bool) -> None:
     """As docs/protocol.md has it; anything but true and false is refused."""
     monkeypatch.setattr(served.memory.reranking, "_make", lambda: judge)
     judge.words, judge.otherwise = {}, 0.7
@@ -561,7 +563,7 @@ def test_socket_takes_the_option(served: Served, judge: Judge, monkeypatch: pyte
     assert {hit.ranks["rerank"].score for hit in found.hits if "rerank" in hit.ranks} == expected
 
 
-def test_unknown_model_is_raised_in_python(judged: Callable[..., Memory], judge: Judge) -> None:
+def test_unknown_model_is_raised_in_python(judged: MakeMemory, judge: Judge) -> None:
     """A program is told as the command is."""
     memory = judged()
     judge.fail = UnknownModel("no reranking model is called 'x'")

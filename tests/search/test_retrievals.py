@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import stat
-from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +19,7 @@ from memsync.search.retrievals import UsageCounter, percentile
 from memsync.settings.load import Settings, load_settings
 from memsync.system import clock
 from memsync.system.user_folders import own_folder
-from tests.conftest import Write
+from tests.conftest import MakeMemory, Patch, Write
 from tests.support.backends import only_sqlite
 from tests.support.daemon_process import until
 
@@ -45,7 +44,7 @@ def test_searches_and_what_they_give_are_counted(own: MemoryApi, write: Write) -
     assert found.counted_since
 
 
-def test_counts_outlive_the_process_and_the_index(make_memory: Callable[..., Memory], write: Write) -> None:
+def test_counts_outlive_the_process_and_the_index(make_memory: MakeMemory, write: Write) -> None:
     """They are in no index, so rebuilding one forgets nothing."""
     write("zebra.md", "A zebra.\n")
     first = make_memory()
@@ -58,7 +57,7 @@ def test_counts_outlive_the_process_and_the_index(make_memory: Callable[..., Mem
 
 
 def test_no_question_is_kept_unless_the_settings_say_so(
-    make_memory: Callable[..., Memory], write: Write, root: Path, settings: Settings
+    make_memory: MakeMemory, write: Write, root: Path, settings: Settings
 ) -> None:
     """Not in any byte of the file, which is its owner's alone."""
     write("zebra.md", "A zebra.\n")
@@ -74,7 +73,7 @@ def test_no_question_is_kept_unless_the_settings_say_so(
 
 
 def test_nothing_is_counted_where_the_settings_say_so(
-    make_memory: Callable[..., Memory], write: Write, root: Path, settings: Settings
+    make_memory: MakeMemory, write: Write, root: Path, settings: Settings
 ) -> None:
     """Then there is no file either."""
     write("zebra.md", "A zebra.\n")
@@ -85,9 +84,7 @@ def test_nothing_is_counted_where_the_settings_say_so(
     assert not (settings.keep_dir / "usage.db").exists()
 
 
-def test_counts_that_cannot_be_kept_cost_no_answer(
-    make_memory: Callable[..., Memory], write: Write, settings: Settings
-) -> None:
+def test_counts_that_cannot_be_kept_cost_no_answer(make_memory: MakeMemory, write: Write, settings: Settings) -> None:
     """The search answers; a damaged file is set aside, `stats` says so, and counting begins anew."""
     content = b"this is no database, but it is long enough to be looked at" * 40
     own_folder(settings.keep_dir)
@@ -104,9 +101,7 @@ def test_counts_that_cannot_be_kept_cost_no_answer(
     assert aside.read_bytes() == content
 
 
-def test_an_empty_database_is_a_new_beginning(
-    make_memory: Callable[..., Memory], write: Write, settings: Settings
-) -> None:
+def test_an_empty_database_is_a_new_beginning(make_memory: MakeMemory, write: Write, settings: Settings) -> None:
     """A process may have died between making the file and writing to it."""
     own_folder(settings.keep_dir)
     (settings.keep_dir / "usage.db").touch()
@@ -117,7 +112,7 @@ def test_an_empty_database_is_a_new_beginning(
 
 
 def test_counts_are_written_within_seconds(
-    make_memory: Callable[..., Memory], write: Write, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    make_memory: MakeMemory, write: Write, settings: Settings, monkeypatch: Patch
 ) -> None:
     """Whether or not another search follows."""
     assert usage_module.FLUSH_SECONDS <= 5
@@ -128,7 +123,7 @@ def test_counts_are_written_within_seconds(
     until((settings.keep_dir / "usage.db").exists, "the counts are written")
 
 
-def test_a_context_counts_what_it_shows(make_memory: Callable[..., Memory], write: Write) -> None:
+def test_a_context_counts_what_it_shows(make_memory: MakeMemory, write: Write) -> None:
     """Each note once, and no search: nobody asked one."""
     for number in range(30):
         write(f"zebra-{number}.md", f"Zebra number {number} is one of many striped animals.\n")
@@ -140,15 +135,13 @@ def test_a_context_counts_what_it_shows(make_memory: Callable[..., Memory], writ
     assert found.searches == 0
 
 
-def test_stale_says_when_nothing_is_counted(make_memory: Callable[..., Memory], root: Path) -> None:
+def test_stale_says_when_nothing_is_counted(make_memory: MakeMemory, root: Path) -> None:
     """Then every note would seem to be unused."""
     memory = make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_USAGE_COUNT": "false"}, cwd=root))
     assert "nothing is counted" in memory.stale().warnings[0]
 
 
-def test_stats_are_read_while_another_process_counts(
-    make_memory: Callable[..., Memory], write: Write, settings: Settings
-) -> None:
+def test_stats_are_read_while_another_process_counts(make_memory: MakeMemory, write: Write, settings: Settings) -> None:
     """Reading takes no lock."""
     write("zebra.md", "A zebra.\n")
     memory = make_memory()
@@ -159,7 +152,7 @@ def test_stats_are_read_while_another_process_counts(
         assert memory.stats().searches == 1
 
 
-def test_two_memories_count_into_one(make_memory: Callable[..., Memory], write: Write) -> None:
+def test_two_memories_count_into_one(make_memory: MakeMemory, write: Write) -> None:
     """A daemon and a command beside it."""
     write("zebra.md", "A zebra.\n")
     one, other = make_memory(), make_memory()
@@ -176,7 +169,7 @@ A, B, C = NotePath("a.md"), NotePath("b.md"), NotePath("c.md")
 
 
 @pytest.fixture
-def usage(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UsageCounter:
+def usage(memory: Memory, tmp_path: Path, monkeypatch: Patch) -> UsageCounter:
     """Count into a folder of its own, and write only when told to."""
     monkeypatch.setattr(usage_module, "FLUSH_SECONDS", 3_600.0)
     return UsageCounter(tmp_path / "keep", memory.index, is_on=True, keeps_queries=True)
@@ -221,7 +214,7 @@ def test_last_retrieval_is_the_latest(usage: UsageCounter) -> None:
     assert ago(minutes=1) <= found[B].last_retrieved <= ago(seconds=-1)
 
 
-def test_a_failing_flush_loses_its_counts_and_no_others(usage: UsageCounter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_flush_loses_its_counts_and_no_others(usage: UsageCounter, monkeypatch: Patch) -> None:
     """Also if it fails after the notes were counted: half a flush is none. The fault is shown until one succeeds."""
     usage.path.mkdir(parents=True)
     usage.searched("one", 1.0, [A])

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from memsync.memory import Memory
 from memsync.model.status import Change, ChangeType
 from memsync.model.vocabulary import NotePath, WatcherState
 from memsync.notes.files import FileScan, NoteFiles
@@ -19,7 +17,7 @@ from memsync.settings.load import Settings
 from memsync.sync import order as relevance_module
 from memsync.sync.order import newest_first, relevance
 from memsync.system import clock
-from tests.conftest import Write
+from tests.conftest import MakeMemory, Patch, Write
 from tests.support.daemon_process import Cli
 from tests.support.index_checks import open_database
 
@@ -84,9 +82,7 @@ def test_relevance_survives_what_cannot_be_read(root: Path, write: Write) -> Non
     assert found == {"bytes.md": 1, "there.md": 1}
 
 
-def test_relevance_is_bounded_and_looks_at_the_newest_first(
-    root: Path, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relevance_is_bounded_and_looks_at_the_newest_first(root: Path, write: Write, monkeypatch: Patch) -> None:
     """When its time is over, what changed last was looked at."""
     for name, day in (("old.md", 1), ("new.md", 3), ("middle.md", 2)):
         os.utime(write(name, "heron\n"), (86_400 * day, 86_400 * day))
@@ -113,7 +109,7 @@ def test_relevance_is_bounded_and_looks_at_the_newest_first(
 
 
 def test_search_indexes_first_what_it_asks_for(
-    make_memory: Callable[..., Memory], settings: Settings, write: Write, monkeypatch: pytest.MonkeyPatch
+    make_memory: MakeMemory, settings: Settings, write: Write, monkeypatch: Patch
 ) -> None:
     """Of more files than the deadline suffices for, those with the question's words are searched."""
     write_many(write)
@@ -221,7 +217,7 @@ class Backlog:
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
 def test_daemon_that_finds_no_word_in_what_is_indexed_looks_at_the_backlog(
-    make_memory: Callable[..., Memory], write: Write, mode: str
+    make_memory: MakeMemory, write: Write, mode: str
 ) -> None:
     """It leaves many changed files to the background, but for those that the question is about."""
     memory = make_memory()

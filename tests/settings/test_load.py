@@ -13,7 +13,7 @@ from memsync.errors import ConfigError, RootError
 from memsync.settings.load import SETTINGS, load_settings
 from memsync.settings.paths import is_inside
 from memsync.wiring import make_index
-from tests.conftest import PROJECT
+from tests.conftest import PROJECT, Patch
 
 
 def config(folder: Path, text: str) -> Path:
@@ -50,7 +50,7 @@ def test_memsync_config_variable_names_the_file(tmp_path: Path) -> None:
     assert load_settings(environ={"MEMSYNC_CONFIG": str(path)}, cwd=tmp_path).root == path.parent
 
 
-def test_users_own_config_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_own_config_is_the_last_resort(tmp_path: Path, monkeypatch: Patch) -> None:
     """Without any config upwards, the one in the user's config folder counts."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
     (tmp_path / "notes").mkdir()
@@ -58,9 +58,7 @@ def test_users_own_config_is_the_last_resort(tmp_path: Path, monkeypatch: pytest
     assert load_settings(environ={}, cwd=tmp_path).root == tmp_path / "notes"
 
 
-def test_users_own_config_holds_for_every_root_except_what_is_about_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_users_own_config_holds_for_every_root_except_what_is_about_one(tmp_path: Path, monkeypatch: Patch) -> None:
     """Its root and its index's name are those of one memory; its other settings hold everywhere, under a found file."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
     config(
@@ -260,9 +258,7 @@ def test_empty_memsync_config_and_root_are_as_unset(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("named", ["", "relative/state"])
-def test_state_folder_that_is_no_absolute_path_is_the_usual_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
-) -> None:
+def test_state_folder_that_is_no_absolute_path_is_the_usual_one(tmp_path: Path, monkeypatch: Patch, named: str) -> None:
     """As the XDG rules say: the index never lands in the folder one happens to be in."""
     monkeypatch.setenv("XDG_STATE_HOME", named)
     monkeypatch.chdir(tmp_path)

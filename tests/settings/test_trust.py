@@ -22,6 +22,7 @@ from memsync.settings.config_file import parse_config
 from memsync.settings.load import DSN, SETTINGS, Settings, load_settings
 from memsync.settings.trust import HARMLESS, trust
 from memsync.system.user_folders import config_folder, own_folder, state_folder
+from tests.conftest import Patch
 from tests.support.daemon_process import Cli
 
 LEADS_SOMEWHERE = {
@@ -138,9 +139,7 @@ def test_found_file_does_not_decide_what_leads_somewhere(tmp_path: Path, name: s
 
 
 @pytest.mark.parametrize("name", LEADS_SOMEWHERE)
-def test_user_decides_by_command_line_environment_or_own_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_user_decides_by_command_line_environment_or_own_file(tmp_path: Path, monkeypatch: Patch, name: str) -> None:
     """Each of the three is the user's own word."""
     monkeypatch.chdir(tmp_path)
     text = LEADS_SOMEWHERE[name]
@@ -185,9 +184,7 @@ def test_a_root_behind_a_link_is_the_folder_that_was_judged(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("root", ["..", "../private", "{tmp}/private", "link", "inner/../../private", "~"])
-def test_found_file_names_no_root_outside_its_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str
-) -> None:
+def test_found_file_names_no_root_outside_its_folder(tmp_path: Path, monkeypatch: Patch, root: str) -> None:
     """Neither above nor beside it, nor through a link that came along."""
     (tmp_path / "private").mkdir()
     (tmp_path / "clone" / "inner").mkdir(parents=True)
@@ -447,7 +444,7 @@ def test_refusal_says_each_way_out_on_a_line_of_its_own(cli: Cli, tmp_path: Path
     assert "\\n" not in "".join(lines)
 
 
-def test_file_system_without_access_lists_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_system_without_access_lists_is_no_obstacle(tmp_path: Path, monkeypatch: Patch) -> None:
     """Some say so by an error; a group-writable file is then judged by its group alone."""
 
     def unsupported(path: str) -> list[str]:

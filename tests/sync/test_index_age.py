@@ -16,7 +16,7 @@ from memsync.memory import Memory
 from memsync.notes.files import Places
 from memsync.ports import IndexWriter
 from memsync.system import clock
-from tests.conftest import Write
+from tests.conftest import Patch, Write
 from tests.support.daemon_fixtures import FakeWatcher
 
 
@@ -47,7 +47,7 @@ def now() -> str:
 
 
 @contextmanager
-def counted_writes(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def counted_writes(memory: Memory, monkeypatch: Patch) -> Iterator[list[str]]:
     """Yield a list that gets an entry for each transaction that writes."""
     writes: list[str] = []
     writing = memory.index.writing
@@ -63,7 +63,7 @@ def counted_writes(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         yield writes
 
 
-def settle(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def settle(memory: Memory, monkeypatch: Patch) -> None:
     """Compare the files until no stamp is in doubt: each comparison before would read the new files again."""
     for _ in range(500):
         with counted_writes(memory, monkeypatch) as writes:
@@ -87,9 +87,7 @@ def test_search_that_indexes_changes_stores_when_it_compared_the_files(memory: M
     assert between <= age_of(memory) <= result.freshness.scanned_at
 
 
-def test_search_that_finds_nothing_new_writes_nothing(
-    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_that_finds_nothing_new_writes_nothing(memory: Memory, write: Write, monkeypatch: Patch) -> None:
     """A search must not cost a write."""
     write("a.md", "The heron nests.\n")
     memory.sync()
@@ -100,9 +98,7 @@ def test_search_that_finds_nothing_new_writes_nothing(
     assert (writes, age_of(memory)) == ([], stored)
 
 
-def test_change_and_its_moment_are_one_transaction(
-    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_change_and_its_moment_are_one_transaction(memory: Memory, write: Write, monkeypatch: Patch) -> None:
     """And readers still notice the change: the generation grows by it."""
     write("a.md", "The heron nests.\n")
     memory.sync()
@@ -127,9 +123,7 @@ def test_entry_that_memsync_writes_stores_when(memory: Memory, write: Write) -> 
     assert age_of(memory) >= before
 
 
-def test_index_that_lacks_changes_does_not_claim_the_moment(
-    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_index_that_lacks_changes_does_not_claim_the_moment(memory: Memory, write: Write, monkeypatch: Patch) -> None:
     """A search may leave changes to the daemon: then the stored moment stays, because the index is not of now."""
     write("a.md", "The heron nests.\n")
     memory.sync()
@@ -152,9 +146,7 @@ def test_file_that_cannot_be_indexed_does_not_stop_the_moment(memory: Memory, wr
     assert age_of(memory) >= before
 
 
-def test_daemon_renews_the_moment_at_most_once_a_minute(
-    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_daemon_renews_the_moment_at_most_once_a_minute(memory: Memory, write: Write, monkeypatch: Patch) -> None:
     """While nothing changes; a change is stored at once."""
     clock = PutForward()
     write("a.md", "The heron nests.\n")
@@ -186,7 +178,7 @@ def test_daemon_renews_the_moment_at_most_once_a_minute(
 
 @pytest.mark.parametrize("error", [IndexReadOnly("a standby"), OSError("no")], ids=["read-only", "broken"])
 def test_index_that_cannot_be_written_keeps_its_moment(
-    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch, error: Exception
+    memory: Memory, write: Write, monkeypatch: Patch, error: Exception
 ) -> None:
     """The daemon goes on without a fault if it only cannot store the moment; a bug is not hidden."""
     write("a.md", "The heron nests.\n")

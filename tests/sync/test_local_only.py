@@ -23,7 +23,7 @@ from memsync.notes.frontmatter import read_head
 from memsync.notes.rules import PathRules
 from memsync.ports import no_progress
 from memsync.settings.load import Settings, load_settings, with_changes
-from tests.conftest import FakeEmbedder, MakeMemory, Parse, Write
+from tests.conftest import FakeEmbedder, MakeMemory, Parse, Patch, Write
 from tests.support.backends import ONLY_SQLITE
 from tests.support.index_checks import database, open_database
 from tests.support.sampling import fewer
@@ -125,7 +125,7 @@ def assert_intact(memory: Memory) -> None:
 
 
 def test_no_text_of_a_private_note_reaches_the_server(
-    open_remote: Callable[..., Memory], remote: Remote, write: Write, root: Path
+    open_remote: MakeMemory, remote: Remote, write: Write, root: Path
 ) -> None:
     """Sync, edit, move, rebuild, verify, eval, import and search with rerank send public texts only."""
     write("journal/monday.md", f"# My {SECRET} plans for next spring\n\nI met {SECRET} by the old harbour.\n")
@@ -160,9 +160,7 @@ def test_no_text_of_a_private_note_reaches_the_server(
     assert_intact(memory)
 
 
-def test_private_notes_are_found_by_their_words_and_never_wait(
-    open_remote: Callable[..., Memory], write: Write
-) -> None:
+def test_private_notes_are_found_by_their_words_and_never_wait(open_remote: MakeMemory, write: Write) -> None:
     """Their passages have no vector, are not pending, and `status` counts them."""
     write("journal/a.md", f"We saw {SECRET} first.\n")
     write("b.md", "The heron nests.\n")
@@ -197,7 +195,7 @@ def test_only_known_providers_count_as_local() -> None:
 
 
 def test_setting_takes_effect_at_the_next_sync_in_both_directions(
-    open_remote: Callable[..., Memory], remote: Remote, write: Write
+    open_remote: MakeMemory, remote: Remote, write: Write
 ) -> None:
     """A note that becomes private loses its vectors; a note that becomes public gets them."""
     write("journal/a.md", "The swan left early.\n\n## Later\n\nThe swan came back.\n")
@@ -220,9 +218,7 @@ def synced(memory: Memory) -> Memory:
     return memory
 
 
-def test_front_matter_takes_effect_at_the_next_sync_in_both_directions(
-    open_remote: Callable[..., Memory], write: Write
-) -> None:
+def test_front_matter_takes_effect_at_the_next_sync_in_both_directions(open_remote: MakeMemory, write: Write) -> None:
     """Marking a note takes its vectors away, and removing the mark brings them back."""
     memory = open_remote()
     for head, expected in (("", 1), ("---\nlocal-only: true\n---\n", 0), ("---\nlocal-only: false\n---\n", 1)):
@@ -232,9 +228,7 @@ def test_front_matter_takes_effect_at_the_next_sync_in_both_directions(
         assert_intact(memory)
 
 
-def test_note_moved_into_a_private_folder_loses_its_vectors(
-    open_remote: Callable[..., Memory], write: Write, root: Path
-) -> None:
+def test_note_moved_into_a_private_folder_loses_its_vectors(open_remote: MakeMemory, write: Write, root: Path) -> None:
     """The place of a note counts, also if its text does not change; out of the folder it is public again."""
     write("a.md", "The swan left early.\n")
     (root / "journal").mkdir()
@@ -248,7 +242,7 @@ def test_note_moved_into_a_private_folder_loses_its_vectors(
 
 
 def test_text_that_waits_leaves_the_queue_when_its_note_becomes_private(
-    open_remote: Callable[..., Memory], remote: Remote, write: Write
+    open_remote: MakeMemory, remote: Remote, write: Write
 ) -> None:
     """A server that did not answer must not get the text later."""
     write("a.md", f"The {SECRET} left early.\n")
@@ -264,7 +258,7 @@ def test_text_that_waits_leaves_the_queue_when_its_note_becomes_private(
 
 
 def test_text_of_a_note_that_has_just_become_private_is_not_sent(
-    open_remote: Callable[..., Memory], remote: Remote, write: Write
+    open_remote: MakeMemory, remote: Remote, write: Write
 ) -> None:
     """If the index does not know the mark yet, the file decides: the text is read from it at the last moment."""
     write("a.md", "The heron nests.\n")
@@ -278,7 +272,7 @@ def test_text_of_a_note_that_has_just_become_private_is_not_sent(
 
 
 def test_passage_that_is_also_public_is_embedded(
-    open_remote: Callable[..., Memory], remote: Remote, write: Write, root: Path
+    open_remote: MakeMemory, remote: Remote, write: Write, root: Path
 ) -> None:
     """The same text in a public note is another passage; when that note goes, its vector goes with it."""
     write("journal/a.md", "The swan left early.\n")
@@ -312,7 +306,7 @@ def test_change_to_a_remote_model_embeds_public_notes_only(
 @hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=fewer(25, 5))
 @given(data=st.data())
 def test_any_history_of_marks_and_moves_gives_the_vectors_of_public_texts(
-    data: st.DataObject, open_remote: Callable[..., Memory], root: Path, write: Write
+    data: st.DataObject, open_remote: MakeMemory, root: Path, write: Write
 ) -> None:
     """After each sync the passages with a vector are exactly those that a public note has."""
     for old in root.rglob("*.md"):
@@ -435,7 +429,7 @@ def test_pattern_that_hides_nothing_is_an_error(make_memory: MakeMemory, setting
 
 
 def test_patterns_of_all_config_files_and_the_environment_are_united(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """No config file can remove a pattern of another one, least of all one that came with a clone."""
     own = tmp_path / "config/memsync/config.toml"

@@ -21,7 +21,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
 from memsync.ports import no_progress
 from memsync.sync import embedding
-from tests.conftest import FakeEmbedder, MakeMemory, Write
+from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.backends import only_sqlite
 from tests.support.index_checks import dump
 
@@ -29,7 +29,7 @@ SENTENCE = "the heron nests in an old alder by the pond and returns to it late e
 
 
 @pytest.fixture(autouse=True)
-def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_batches(monkeypatch: Patch) -> None:
     monkeypatch.setattr(embedding, "BATCH_PASSAGES", 2)
     monkeypatch.setattr(embedding, "MAX_BATCH_PASSAGES", 2)
     monkeypatch.setattr(embedding, "BATCH_SECONDS", 1e9)  # a slow machine gets no smaller batches
@@ -85,9 +85,7 @@ def test_what_searches_retrieved_is_embedded_first(memory: Memory, write: Write,
     assert embedder.seen[0].splitlines()[-1].startswith("c part 1")
 
 
-def test_order_leaves_no_trace_in_the_index(
-    write: Write, make_memory: MakeMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_order_leaves_no_trace_in_the_index(write: Write, make_memory: MakeMemory, monkeypatch: Patch) -> None:
     """The finished index is the same whatever was embedded first."""
     for name in ("a", "b", "c"):
         write(f"{name}.md", note_of(name))
@@ -101,9 +99,7 @@ def test_order_leaves_no_trace_in_the_index(
 
 
 @pytest.fixture
-def saving_meanwhile(
-    memory: Memory, write: Write, embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> FakeEmbedder:
+def saving_meanwhile(memory: Memory, write: Write, embedder: FakeEmbedder, monkeypatch: Patch) -> FakeEmbedder:
     """Save and index another note when eight passages are embedded; what waits is then sorted again."""
     monkeypatch.setattr(embedding, "ORDER_SECONDS", 0.0)
     monkeypatch.setattr(embedding, "ORDER_REST", 0)
@@ -120,7 +116,7 @@ def saving_meanwhile(
 
 
 def test_passage_that_the_model_refuses_holds_up_no_other(
-    memory: Memory, write: Write, saving_meanwhile: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, write: Write, saving_meanwhile: FakeEmbedder, monkeypatch: Patch
 ) -> None:
     """It is tried once a run, also when what waits is put into order again; all others have their vectors."""
     for name in ("a", "b", "c", "d"):
@@ -144,7 +140,7 @@ def test_note_saved_meanwhile_need_not_wait_for_the_rest(
 
 
 @only_sqlite
-def test_text_of_a_first_sync_is_read_once(memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_of_a_first_sync_is_read_once(memory: Memory, write: Write, monkeypatch: Patch) -> None:
     """It waits in the index for the model. A database that others read has no such texts: they come from the files."""
     for name in ("a", "b", "c"):
         write(f"{name}.md", note_of(name, 9))
@@ -161,7 +157,7 @@ def test_text_of_a_first_sync_is_read_once(memory: Memory, write: Write, monkeyp
 
 
 def test_note_is_read_once_for_all_that_waits_of_it(
-    memory: Memory, make_memory: MakeMemory, write: Write, embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+    memory: Memory, make_memory: MakeMemory, write: Write, embedder: FakeEmbedder, monkeypatch: Patch
 ) -> None:
     """For another model's vectors texts come from the files: one time for the telling passages, one for the rest."""
     for name in ("a", "b", "c"):
@@ -179,9 +175,7 @@ def test_note_is_read_once_for_all_that_waits_of_it(
     assert len(read) <= 6
 
 
-def test_sync_says_how_much_there_is_and_how_long_it_takes(
-    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sync_says_how_much_there_is_and_how_long_it_takes(memory: Memory, write: Write, monkeypatch: Patch) -> None:
     """Once: before it begins when the speed is known, else as soon as it was measured; status says it, too."""
     monkeypatch.setattr(embedding, "WORTH_ANNOUNCING_SECONDS", 0.0)
     said: list[tuple[str, int, int]] = []
@@ -207,7 +201,7 @@ def test_sync_says_how_much_there_is_and_how_long_it_takes(
     assert next(one for one in said if one[0] != "reading notes") == ("23 passages to embed, about 3 min 50 s", 0, 0)
 
 
-def test_announcement_is_a_line_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_announcement_is_a_line_above_the_bar(monkeypatch: Patch) -> None:
     """On a terminal; what is not a terminal gets nothing."""
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)

@@ -14,7 +14,7 @@ from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
 from memsync.sync import indexer, workers
-from tests.conftest import FakeEmbedder, MakeMemory, Write
+from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.backends import only_sqlite
 from tests.support.index_checks import check_sound, database, dump, value
 
@@ -112,9 +112,7 @@ def test_git_checkout_back_and_forth_embeds_nothing_twice(
     assert len(embedder.seen) == len(set(embedder.seen))
 
 
-def test_same_size_edit_with_mtime_restored_is_noticed(
-    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_same_size_edit_with_mtime_restored_is_noticed(memory: Memory, write: Write, monkeypatch: Patch) -> None:
     """An old mtime and an equal size hide nothing: the ctime tells."""
     path = write("a.md", "The store is SQLite.\n")
     os.utime(path, (1_000_000_000, 1_000_000_000))
@@ -189,7 +187,7 @@ def test_two_open_memories_see_each_others_work(make_memory: MakeMemory, write: 
     assert [hit.path for hit in second.search("heron", mode="keyword").hits] == ["a.md"]
 
 
-def test_small_notes_do_not_wait_for_a_large_one(memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_notes_do_not_wait_for_a_large_one(memory: Memory, write: Write, monkeypatch: Patch) -> None:
     """What takes long to parse comes last, and what was read before it is committed first."""
     write("a-large.md", "The heron nests.\n\n" * 90)
     write("b-small.md", "The quokka smiles.\n")

@@ -25,7 +25,7 @@ from memsync.sync.gate import Stopped
 from memsync.sync.workers import NoteParser, NoteWorkers
 from memsync.system import child
 from memsync.system.child import Child
-from tests.conftest import COUNTER, FakeEmbedder, Write
+from tests.conftest import COUNTER, FakeEmbedder, Patch, Write
 from tests.daemon.test_isolated import is_alive
 from tests.support.index_checks import dump
 
@@ -36,7 +36,7 @@ LISTS = "\n".join(
 
 
 @pytest.fixture(autouse=True)
-def _always_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def _always_worth_it(monkeypatch: Patch) -> None:
     monkeypatch.setattr(workers, "WORTH_BYTES", 0)
 
 
@@ -71,9 +71,7 @@ def open_with(settings: Settings, tmp_path: Path, embedder: FakeEmbedder) -> Ite
         memory.close()
 
 
-def processes_seen(
-    monkeypatch: pytest.MonkeyPatch, at_start: Callable[[int], None] = lambda process: None
-) -> list[int]:
+def processes_seen(monkeypatch: Patch, at_start: Callable[[int], None] = lambda process: None) -> list[int]:
     """Return a list that each process that is started is added to; `at_start` is called with its id."""
     seen: list[int] = []
     real = Child.__init__
@@ -87,9 +85,8 @@ def processes_seen(
     return seen
 
 
-def test_index_is_the_same_however_many_processes_read(
-    open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.slow
+def test_index_is_the_same_however_many_processes_read(open_with: OpenWith, notes: int, monkeypatch: Patch) -> None:
     """The canonical dump, the report and the failures do not tell who parsed a note."""
     seen = processes_seen(monkeypatch)
     alone = open_with(1)
@@ -105,8 +102,9 @@ def test_index_is_the_same_however_many_processes_read(
     assert len(seen) == 2 * (2 + 3)  # verify starts as many again
 
 
+@pytest.mark.slow
 def test_changed_notes_are_read_by_several_processes_too(
-    open_with: OpenWith, notes: int, write: Write, monkeypatch: pytest.MonkeyPatch
+    open_with: OpenWith, notes: int, write: Write, monkeypatch: Patch
 ) -> None:
     """A note that became binary, one that was touched, one that was removed: as one process would have it."""
     alone, several = open_with(1), open_with(2)
@@ -123,7 +121,8 @@ def test_changed_notes_are_read_by_several_processes_too(
     assert dump(several) == dump(alone)
 
 
-def test_killed_process_costs_nothing(open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_killed_process_costs_nothing(open_with: OpenWith, notes: int, monkeypatch: Patch) -> None:
     """What it was at, and what no other process is left to do, is done in this one."""
     asked: list[str] = []
     real = Child.ask
@@ -144,7 +143,7 @@ def test_killed_process_costs_nothing(open_with: OpenWith, notes: int, monkeypat
     assert dump(several) == dump(alone)
 
 
-def test_process_that_hangs_is_ended(open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_that_hangs_is_ended(open_with: OpenWith, notes: int, monkeypatch: Patch) -> None:
     """A load does not wait for it without end; what it was to do is done in this process."""
     monkeypatch.setattr(workers, "PATIENCE_SECONDS", 0.2)
     monkeypatch.setattr(child, "SEND_SECONDS", 1)
@@ -154,16 +153,15 @@ def test_process_that_hangs_is_ended(open_with: OpenWith, notes: int, monkeypatc
     assert not any(is_alive(process) for process in seen)
 
 
-def test_processes_that_cannot_be_started_are_not_missed(
-    open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.slow
+def test_processes_that_cannot_be_started_are_not_missed(open_with: OpenWith, notes: int, monkeypatch: Patch) -> None:
     """No interpreter to start, none that starts, or one that is no Python: this process does it all."""
     for executable in ("", "/nowhere/python", "/bin/true"):
         monkeypatch.setattr(sys, "executable", executable)
         assert open_with(2).sync().added == notes
 
 
-def test_stop_ends_the_processes(open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_ends_the_processes(open_with: OpenWith, notes: int, monkeypatch: Patch) -> None:
     """When the gate is closed in the midst of a load, nothing goes on in the background."""
     memory = open_with(2)
     seen = processes_seen(monkeypatch)
@@ -178,7 +176,7 @@ def test_stop_ends_the_processes(open_with: OpenWith, notes: int, monkeypatch: p
 
 
 def test_vectors_wait_until_many_notes_are_loaded(
-    open_with: OpenWith, notes: int, embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+    open_with: OpenWith, notes: int, embedder: FakeEmbedder, monkeypatch: Patch
 ) -> None:
     """Words take seconds and vectors minutes: what embeds in the background leaves the processors to what parses."""
     memory = open_with(2)
@@ -199,9 +197,7 @@ def test_vectors_wait_until_many_notes_are_loaded(
     assert embedder.seen
 
 
-def test_large_note_is_parsed_by_another_process(
-    open_with: OpenWith, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_note_is_parsed_by_another_process(open_with: OpenWith, write: Write, monkeypatch: Patch) -> None:
     """Also for a search: Python's lock would make others wait. A search parses all others itself, to save time."""
     monkeypatch.setattr(workers, "LARGE_BYTES", 1_000)
     write("a.md", "The quokka smiles.\n")
@@ -221,7 +217,7 @@ def test_large_note_is_parsed_by_another_process(
     assert not any(is_alive(process) for process in seen)
 
 
-def test_little_is_read_by_one_process(reader: NoteReader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_is_read_by_one_process(reader: NoteReader, monkeypatch: Patch) -> None:
     """Starting others takes longer than they would save; on one processor they save nothing."""
     monkeypatch.setattr(workers, "WORTH_BYTES", 1_000)
     assert not NoteWorkers(reader, note_rows, 2).pool(999).is_bulk

@@ -142,6 +142,7 @@ def visiting(browser: Browser, site: Site, **options: object) -> Iterator[Page]:
     assert [text for text in wrong if "Failed to load" not in text] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everybody_can_read_every_page(browser: Browser, served: Site, scheme: str) -> None:
     """Axe finds nothing, nothing is cut off, and no page asks another machine or breaks its own rules."""

@@ -205,6 +205,7 @@ def test_search_while_somebody_types_is_no_use_of_a_note(full: Memory, browser: 
     assert full.stats().searches == before + 1
 
 
+@pytest.mark.slow
 def test_ten_thousand_hits_come_in_pages(site: Site, write: Write, memory: Memory, browser: TestClient) -> None:
     """A search has at most 1,000; the last page says so."""
     for note in range(40):
@@ -230,6 +231,7 @@ def test_huge_title_is_cut(site: Site, write: Write, memory: Memory, browser: Te
         shown(browser, path)
 
 
+@pytest.mark.slow
 def test_pages_of_a_large_memory_are_small(site: Site, write: Write, memory: Memory, browser: TestClient) -> None:
     """Long lists are cut or come in pages, whatever their rows have."""
     name, line = "a name of some length " * 4, "A statement of quite a few words about something else. " * 5
@@ -345,6 +347,7 @@ def test_long_note_comes_in_parts(site: Site, write: Write, browser: TestClient)
     assert "item 1500 " in shown(browser, "/note/long.md?line=1503-1503").text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -156,7 +156,7 @@ def test_two_memories_are_served_at_once(web: Web, cli: Cli, tmp_path: Path) -> 
     """Each on its port with its token, and neither with the other's."""
     other_root = tmp_path / "other"
     other_root.mkdir()
-    other_cli = Cli(other_root)
+    other_cli = cli.another(other_root)
     try:
         other = Web(other_cli.begin("http", "--port", "0"), other_root)
         assert web.get("/v1/status")[1]["root"] == str(cli.root)
