@@ -44,7 +44,8 @@ BESIDE_TYPES = @said=$$(mktemp); $(BIN)/mypy > "$$said" 2>&1 & types=$$!; $(BIN)
 test: lint imports
 	$(call BESIDE_TYPES,--sample)
 
-# Every case, as CI runs it, but of the longest enumerations only a part, drawn anew in each run.
+# Every case, as CI runs it, but of the longest enumerations only a part, drawn anew in each run. A test that costs over
+# 2 s of CPU fails unless it is marked slow; `pytest --dearest=20` names the dearest.
 test-all: lint imports
 	$(call BESIDE_TYPES,--limit-cost)
 

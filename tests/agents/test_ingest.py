@@ -111,7 +111,6 @@ def test_conversation_of_each_agent_becomes_the_same_thread(agent: str, parse: P
 
 
 @pytest.mark.smoke
-@pytest.mark.slow
 def test_session_that_grows_is_the_same_as_one_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is cut anywhere, also within a line. A large one has several parts."""
     monkeypatch.setattr(session_threads, "PART_CHARS", 5_000)

@@ -6,11 +6,14 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests.agents.conversations import ASKED, DONE, as_bytes, claude_code, converse
 from tests.support.daemon_fixtures import wait_until
 from tests.support.daemon_process import Cli
 
 
+@pytest.mark.slow
 def test_conversations_are_found_and_given_back(cli: Cli) -> None:
     """The daemon of the memory `transcripts` takes them in as they grow, at a hook's word, and searches find them."""
     path = converse("claude-code")

@@ -13,20 +13,9 @@ from memsync.daemon.health import Health
 from memsync.daemon.keeper import Keeper
 from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.errors import EmbedderError, IndexBusy, RootError
-from memsync.system import clock
 from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.daemon_fixtures import FakeWatcher, Held, Served, wait_until
-
-
-class StoppedClock:
-    """Stands still unless it is moved."""
-
-    now = 1_000.0
-    time_ns = staticmethod(clock.time_ns)
-    sleep = staticmethod(time.sleep)
-
-    def monotonic(self) -> float:
-        return self.now
+from tests.support.stand_ins import PutForward
 
 
 def test_time_until_the_next_try_doubles_up_to_its_limit() -> None:
@@ -62,7 +51,7 @@ def test_failing_model_is_asked_again_after_twice_the_time_and_at_once_when_it_w
     make_memory: MakeMemory, write: Write, embedder: FakeEmbedder
 ) -> None:
     """Nobody asks in between; the first success ends it, and the next failure begins with a second again."""
-    clock, health, memory = StoppedClock(), Health(), make_memory()
+    clock, health, memory = PutForward(stands_still=True), Health(), make_memory()
     keeper = VectorKeeper(memory, health, clock)
     write("a.md", "The heron nests.\n")
     memory.syncer.refresh()
@@ -70,9 +59,9 @@ def test_failing_model_is_asked_again_after_twice_the_time_and_at_once_when_it_w
     for seconds in (1.0, 2.0, 4.0):
         assert keeper.take()
         keeper.step()
-        assert keeper.due_at() == clock.now + seconds
+        assert keeper.due_at() == clock.monotonic() + seconds
         assert not keeper.take()
-        clock.now += seconds
+        clock.ahead += seconds
     assert health.faults() == ("model: the model is gone",)
     assert [failure.reason for failure in memory.status().failures] == ["the model is gone"]
     embedder.fail = None
@@ -88,14 +77,14 @@ def test_failing_model_is_asked_again_after_twice_the_time_and_at_once_when_it_w
     keeper.text_committed(1)
     assert keeper.take()
     keeper.step()
-    assert keeper.due_at() == clock.now + 1.0
+    assert keeper.due_at() == clock.monotonic() + 1.0
 
 
 def test_report_after_a_failure_brings_in_what_was_reported_before_it(
     make_memory: MakeMemory, write: Write, monkeypatch: Patch
 ) -> None:
     """Otherwise a search would count as current while the first change is missing until the next retry."""
-    clock, memory = StoppedClock(), make_memory()
+    clock, memory = PutForward(stands_still=True), make_memory()
     keeper = Keeper(memory, FakeWatcher, Health(), lambda notes: None, clock)
 
     def work() -> None:
@@ -120,7 +109,7 @@ def test_report_after_a_failure_brings_in_what_was_reported_before_it(
 
 def test_busy_index_is_no_fault_of_the_model(make_memory: MakeMemory, monkeypatch: Patch) -> None:
     """Another process embeds the same: look again in a second, and tell nobody."""
-    clock, health, memory = StoppedClock(), Health(), make_memory()
+    clock, health, memory = PutForward(stands_still=True), Health(), make_memory()
     keeper = VectorKeeper(memory, health, clock)
 
     def busy() -> None:
@@ -129,7 +118,7 @@ def test_busy_index_is_no_fault_of_the_model(make_memory: MakeMemory, monkeypatc
     monkeypatch.setattr(memory.syncer, "embed_in_background", busy)
     assert keeper.take()
     keeper.step()
-    assert (keeper.due_at(), health.faults(), keeper.hanging()) == (clock.now + 1.0, (), "")
+    assert (keeper.due_at(), health.faults(), keeper.hanging()) == (clock.monotonic() + 1.0, (), "")
 
 
 def test_model_that_hangs_stands_in_status_until_it_answers(served: Served, held: Held, write: Write) -> None:
@@ -138,16 +127,16 @@ def test_model_that_hangs_stands_in_status_until_it_answers(served: Served, held
     served.watcher.on_path("new.md")
     assert held.begun.wait(120)
     assert served.engine.memory.status().daemon is not None
-    clock = StoppedClock()
+    clock = PutForward(stands_still=True)
     keeper = served.engine.vectors
     since = max(keeper._working_since or 0.0, keeper._memory.syncer.stepped_at)
     keeper._clock = clock
-    clock.now = since + vector_keeper.HANGING_SECONDS
+    clock.ahead = since + vector_keeper.HANGING_SECONDS - clock.monotonic()
     with served.connect() as remote:
         daemon = remote.status().daemon
         assert daemon is not None
         assert daemon.errors == ()
-        clock.now += 5
+        clock.ahead += 5
         daemon = remote.status().daemon
         assert daemon is not None
         assert daemon.errors == ("model: it has not answered for 65 s",)

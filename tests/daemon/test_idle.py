@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -13,22 +12,11 @@ from memsync.daemon.watch import Watcher
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.settings.load import Settings, load_settings
-from memsync.system import clock as system_clock
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.daemon_process import until
+from tests.support.stand_ins import PutForward
 
 MINUTES = 15
-
-
-class MovedClock:
-    """The system's clocks, set forward as a test says."""
-
-    forward = 0.0
-    time_ns = staticmethod(system_clock.time_ns)
-    sleep = staticmethod(time.sleep)
-
-    def monotonic(self) -> float:
-        return time.monotonic() + self.forward
 
 
 class CountingEmbedder(FakeEmbedder):
@@ -56,8 +44,8 @@ class CountingReranker:
 
 
 @pytest.fixture
-def clock() -> MovedClock:
-    return MovedClock()
+def clock() -> PutForward:
+    return PutForward()
 
 
 @pytest.fixture
@@ -72,7 +60,7 @@ def reranker() -> CountingReranker:
 
 @pytest.fixture
 def start(
-    root: Path, clock: MovedClock, model: CountingEmbedder, reranker: CountingReranker
+    root: Path, clock: PutForward, model: CountingEmbedder, reranker: CountingReranker
 ) -> Iterator[Callable[[int], Engine]]:
     """Start an engine that unloads its model after so many minutes."""
     engines: list[Engine] = []
@@ -105,15 +93,15 @@ def is_loaded(engine: Engine) -> bool:
 
 
 def test_an_unused_model_is_unloaded_and_loaded_again(
-    start: Callable[[int], Engine], clock: MovedClock, model: CountingEmbedder
+    start: Callable[[int], Engine], clock: PutForward, model: CountingEmbedder
 ) -> None:
     """Not a moment before its time; status tells, and the next question is answered by meaning all the same."""
     engine = start(MINUTES)
     assert is_loaded(engine)
-    clock.forward += 60 * MINUTES - 30
+    clock.ahead += 60 * MINUTES - 30
     engine.vectors._rest()
     assert (is_loaded(engine), model.unloads) == (True, 0)
-    clock.forward += 60
+    clock.ahead += 60
     until(lambda: not is_loaded(engine), "the model is unloaded")
     assert model.unloads == 1
     assert [hit.path for hit in engine.memory.search("nesting", mode="vector", min_score=0).hits] == ["a.md"]
@@ -121,42 +109,42 @@ def test_an_unused_model_is_unloaded_and_loaded_again(
 
 
 def test_a_question_begins_the_time_anew(
-    start: Callable[[int], Engine], clock: MovedClock, model: CountingEmbedder
+    start: Callable[[int], Engine], clock: PutForward, model: CountingEmbedder
 ) -> None:
     """Whoever asks every ten minutes never waits for the model."""
     engine = start(MINUTES)
     for _ in range(4):
-        clock.forward += 600
+        clock.ahead += 600
         engine.memory.search("heron")
         engine.vectors._rest()
     assert (is_loaded(engine), model.unloads) == (True, 0)
 
 
-def test_zero_minutes_never_unload(start: Callable[[int], Engine], clock: MovedClock, model: CountingEmbedder) -> None:
+def test_zero_minutes_never_unload(start: Callable[[int], Engine], clock: PutForward, model: CountingEmbedder) -> None:
     """The setting that turns it off."""
     engine = start(0)
-    clock.forward += 1_000_000
+    clock.ahead += 1_000_000
     engine.vectors._rest()
     assert (is_loaded(engine), model.unloads) == (True, 0)
 
 
 def test_an_unused_reranking_model_is_unloaded_whether_or_not_questions_are_embedded(
-    start: Callable[[int], Engine], clock: MovedClock, model: CountingEmbedder, reranker: CountingReranker
+    start: Callable[[int], Engine], clock: PutForward, model: CountingEmbedder, reranker: CountingReranker
 ) -> None:
     """Each model has a time of its own: plain searches keep the embedding model, and not the other."""
     engine = start(MINUTES)
-    clock.forward += 60 * MINUTES
+    clock.ahead += 60 * MINUTES
     engine.memory.search("heron")
     engine.vectors._rest()
     assert reranker.unloads == 0
     before = model.unloads  # the engine's own thread may have seen the clock before that search
     for unloads in (1, 2):
         engine.memory.search("heron", rerank=True)
-        clock.forward += 60 * MINUTES - 30
+        clock.ahead += 60 * MINUTES - 30
         engine.memory.search("heron")
         engine.vectors._rest()
         assert (reranker.unloads, model.unloads) == (unloads - 1, before)
-        clock.forward += 60
+        clock.ahead += 60
         engine.memory.search("heron")
         until(lambda: reranker.unloads == unloads, "the model is unloaded")  # noqa: B023 (because it is called at once)
         assert (reranker.unloads, model.unloads) == (unloads, before)

@@ -47,6 +47,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.slow
 def test_append_killed_before_any_statement(root: Path, tmp_path: Path) -> None:
     """Nothing that the journal had is lost, and what was not written to the note can be restored."""
     writer = NoteWriter(root, tmp_path / "keep")

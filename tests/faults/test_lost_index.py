@@ -21,6 +21,7 @@ from memsync.system import clock
 from memsync.system.user_folders import own_folder
 from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.index_checks import assert_sound, database, dump, open_database, value
+from tests.support.stand_ins import beforehand
 
 PAGE = 4_096
 
@@ -201,14 +202,12 @@ def test_thread_that_could_not_open_a_replaced_database_opens_it_later(
     before = answer(synced)
     make_memory().rebuild()
 
-    def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
+    def refuse(_: Path, *, readonly: bool = False) -> None:
         if readonly:
             raise apsw.CantOpenError("unable to open database file")
-        return real(path, readonly=readonly)
 
-    real = schema.connect
     with monkeypatch.context() as patched:
-        patched.setattr(schema, "connect", connect)
+        beforehand(patched, schema, "connect", refuse)
         with pytest.raises(FilesystemError):
             synced.index.reading().__enter__()
     assert answer(synced) == before
@@ -257,15 +256,13 @@ def test_rebuild_keeps_vectors_unless_told_not_to(synced: Memory, embedder: Fake
 def test_interrupted_rebuild_leaves_the_old_index(synced: Memory, write: Write, monkeypatch: Patch) -> None:
     """Until the new one is complete the old one stays, and nothing else is left behind."""
     before = dump(synced)
-    real = NoteFiles.read
 
-    def read(self: NoteFiles, path: NotePath) -> object:
+    def interrupt(_: NoteFiles, path: NotePath) -> None:
         if path == "n20.md":
             raise KeyboardInterrupt
-        return real(self, path)
 
     with monkeypatch.context() as interrupted:
-        interrupted.setattr(NoteFiles, "read", read)
+        beforehand(interrupted, NoteFiles, "read", interrupt)
         with pytest.raises(KeyboardInterrupt):
             synced.rebuild()
     assert dump(synced) == before

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,7 @@ from memsync.notes.files import NoteFiles
 from memsync.settings.load import load_settings
 from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.index_checks import check_sound
+from tests.support.stand_ins import beforehand
 
 BINARY = b"\x7fELF\x00\x01\x02\x03" * 400
 
@@ -25,14 +25,8 @@ BINARY = b"\x7fELF\x00\x01\x02\x03" * 400
 def reads(monkeypatch: Patch, before: Callable[[str], None]) -> list[str]:
     """Call `before` with each path that is read, and return the list in which they are noted."""
     noted: list[str] = []
-    real = NoteFiles.read
-
-    def read(self: NoteFiles, path: NotePath) -> Any:
-        noted.append(path)
-        before(path)
-        return real(self, path)
-
-    monkeypatch.setattr(NoteFiles, "read", read)
+    beforehand(monkeypatch, NoteFiles, "read", lambda _, path: noted.append(path))
+    beforehand(monkeypatch, NoteFiles, "read", lambda _, path: before(path))
     return noted
 
 
@@ -64,14 +58,12 @@ def test_unreadable_folder_keeps_its_notes(memory: Memory, write: Write, monkeyp
     write("sub/a.md", "The heron nests in the alder.\n")
     write("b.md", "Other.\n")
     memory.sync()
-    real = os.scandir
 
-    def scandir(path: str) -> Any:
+    def refuse(path: str) -> None:
         if path.rstrip("/").endswith("sub"):
             raise PermissionError(13, "Permission denied")
-        return real(path)
 
-    monkeypatch.setattr(os, "scandir", scandir)
+    beforehand(monkeypatch, os, "scandir", refuse)
     report = memory.sync()
     assert [failure.path for failure in report.failed] == ["sub/"]
     assert (report.deleted, memory.status().notes) == (0, 2)
@@ -148,16 +140,14 @@ def test_file_that_changes_between_reading_and_commit_is_planned_again(
     """The stamp is checked inside the commit: what was read and is no longer true is not committed."""
     write("a.md", "The heron nests in the alder.\n")
     write("b.md", "Other, and longer than what that bird does.\n")
-    real = NoteFiles.identity
     changed: list[str] = []
 
-    def identity(self: NoteFiles, path: NotePath) -> Any:
+    def change(_: NoteFiles, path: NotePath) -> None:
         if path == "a.md" and not changed:
             changed.append(path)
             write("a.md", "The stork nests on the chimney.\n")
-        return real(self, path)
 
-    monkeypatch.setattr(NoteFiles, "identity", identity)
+    beforehand(monkeypatch, NoteFiles, "identity", change)
     noted = reads(monkeypatch, lambda path: None)
     report = memory.sync()
     assert report.added == 2
@@ -184,14 +174,7 @@ def test_file_that_comes_back_before_its_deletion_is_committed_stays(
     write("a.md", "The heron nests in the alder.\n")
     memory.sync()
     (root / "a.md").unlink()
-    real = NoteFiles.identity
-
-    def identity(self: NoteFiles, path: NotePath) -> Any:
-        if not (root / "a.md").exists():
-            write("a.md", "The heron nests in the alder.\n")
-        return real(self, path)
-
-    monkeypatch.setattr(NoteFiles, "identity", identity)
+    beforehand(monkeypatch, NoteFiles, "identity", lambda *_: write("a.md", "The heron nests in the alder.\n"))
     report = memory.sync()
     assert (report.deleted, memory.status().notes) == (0, 1)
 
@@ -202,14 +185,12 @@ def test_note_deleted_while_its_passages_are_embedded_leaves_only_cached_vectors
     """A vector that comes for a passage that has gone meanwhile is not attached to anything."""
     write("a.md", "The heron nests in the alder.\n")
     write("b.md", "The ketch lies in the harbour.\n")
-    real = embedder.embed_passages
 
-    def embed(texts: list[str], pause: object = None) -> Any:
+    def delete(*_: object) -> None:
         (root / "a.md").unlink(missing_ok=True)
         memory.syncer.refresh()
-        return real(texts)
 
-    monkeypatch.setattr(embedder, "embed_passages", embed)
+    beforehand(monkeypatch, embedder, "embed_passages", delete)
     memory.sync()
     assert memory.status().notes == 1
     check_sound(memory)

@@ -62,7 +62,6 @@ def test_a_line_with_the_same_time_that_nobody_appended_may_be_the_edited_entry(
     ]
 
 
-@pytest.mark.slow
 def test_an_item_without_a_time_was_edited_if_a_line_is_like_it(memory: Memory, write: Write) -> None:
     """Only the first characters of long lines are compared."""
     words = " ".join(map(str, range(15_000)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, NoteFiles
 from tests.conftest import Patch, Write
+from tests.support.stand_ins import beforehand
 
 
 def scan(root: Path) -> FileScan:
@@ -134,14 +134,12 @@ def test_fifo_and_socket_named_like_notes_are_no_notes(root: Path, monkeypatch: 
 
 def refuse(monkeypatch: Patch, name: str, error: int) -> None:
     """Let `scandir` fail for folders of this name; tests may run as root, whom no permission stops."""
-    real = os.scandir
 
-    def scandir(path: str) -> Iterator[os.DirEntry[str]]:
+    def fail(path: str) -> None:
         if Path(path).name == name:
             raise OSError(error, os.strerror(error))
-        return real(path)
 
-    monkeypatch.setattr(os, "scandir", scandir)
+    beforehand(monkeypatch, os, "scandir", fail)
 
 
 @pytest.mark.parametrize("error", [errno.EACCES, errno.EIO, errno.ESTALE])

@@ -14,6 +14,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes import files as files_module
 from memsync.notes.files import NoteFiles
 from tests.conftest import Patch, Write
+from tests.support.stand_ins import beforehand
 
 
 @pytest.fixture
@@ -130,14 +131,12 @@ def test_what_is_no_regular_file_is_refused_without_blocking(kind: str, root: Pa
 def test_permission_denied_is_a_note_error(files: NoteFiles, write: Write, monkeypatch: Patch) -> None:
     """The reason names the note, and it is not taken for missing."""
     write("a.md", "text")
-    real = os.open
 
-    def refuse(path: str, flags: int, *, dir_fd: int | None = None) -> int:
+    def refuse(path: str, *_: object, **__: object) -> None:
         if path == "a.md":
             raise PermissionError(errno.EACCES, "Permission denied")
-        return real(path, flags, dir_fd=dir_fd)
 
-    monkeypatch.setattr(os, "open", refuse)
+    beforehand(monkeypatch, os, "open", refuse)
     with pytest.raises(NoteError, match=r"a\.md cannot be read: Permission denied"):
         files.read(NotePath("a.md"))
 

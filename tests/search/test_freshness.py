@@ -241,7 +241,7 @@ def late_deletion(memory: Memory, path: str, method: str, monkeypatch: Patch) ->
     return done
 
 
-def test_deletion_that_is_committed_late_takes_no_hit_from_a_search(
+def test_deletion_that_is_committed_late_takes_nothing_from_a_search_and_a_list(
     memory: Memory, write: Write, monkeypatch: Patch
 ) -> None:
     """A folder was away when another thread looked, and was back when this search looked: its notes are found."""
@@ -250,13 +250,6 @@ def test_deletion_that_is_committed_late_takes_no_hit_from_a_search(
     done = late_deletion(memory, "a.md", "_freshen", monkeypatch)
     result = memory.search('"heron"', mode="keyword")  # a vector may be gone with its text
     assert (done, paths(result), result.freshness.pending_text, result.warnings) == ([0], ["a.md"], 0, ())
-
-
-def test_deletion_that_is_committed_late_takes_no_note_from_a_list(
-    memory: Memory, write: Write, monkeypatch: Patch
-) -> None:
-    """What only reads the index compares the files again, too."""
-    write("a.md", "The heron nests.\n")
     memory.sync()
     done = late_deletion(memory, "a.md", "compare", monkeypatch)
     assert [note.path for note in memory.notes().notes] == ["a.md"]

@@ -386,6 +386,7 @@ def test_model_is_fetched_once(cli: Cli, write: Write, hub: dict[str, str]) -> N
         assert done.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("real_models")
 def test_model_that_lost_a_part_on_the_disk_is_fetched_again(
     cli: Cli, write: Write, hub: dict[str, str], tmp_path: Path
@@ -464,6 +465,7 @@ def search(cli: Cli, *more: str) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 def test_served_search_reranks_as_the_one_in_this_process(daemon: Cli) -> None:
     """The daemon's answer is that of the command alone; the model has a process that plain searches do not begin."""
     plain = search(daemon)
@@ -477,6 +479,7 @@ def test_served_search_reranks_as_the_one_in_this_process(daemon: Cli) -> None:
     assert remote["hits"] != plain["hits"]
 
 
+@pytest.mark.slow
 def test_model_that_hangs_or_dies_in_a_daemon_harms_no_other_search(daemon: Cli) -> None:
     """Questions are embedded as before; the search that waits for it ends with it, and a dead model comes again."""
     plain = search(daemon)["hits"]
@@ -493,6 +496,7 @@ def test_model_that_hangs_or_dies_in_a_daemon_harms_no_other_search(daemon: Cli)
     assert len(model_processes(RERANK_MODEL)) == 1
 
 
+@pytest.mark.slow
 def test_daemon_that_is_stopped_leaves_no_model_behind(daemon: Cli) -> None:
     """Even one that hangs while a search waits for it."""
     until(lambda: search(daemon, "--rerank")["warnings"] == [], "the model is loaded")

@@ -15,6 +15,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.sync.indexer import TextReport
 from tests.conftest import FakeEmbedder, Write
+from tests.support.stand_ins import beforehand
 
 
 def citations(memory: Memory, query: str, **options: object) -> list[str]:
@@ -174,14 +175,12 @@ def test_equal_inputs_give_equal_answers(notes: Memory) -> None:
 
 def test_unreadable_file_is_dropped_from_the_answer(notes: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be checked is not shown."""
-    real = NoteFiles.read
 
-    def refuse(self: NoteFiles, path: NotePath) -> object:
+    def refuse(_: NoteFiles, path: NotePath) -> None:
         if path == "SOUL.md":
             raise FileNotFoundError(os.fspath(path))
-        return real(self, path)
 
-    monkeypatch.setattr(NoteFiles, "read", refuse)
+    beforehand(monkeypatch, NoteFiles, "read", refuse)
     assert citations(notes, "heron kind:soul") == []
 
 

@@ -28,16 +28,10 @@ from memsync.daemon.server import Server
 from memsync.memory import Memory, MemoryApi, RemoteMemory
 from memsync.settings.load import Settings
 from tests.conftest import FakeEmbedder
+from tests.support.daemon_process import until
 
 PATIENCE_SECONDS = 120.0
-
-
-def wait_until(holds: Callable[[], bool], what: str) -> None:
-    """Wait for something that must come true, however slow the machine is."""
-    limit = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < limit, f"in vain: {what}"
-        time.sleep(0.005)
+wait_until = until
 
 
 class Held:

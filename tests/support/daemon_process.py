@@ -46,10 +46,11 @@ def launcher(folder: Path, *arguments: str) -> Path:
 
 def until(happened: Callable[[], object], what: str, seconds: float = DEADLINE_SECONDS) -> None:
     """Wait until something is so, and fail if that takes too long."""
-    limit = time.monotonic() + seconds
+    limit, pause = time.monotonic() + seconds, 0.005
     while not happened():
         assert time.monotonic() < limit, f"not within {seconds:g} s: {what}"
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.2)  # what is asked may cost more than a look
 
 
 class _Stream(BytesIO):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,28 +14,12 @@ from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.settings.load import Settings, load_settings
-from memsync.system import clock
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.index_checks import check_sound, dump
+from tests.support.stand_ins import PutForward
 
 PASSWORD = "hunter2-secret"
 Open = Callable[..., Memory]
-
-
-class QuickClock:
-    """A clock that is put forward instead of sleeping, so that nobody waits for files that are being saved."""
-
-    def __init__(self) -> None:
-        self._ahead = 0.0
-
-    def monotonic(self) -> float:
-        return time.monotonic() + self._ahead
-
-    def time_ns(self) -> int:
-        return clock.time_ns()
-
-    def sleep(self, seconds: float, /) -> None:
-        self._ahead += seconds
 
 
 @contextmanager
@@ -52,7 +35,7 @@ def memories(settings: Settings, name: str = "fault") -> Iterator[Open]:
         own.index_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         index = PostgresIndex(dsn, name, own.index_dir, Claim(machine, f"somebody@{machine}"))
         embedder = FakeEmbedder()
-        memory = Memory(own, index, COUNTER, lambda: embedder, lambda space: embedder, clock=QuickClock())
+        memory = Memory(own, index, COUNTER, lambda: embedder, lambda space: embedder, clock=PutForward())
         opened.append(memory)
         return memory
 

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import count
 from math import ceil
+from posixpath import dirname
 from typing import TypeVar
 
 import hypothesis
 import pytest
 
 T = TypeVar("T")
-CASES = 4
+CASES = 3
 SHARE = 0.25
+NEEDS_PROCESSES = re.compile(r"postgres|/test_(clients|hook|http|isolated|serving|terminal|workers)\.py::")
+BY_FILE = ("tests/convergence/", "tests/faults/", "tests/web/")
+"""Where each file has a slow test in the sample: planted bugs, kills, damage, pages. Elsewhere each folder has one."""
 _seed = ""
 _is_sample = _is_every = False
 
@@ -35,10 +40,7 @@ def configure(config: pytest.Config) -> None:
 
 
 def thin(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In a sample, keep of each file one slow test, of each test CASES cases, and few that need a daemon or PostgreSQL.
-
-    Most of the time is theirs.
-    """
+    """In a sample, keep CASES cases of each test, few slow ones, and SHARE of those that need processes or a server."""
     if not _is_sample:
         return
     groups = defaultdict[tuple[str, float], list[pytest.Item]](list)
@@ -46,8 +48,8 @@ def thin(config: pytest.Config, items: list[pytest.Item]) -> None:
         file, test = item.nodeid.partition("[")[0].split("::", 1)
         needs_daemon = "/daemon/" in file and "cli" in getattr(item, "fixturenames", ())
         if item.get_closest_marker("slow"):
-            groups[file, 1].append(item)
-        elif needs_daemon or "postgres" in item.nodeid:
+            groups[file if file.startswith(BY_FILE) else dirname(file), 1].append(item)
+        elif needs_daemon or NEEDS_PROCESSES.search(item.nodeid):
             groups["", SHARE].append(item)
         else:
             groups[f"{file}::{test}", CASES].append(item)

@@ -18,22 +18,7 @@ from memsync.ports import IndexWriter
 from memsync.system import clock
 from tests.conftest import Patch, Write
 from tests.support.daemon_fixtures import FakeWatcher
-
-
-class PutForward:
-    """A clock that is put forward instead of sleeping."""
-
-    def __init__(self) -> None:
-        self.ahead = 0.0
-
-    def monotonic(self) -> float:
-        return time.monotonic() + self.ahead
-
-    def time_ns(self) -> int:
-        return clock.time_ns()
-
-    def sleep(self, seconds: float, /) -> None:
-        self.ahead += seconds
+from tests.support.stand_ins import PutForward
 
 
 def age_of(memory: Memory) -> str:

@@ -29,6 +29,7 @@ from memsync.system.user_folders import state_folder
 from memsync.wiring import recognise_root
 from tests.conftest import FakeEmbedder
 from tests.support.daemon_process import Cli, until
+from tests.support.stand_ins import beforehand
 
 NOTES = 6
 RECOGNISED = "Recognised the moved memory root; index kept (was {})"
@@ -458,13 +459,7 @@ def test_finding_a_root_reads_no_folder_of_others(indexed: Path, opened: Open, m
     """A machine may have tens of thousands of index folders."""
     new = moved(indexed, "renamed")
     listed: list[str] = []
-    real = os.scandir
-
-    def scandir(path: str = ".") -> object:
-        listed.append(os.fspath(path))
-        return real(path)
-
-    monkeypatch.setattr("memsync.system.user_folders.os.scandir", scandir)
+    beforehand(monkeypatch, os, "scandir", lambda path=".": listed.append(os.fspath(path)))
     assert said(new) == [RECOGNISED.format(indexed)]
     state = state_folder()
     assert listed

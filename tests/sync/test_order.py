@@ -24,6 +24,7 @@ from memsync.sync import embedding
 from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.backends import only_sqlite
 from tests.support.index_checks import dump
+from tests.support.stand_ins import beforehand
 
 SENTENCE = "the heron nests in an old alder by the pond and returns to it late each year when the ice has gone"
 
@@ -145,13 +146,7 @@ def test_text_of_a_first_sync_is_read_once(memory: Memory, write: Write, monkeyp
     for name in ("a", "b", "c"):
         write(f"{name}.md", note_of(name, 9))
     read: list[NotePath] = []
-    real = NoteReader.read
-
-    def reading(reader: NoteReader, path: NotePath, *rest: Any) -> Any:
-        read.append(path)
-        return real(reader, path, *rest)
-
-    monkeypatch.setattr(NoteReader, "read", reading)
+    beforehand(monkeypatch, NoteReader, "read", lambda _, path, *__: read.append(path))
     assert memory.sync().vectors_pending == 0
     assert sorted(read) == ["a.md", "b.md", "c.md"]
 
@@ -164,13 +159,7 @@ def test_note_is_read_once_for_all_that_waits_of_it(
         write(f"{name}.md", note_of(name, 9))
     memory.sync()
     read: list[NotePath] = []
-    real = NoteReader.read
-
-    def reading(reader: NoteReader, path: NotePath, *rest: Any) -> Any:
-        read.append(path)
-        return real(reader, path, *rest)
-
-    monkeypatch.setattr(NoteReader, "read", reading)
+    beforehand(monkeypatch, NoteReader, "read", lambda _, path, *__: read.append(path))
     assert make_memory(FakeEmbedder("other"), old=embedder).sync().vectors_computed == 27
     assert len(read) <= 6
 
