@@ -288,9 +288,16 @@ class SqlReader(ABC):
         return list(dict.fromkeys([*telling, *others]))
 
     def pending_hashes(self, space: EmbeddingSpace, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """Return (id, content hash) of the waiting passages with a higher id than `after`, by id."""
+        """Return (id, content hash) of the waiting passages with a higher id than `after`, by id.
+
+        If the space is unknown, return those of all passages, or none if some may get no vector in it.
+        """
         parameters = {"space": self._space_number(space), "after": after, "limit": limit}
-        return [(number, digest) for number, digest in self.rows(self.statements.PENDING_HASHES, parameters)]
+        if parameters["space"] is None and self._local_only(space):
+            return []
+        is_known = parameters["space"] is not None
+        statement = self.statements.PENDING_HASHES if is_known else self.statements.PASSAGE_HASHES
+        return [(number, digest) for number, digest in self.rows(statement, parameters)]
 
     def spaces(self) -> list[EmbeddingSpace]:
         """Return every space."""

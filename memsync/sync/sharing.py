@@ -58,6 +58,18 @@ class Sharing:
                 progress("reusing vectors", min(looked_up, total), total)
         return taken
 
+    def lacks_at_most(self, few: int, space: EmbeddingSpace) -> bool:
+        """Tell whether the cache has the vectors of the passages that have none in `space`, except for a few."""
+        lacking = last_id = 0
+        while self.cache is not None and lacking <= few:
+            with self.index.reading() as reader:
+                waiting = reader.pending_hashes(space, last_id, REQUEST_SIZE)
+            if not waiting:
+                return last_id > 0
+            lacking += len(waiting) - len(self.cache.get(space, [digest for _, digest in waiting]))
+            last_id = waiting[-1][0]
+        return False
+
     def put(self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector]]) -> None:
         """Store computed vectors by content hash in the cache."""
         if self.cache is not None and not self.cache.put(space, vectors):

@@ -146,7 +146,7 @@ class Syncer:
         if not 0 < counts.pending <= CACHED_ON_SEARCH or not self._embedding.acquire(blocking=False):
             return False  # if another thread is embedding, it will be done sooner than this one
         try:
-            if counts.pending > EMBED_ON_SEARCH and (self._cache is None or not self._is_cached(space)):
+            if counts.pending > EMBED_ON_SEARCH and not self._take_cached(space):
                 return False
             if space is None:
                 self._embed(self._index, None)
@@ -158,16 +158,21 @@ class Syncer:
         finally:
             self._embedding.release()
 
-    def _is_cached(self, space: EmbeddingSpace | None) -> bool:
-        """Take the vectors of waiting passages from the cache; tell whether few are left."""
+    def _take_cached(self, space: EmbeddingSpace | None) -> bool:
+        """Take the vectors of waiting passages from the cache; return False if it lacks more than a few.
+
+        Then a first space is not prepared: searches would use it although it has no vectors yet.
+        """
+        configured, sharing = space or self._models.configured().space, Sharing(self._index, self._cache)
         try:
+            if not sharing.lacks_at_most(EMBED_ON_SEARCH, configured):
+                return False
             if space is None:
-                space = self._models.configured().space
-                _prepare_space(self._index, space)
-            Sharing(self._index, self._cache).take(space)
+                _prepare_space(self._index, configured)
+            sharing.take(configured)
         except (FilesystemError, IndexBusy, IndexReadOnly):  # it cannot be written to now, but be searched
             return False
-        return _pending(self._index, space) <= EMBED_ON_SEARCH
+        return True
 
     def embed_in_background(self) -> VectorReport:
         """Embed all pending passages. Pauses for searches, and ends early if a sync in this process takes over.

@@ -300,6 +300,9 @@ SELECT p.id, p.hash FROM pending w JOIN passage p ON p.root = w.root AND p.id = 
 WHERE w.root = %(root)s AND w.space = %(space)s AND w.passage > %(after)s ORDER BY w.passage LIMIT %(limit)s
 """
 
+# The same of all passages, for a space that is not there yet.
+PASSAGE_HASHES = "SELECT id, hash FROM passage WHERE root = %(root)s AND id > %(after)s ORDER BY id LIMIT %(limit)s"
+
 # (hash, float16 vector) of the vectors of :space with a higher hash than :after, by hash.
 VECTORS = """
 SELECT hash, value FROM embedding

@@ -275,6 +275,9 @@ SELECT p.id, p.hash FROM pending w JOIN passage p ON p.id = w.passage
 WHERE w.space = :space AND w.passage > :after ORDER BY w.passage LIMIT :limit
 """
 
+# The same of all passages, for a space that is not there yet.
+PASSAGE_HASHES = "SELECT id, hash FROM passage WHERE id > :after ORDER BY id LIMIT :limit"
+
 # (hash, float16 vector) of the vectors of :space with a higher hash than :after, by hash.
 VECTORS = """
 SELECT p.hash, v.value FROM passage p JOIN vector v ON v.space = :space AND v.passage = p.id
