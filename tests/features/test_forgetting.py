@@ -523,7 +523,7 @@ def test_purge_deletes_copies_journal_and_questions(
     memory.forget(user="ada", apply=True)
     assert memory.overwritten() == ()  # nothing brings the text back
     assert all(word in everything_under(keep) for word in words)
-    leftover = root / "threads/.memsync-999999999-1.tmp"
+    leftover = root / "threads/.memsync-9999999-1.tmp"
     leftover.write_text("The xylophone lessons begin.")
     purge = memory.purge_forgotten()
     assert (purge.notes, purge.queries) == (3, 2)
