@@ -130,6 +130,7 @@ def test_settings_that_make_memsync_useless_are_named(
     assert (words in found and str(file) in found) if words else not found
 
 
+@pytest.mark.slow
 def test_transcripts_that_nobody_has_read_are_named(program: Path, tmp_path: Path) -> None:
     """Only old ones: what is a day old will be read in time."""
     connected("claude-code", program)

@@ -256,7 +256,6 @@ def claude(**changes: Any) -> dict[str, Any]:
 MALFORMED = {
     "author a string": with_message(author="user"),
     "author missing": with_message(author=None),
-    "an unknown role": with_message(author={"role": "## system"}),
     "parts nested": with_message(content={"content_type": "text", "parts": [["a"], [["b"]]]}),
     "content null": with_message(content=None),
     "an id that is a number": with_message(id=3),

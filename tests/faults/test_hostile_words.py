@@ -63,7 +63,6 @@ def test_an_import_quotes_the_names_of_an_export(memory: Memory, write: Write) -
     """Of threads that it leaves out, too."""
     for message in (
         f'{{"thread": "../{ORDER}", "role": "user", "text": "A heron."}}\n',
-        f'{{"thread": "t", "role": "{ORDER}", "text": "A heron."}}\n',
         f'{{"thread": "t", "role": "user", "time": "{ORDER}", "text": "A heron."}}\n',
     ):
         (wrong,) = memory.import_file(write("export.jsonl", message)).wrong

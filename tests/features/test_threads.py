@@ -107,6 +107,7 @@ def test_thread_may_be_named_as_its_file_is(own: MemoryApi, write: Write) -> Non
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "text"), [("developer", "a line\n" * 90_000 + "## user\n"), ("", ""), ("user @ x", " "), ("r" * 200, "x")]
 )

@@ -119,6 +119,7 @@ def test_search_cut_at_every_statement(scene: Scene) -> None:
     assert scene.cut_everywhere(scene.search, every=2) > fewer(30, 5)
 
 
+@pytest.mark.slow
 def test_rebuild_cut_at_every_statement(scene: Scene) -> None:
     """The old index or the new one is in use, never half of each, and nothing of the other one stays for ever."""
     assert scene.cut_everywhere(scene.memory.rebuild, scene.assert_equal, every=5) > 20
@@ -136,6 +137,7 @@ def test_verify_cut_at_every_statement(scene: Scene) -> None:
     assert scene.cut_everywhere(verify, every=4) > fewer(20, 5)
 
 
+@pytest.mark.slow
 def test_history_that_only_this_machine_has_survives_a_commit_in_doubt(scene: Scene, root: Path) -> None:
     """Git's history is in a file next to the database: the one that belongs to what was committed is used at once."""
     git(root, "init")

@@ -203,6 +203,7 @@ def test_note_with_a_long_tag_is_found_by_it(memory: Memory, write: Write) -> No
     assert keyword(memory, "stork") == ["b.md"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", sampled(ODD, 8), ids=lambda text: ascii(text)[:20])
 def test_odd_queries_are_answered(memory: Memory, write: Write, text: str) -> None:
     """Operators of FTS5, quotes, NUL, emoji, a megabyte: an answer, never an error of SQL."""

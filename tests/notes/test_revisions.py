@@ -336,11 +336,13 @@ def test_references_of_a_stranger_are_read_as_data(
     write("a.md", "The heron nests.\n")
     repository.commit(SPRING)
     (root / ".git/refs/heads/loop").write_text("ref: refs/heads/loop\n")
-    (root / ".git/refs/heads/link").symlink_to("/etc/passwd")
-    for name in ("loop", "link", "nothing"):
+    for name in ("loop", "nothing"):
         with pytest.raises(UsageError):
             memory.search("heron", at=name)
     assert memory.search("heron", at="main").hits
+    (root / ".git/refs/heads/link").symlink_to("/etc/passwd")
+    with pytest.raises(UsageError, match="refs/heads/link is not a regular file"):
+        memory.search("heron", at="main")
 
 
 # --------------------------------------------------------------------------------------------- programs

@@ -79,6 +79,7 @@ def counted() -> Callable[[list[str]], list[int]]:
     return lambda texts: [len(tokenizer.encode(text, add_special_tokens=False)) for text in texts]
 
 
+@pytest.mark.slow
 @given(texts=st.lists(TEXT, max_size=4))
 def test_word_pieces_are_the_tokenizers(counted: Callable[[list[str]], list[int]], texts: list[str]) -> None:
     """A text costs what its words cost, also those that were counted before; twice, because counts are kept."""

@@ -315,8 +315,8 @@ def test_sections_join_only_in_exposition_and_when_both_answer() -> None:
     second = chunk(2, [entry(0, line=3)], section=1)
     assert len(spans((first, 0.9), (second, 0.85))) == 1
     assert len(spans((first, 0.9), (second, 0.5))) == 2
-    spoken = chunk(2, [entry(0, line=3)], section=1, role="user")
-    assert len(spans((first, 0.9), (spoken, 0.85))) == 2
+    said, spoken = (chunk(n, [entry(0, line=2 * n)], section=n, kind="thread") for n in (1, 2))
+    assert len(spans((said, 0.9), (spoken, 0.85))) == 2
 
 
 def test_equal_scores_go_by_path_then_line() -> None:
