@@ -102,7 +102,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("Site.run", "operation.changes(kwargs)", "operation.writes"),
     ("_call", "operation.changes(given)", "operation.writes"),
     ("WebServer.apply", "wanted == self._page and code is None", "wanted == self._page"),
-    ("Events._stream", "self._listeners -= 1", "pass"),
+    ("Events.leave", "self._listeners -= 1", "pass"),
     ("Health.fault", "min(retry * 2, longest_retry)", "min(retry + 1, longest_retry)"),
     ("VectorKeeper.hanging", "seconds > HANGING_SECONDS", "False"),
     ("VectorKeeper._embed", 'self._health.mended("model")', "pass"),
