@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import os
 import random
@@ -13,6 +14,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -326,20 +328,10 @@ def test_elements_are_those_of_the_array_wherever_blocks_end(data: st.DataObject
         lambda one: st.one_of(st.lists(one, max_size=3), st.dictionaries(st.text(max_size=2), one, max_size=3)),
     )
     values = data.draw(st.lists(st.one_of(st.lists(inner), st.dictionaries(st.text(), inner)), max_size=4))
-    sizes = data.draw(st.integers(1, 9))
     content = json.dumps(values, ensure_ascii=data.draw(st.booleans())).encode()
-
-    class Small:
-        position = 0
-
-        def read(self, _: int) -> bytes:
-            block = content[self.position : self.position + sizes]
-            self.position += len(block)
-            return block
-
-    elements = array.Elements(Small())  # type: ignore[arg-type]  # because only read() is called
-    assert [json.loads(one) for one in elements if isinstance(one, bytes)] == values
-    assert not elements.is_cut
+    with patch.object(array, "BLOCK_BYTES", data.draw(st.integers(1, 9))):
+        found = list(array.elements(io.BytesIO(content)))
+    assert [json.loads(one) if isinstance(one, bytes) else one for one in found] == values
 
 
 OWN = [
@@ -556,8 +548,10 @@ def test_values_of_a_line_are_bounded(root: Path) -> None:
     many = ",".join(['"k":{}'] * (array.MAX_CONTAINERS + 1))
     file = root.with_name("in.jsonl")
     said = json.dumps({"thread": "t", "role": "user", "text": "[{" * array.MAX_CONTAINERS})
-    file.write_text(f'{{"thread":"t","head":{{{many}}},"role":"user","text":"x"}}\n{said}\n')
-    left_out, whole = read_conversations(file)
+    deep = f'{{"thread":"t","head":{{"a":{"[" * 100}{"]" * 100}}}}}'
+    file.write_text(f'{{"thread":"t","head":{{{many}}},"role":"user","text":"x"}}\n{deep}\n{said}\n')
+    left_out, nested, whole = read_conversations(file)
+    assert str(nested) == "line 2: it is nested deeper than 100 levels"
     assert str(left_out) == f"line 1: it has more than {array.MAX_CONTAINERS:,} objects and lists"
     assert isinstance(whole, ConversationText)
     assert len(whole.turns) == 1

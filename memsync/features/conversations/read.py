@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 
 from memsync.errors import UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable
-from memsync.features.conversations.array import MAX_CONTAINERS, Elements
+from memsync.features.conversations.array import ENDS_EARLY, MAX_DEPTH, elements
 from memsync.features.conversations.exports import NO_EXPORT, read_export
 from memsync.ports import Progress, no_progress
 
@@ -39,6 +39,7 @@ _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, No
 
 zipfile raises RuntimeError for an encrypted file, and NotImplementedError for an unknown compression method.
 """
+_UNUSABLE = (Unusable, ValueError, RecursionError)
 READING = "reading"
 _HINT = "Name a .jsonl, conversations.json or .zip."
 
@@ -126,22 +127,17 @@ def _from_archive(path: Path, progress: Progress) -> Read:
 
 def _from_array(stream: Any, name: str) -> Read:
     """Yield the conversations of an array. Raises UsageError when the file ends within the first element."""
-    elements = Elements(stream)
-    number = 0
-    for number, element in enumerate(elements, 1):
+    for number, element in enumerate(elements(stream), 1):
         place = f"conversation {number}"
+        if element is ENDS_EARLY and number == 1:
+            raise UsageError(f"{name} ends before its first conversation does", hint="See docs/conversations.md.")
         try:
             if isinstance(element, Unusable):
-                raise element
-            yield read_export(json.loads(element), place)
-        except Unusable as error:
-            yield Skipped(place, str(error))
-        except (ValueError, RecursionError) as error:
-            yield Skipped(place, f"not JSON: {error}")
-    if elements.is_cut:
-        if not number:
-            raise UsageError(f"{name} ends before its first conversation does", hint="See docs/conversations.md.")
-        yield Skipped(f"conversation {number + 1}", "the file ends before it does")
+                yield Skipped(place, str(element))
+            else:
+                yield read_export(json.loads(element), place)
+        except _UNUSABLE as error:
+            yield Skipped(place, _reason(error))
 
 
 # ---------------------------------------------------------------------------------------------- own lines
@@ -168,24 +164,26 @@ def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
         if line.isspace():
             continue
         try:
-            _check_containers(line)
+            _check_limits(line)
             _add_line(json.loads(line.decode()), by_name, place)
-        except (Unusable, ValueError, RecursionError) as error:
-            reason = str(error) if isinstance(error, Unusable) else f"not JSON: {error}"
+        except _UNUSABLE as error:
+            reason = _reason(error)
             yield Skipped(place, f"{reason}; {NO_EXPORT}" if is_named_json and not by_name else reason)
             is_named_json = False
     while by_name:  # popping frees the memory of each conversation once it is written
         yield by_name.pop(next(iter(by_name)))
 
 
-def _check_containers(line: bytes) -> None:
-    """Raise Unusable for a line with more objects and lists than one conversation may have."""
-    if len(line) <= MAX_CONTAINERS:
-        return
-    if line.count(b"{") + line.count(b"[") > MAX_CONTAINERS:  # brackets in texts count here, but not in Elements
-        element = next(iter(Elements(io.BytesIO(b"[%b]" % line))), None)
-        if isinstance(element, Unusable):
+def _check_limits(line: bytes) -> None:
+    """Raise Unusable for a line that no element of an array may be."""
+    if line.count(b"{") + line.count(b"[") > MAX_DEPTH:  # brackets in texts count here, but not in `elements`
+        element = next(elements(io.BytesIO(b"[%b]" % line)), None)
+        if isinstance(element, Unusable) and element is not ENDS_EARLY:
             raise element
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, Unusable) else f"not JSON: {error}"
 
 
 class _Line(Struct):
