@@ -28,8 +28,8 @@ def vectors() -> None:
 
     \b
     memsync vectors status
-    memsync vectors export vectors.npz       # on one machine
-    memsync vectors import vectors.npz       # on the other
+    memsync vectors export vectors.db       # on one machine
+    memsync vectors import vectors.db       # on the other
     """
 
 

@@ -458,8 +458,8 @@ def test_vector_that_is_no_unit_vector_is_not_taken(
     digests = list(stored(first))
     with closing(VectorDatabase(cache_path, 100)) as direct, direct.writing():
         for digest, bad in zip(digests, (np.nan, np.inf, 0.0, 0.5), strict=False):
-            direct.add(embedder.space, {digest: np.full(16, bad, "<f2").tobytes()})
-        direct.add(embedder.space, {digests[4]: b"short"})
+            direct.add(embedder.space, [(digest, np.full(16, bad, "<f2").tobytes())])
+        direct.add(embedder.space, [(digests[4], b"short")])
     assert counts(opened(copied(notes))) == (5, NOTES - 5, 0)
 
 

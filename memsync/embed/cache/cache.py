@@ -60,7 +60,7 @@ class SqliteVectorCache:
 
         def add(database: VectorDatabase) -> bool:
             with database.writing():
-                database.add(space, values)
+                database.add(space, values.items())
             return True
 
         return self._with_database(add, False) if values else True

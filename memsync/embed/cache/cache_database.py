@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import compress
@@ -41,6 +41,10 @@ PAGE_BYTES = 8_192
 """SQLite's usual page of 4,096 bytes holds four vectors of 384 dimensions and wastes a fifth of its space."""
 KEPT_SHARE = 0.8
 """The share of the size limit that remains after trimming, so that trimming is rare."""
+MAX_VALUE_BYTES = 200_000
+"""The largest row that is read: enough for vectors of almost 100,000 dimensions."""
+MAX_SPACES = 100
+"""How many spaces a file from another machine may have."""
 _DAY_SECONDS = 86_400
 
 _SCHEMA = """
@@ -61,6 +65,9 @@ CREATE TABLE vector (
 CREATE UNIQUE INDEX vector_hash ON vector (space, hash);
 CREATE INDEX vector_used ON vector (used);
 """
+_STATEMENTS = sorted(statement.strip() for statement in _SCHEMA.split(";") if statement.strip())
+_TABLE_LEAF = b"\x0d"
+"""The first byte of the list of tables if that fits into one page."""
 _FIND = "SELECT hash, checksum, value FROM vector WHERE space = ? AND hash = ?"
 _ADD = """
 INSERT INTO vector (space, hash, used, checksum, value) VALUES (?, ?, ?, ?, ?) ON CONFLICT (space, hash) DO UPDATE
@@ -83,24 +90,48 @@ class CachedSpace:
 class VectorDatabase:
     """One connection to the database at `path`, which is created if it does not exist.
 
-    Methods raise apsw's errors, including CorruptError for invalid rows. The constructor also raises IndexTooNew, and
-    FilesystemError if the file cannot be created.
+    A `journal` other than SQLite's "wal" keeps everything in this one file. A file from another machine (`is_foreign`)
+    is checked, and only read. Methods raise apsw's errors, including CorruptError for invalid rows. The constructor
+    also raises IndexTooNew, and FilesystemError if the file cannot be created.
     """
 
-    def __init__(self, path: Path, busy_ms: int) -> None:
+    def __init__(self, path: Path, busy_ms: int, *, journal: str = "wal", is_foreign: bool = False) -> None:
         database_files.create_private(path)
         self._numbers: dict[str, int] = {}
-        self._db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        self._is_foreign = is_foreign
+        flags = apsw.SQLITE_OPEN_READONLY if is_foreign else apsw.SQLITE_OPEN_READWRITE
+        self._db = apsw.Connection(str(path), flags=flags)
         try:
             self._db.set_busy_timeout(busy_ms)
-            self._prepare(path)
+            self._db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+            self._db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+            self._db.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+            self._check(path) if is_foreign else self._prepare(path, journal)
             self.inode = os.stat(path).st_ino
             self._numbers = {name: number for number, name, _ in self._spaces()}
         except BaseException:
             self.close()
             raise
 
-    def _prepare(self, path: Path) -> None:
+    def _check(self, path: Path) -> None:
+        """Raise CorruptError unless the file is whole, and has the cache's tables and nothing else.
+
+        So it has no views, triggers or expressions of a stranger, and reading its tables takes no longer than its size.
+        """
+        with path.open("rb") as file:
+            has_few_tables = file.read(101)[100:] == _TABLE_LEAF  # SQLite holds a list of any length in memory
+        tables = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY sql"
+        if not (
+            has_few_tables
+            and [sql for (sql,) in self._db.execute(tables)] == _STATEMENTS
+            and self._db.pragma("user_version") == VERSION
+            and self._db.pragma("integrity_check", 1) == "ok"
+            and path.stat().st_size == int(str(self._db.pragma("page_count"))) * int(str(self._db.pragma("page_size")))
+            and int(str(self._db.execute("SELECT count(*) FROM space").get)) <= MAX_SPACES
+        ):
+            raise apsw.CorruptError("it is not whole, or its tables are not those of a vector cache")
+
+    def _prepare(self, path: Path, journal: str) -> None:
         version = self._db.pragma("user_version")
         if version not in (0, VERSION):
             if 0 < int(str(version)) < 1_000:
@@ -109,7 +140,7 @@ class VectorDatabase:
             raise apsw.CorruptError(f"its version is {version}")
         if version == 0:
             self._db.pragma("page_size", PAGE_BYTES)
-        self._db.pragma("journal_mode", "wal")
+        self._db.pragma("journal_mode", journal)
         self._db.pragma("synchronous", "normal")
         if version == VERSION:
             return
@@ -188,18 +219,20 @@ class VectorDatabase:
         values = {digest: value for digest, check, value in found if _is_sound(digest, check, value, size)}
         return dict(compress(values.items(), are_unit(list(values.values()))))
 
-    def add(self, space: EmbeddingSpace, values: Mapping[bytes, bytes]) -> None:
-        """Store float16 vectors by hash; they replace those that are there. Call this in a write transaction."""
+    def add(self, space: EmbeddingSpace, values: Iterable[tuple[bytes, bytes]]) -> None:
+        """Store (hash, float16 vector); they replace those that are there. Call this in a write transaction."""
         number, today = self._number_made(space), int(clock.seconds() // _DAY_SECONDS)
-        rows = [(number, digest, today, checksum(digest, value), value) for digest, value in values.items()]
+        rows = ((number, digest, today, checksum(digest, value), value) for digest, value in values)
         self._db.executemany(_ADD, rows)
 
     def all_of(self, space: EmbeddingSpace) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (hash, vector) of every intact vector of a space."""
+        """Yield (hash, vector) of every intact vector of a space. A broken vector of a foreign file is an error."""
         size = value_bytes(space.dimension)
         for digest, check, value in self._db.execute(_ALL, (self._number(space),)):
             if _is_sound(digest, check, value, size):
                 yield digest, value
+            elif self._is_foreign:
+                raise apsw.CorruptError("a vector does not fit its checksum")
 
     # ------------------------------------------------------------------------------------------ size
 
