@@ -258,6 +258,7 @@ def claude(**changes: Any) -> dict[str, Any]:
 MALFORMED = {
     "author a string": with_message(author="user"),
     "author missing": with_message(author=None),
+    "a role that is a number": with_message(author={"role": 7}),
     "parts nested": with_message(content={"content_type": "text", "parts": [["a"], [["b"]]]}),
     "content null": with_message(content=None),
     "an id that is a number": with_message(id=3),
@@ -393,10 +394,11 @@ def test_no_mutated_file_ends_in_anything_but_a_report(
     assert (again.threads, again.continued, again.messages, again.wrong) == (0, 0, 0, report.wrong)
 
 
-def test_message_with_half_a_character_in_its_id_is_continued_once(memory: Memory, root: Path) -> None:
-    """No file can hold it, so the thread has another id than the export."""
+@pytest.mark.parametrize("half", [{"attributes": {"id": "\ud83d"}}, {"role": "\ud83d"}, {"text": "\ud83d"}])
+def test_message_with_half_a_character_is_continued_once(memory: Memory, root: Path, half: dict[str, object]) -> None:
+    """No file can hold it, so the thread has another id, role or text than the export."""
     memory.import_file(lines(root, {"thread": "b", "role": "user", "text": "first"}))
-    file = lines(root, {"thread": "b", "role": "user", "text": "yes", "attributes": {"id": "\ud83d"}})
+    file = lines(root, {"thread": "b", "role": "user", "text": "yes", **half})
     assert (memory.import_file(file).messages, memory.import_file(file).messages) == (1, 0)
 
 

@@ -250,7 +250,8 @@ def _keys(turns: Iterable[Turn]) -> Iterator[tuple[str, ...]]:
     """Yield the identity of each message: its id or, without one, its role, time and text."""
     for turn in turns:
         message_id = whole_characters(turn.attributes.get("id", ""))
-        yield ("id", message_id) if message_id else (turn.role, turn.time, whole_characters(turn.text))
+        content = (whole_characters(turn.role), turn.time, whole_characters(turn.text))
+        yield ("id", message_id) if message_id else content
 
 
 def _content(head: Mapping[str, JsonValue], turns: Iterable[Turn]) -> bytes:
