@@ -35,7 +35,7 @@ from tests.support.repository import Repository
 
 FRESH = hypothesis.settings(deadline=None, max_examples=150, derandomize=False, print_blob=True)
 hypothesis.settings.register_profile("fresh", FRESH)
-hypothesis.settings.register_profile("sample", FRESH, max_examples=30)
+hypothesis.settings.register_profile("sample", FRESH, max_examples=20)
 # For runs that only ask whether anything fails (`make mutants`): what fails is not made smaller, nor kept.
 hypothesis.settings.register_profile("quick", FRESH, phases=(Phase.explicit, Phase.generate), database=None)
 

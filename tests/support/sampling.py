@@ -20,8 +20,8 @@ import hypothesis
 import pytest
 
 T = TypeVar("T")
-CASES = 3
-SHARE = 0.25
+CASES = 2
+SHARE = 0.15
 NEEDS_PROCESSES = re.compile(r"postgres|/test_(clients|hook|http|isolated|serving|terminal|workers)\.py::")
 BY_FILE = ("tests/convergence/", "tests/faults/", "tests/web/")
 """Where each file has a slow test in the sample: planted bugs, kills, damage, pages. Elsewhere each folder has one."""
