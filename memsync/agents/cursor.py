@@ -35,7 +35,7 @@ def read(record: Record, about: About) -> Iterator[Event]:  # noqa: ARG001 (beca
 def ran_in(path: str, folder: str) -> bool:
     """Tell whether a session ran in a folder, or perhaps did: a folder's name has a dash for each other character."""
     name = _OTHER.sub("-", os.path.realpath(os.path.expanduser(folder))).strip("-")
-    project = path.partition("/projects/")[2].partition("/")[0]
+    project = path.rpartition("/agent-transcripts/")[0].rpartition("/projects/")[2]
     return f"{_OTHER.sub('-', project).strip('-')}-".startswith(f"{name}-")
 
 

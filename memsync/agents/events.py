@@ -30,7 +30,10 @@ _LINES_OF_PROGRAM = re.compile(
     r"|Read the output file to retrieve the result:[^\n]*)[ \t]*$",
     re.MULTILINE,
 )
-_REFERENCED = re.compile(r"^--- Content from referenced files ---$.*^--- End of content ---$", re.MULTILINE | re.DOTALL)
+_REFERENCED = re.compile(
+    r"^--- Content from referenced files ---$(?:(?!^--- (?:Content from|End of)).)*+^--- End of content ---$",
+    re.MULTILINE | re.DOTALL,
+)
 _PROMPTS = re.compile(
     r"\s*(?:This session is being continued from a previous conversation|Another language model started to solve this"
     r"|A new session was started via /new or /reset|Pre-compaction memory flush|Read HEARTBEAT\.md|\[cron:)"

@@ -390,7 +390,7 @@ class Ingester:
         for offset, record in records:
             before = replace(thread.now)
             events = events_in(agent, record, thread.now)
-            if self._is_kept_out(thread.now.cwd) or self._is_kept_out(text_at(record, "cwd")):
+            if any(map(self._is_kept_out, (thread.now.cwd, text_at(record, "cwd"), text_at(record, "payload", "cwd")))):
                 return False
             self._report.skipped += events is None
             place = 0 if source.is_document or agent.fold else offset

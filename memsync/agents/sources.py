@@ -215,7 +215,10 @@ def record_of(line: bytes, max_bytes: int = MAX_LINE_BYTES) -> Record | None:
 
 
 def records_in(line: bytes) -> list[Record]:
-    """Return the records in a line: one, or those after a part of one, which a killed agent left without its end."""
+    """Return the records in a line: one, or those after a part of one, which a killed agent left without its end.
+
+    A record ends the line, or another one follows it: an object within a record may be what a tool printed.
+    """
     record = record_of(line)
     if record is not None or len(line) > MAX_LINE_BYTES or line.count(b"{") + line.count(b"[") > MAX_CONTAINERS:
         return [] if record is None else [record]
@@ -225,10 +228,13 @@ def records_in(line: bytes) -> list[Record]:
         if start < 0:
             break
         try:
-            value, start = _decode(text, start)
-            records.append(value)
+            value, end = _decode(text, start)
         except (ValueError, RecursionError):
             start += 1
+            continue
+        if text[end : end + 1].strip() in ("", "{"):
+            records.append(value)
+        start = end
     return records
 
 

@@ -118,7 +118,9 @@ def _ask_the_daemon(asked: Mapping[str, str], known: str) -> None:
     try:
         ask(socket, asked, _print)
     except DaemonNotRunning:
-        if settings["daemon.use"] and settings["daemon.autostart"] != "never":
+        if not settings["daemon.use"]:  # silent by choice
+            return
+        if settings["daemon.autostart"] != "never":
             from memsync.daemon import daemon_lock, process
 
             if daemon_lock.running(settings) is None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import re
 import signal
 import stat
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
 from memsync.edit.note_paths import cannot_write
@@ -20,7 +21,7 @@ from memsync.system.renames import exchange, rename_new
 
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _BLOCK_BYTES = 1 << 20
-_ASIDE = re.compile(r"\.memsync-(\d{1,7})-[0-9a-f]+\.tmp")
+_ASIDE = re.compile(r"\.memsync-\d+-[0-9a-f]+\.tmp")
 LEFTOVER_SECONDS = 86_400
 
 
@@ -231,24 +232,22 @@ def _written_aside(
             os.unlink(aside, dir_fd=folder)
 
 
-def clear_leftovers(folder: int, seconds: float) -> None:
-    """Delete the hidden files of processes that do not run, and any that are at least `seconds` old.
+def clear_leftovers(folder: int, seconds: float, kept: Container[str] = ()) -> None:
+    """Delete hidden files that killed writers left at least `seconds` ago. The caller holds the writers' lock.
 
-    The caller holds the writers' lock, so its own process writes none now. A writer on another machine has another lock
-    and other processes. It fails if its file is deleted, and its note stays as it was.
+    With `kept`, also deletes younger ones that are empty or whose SHA-256 is in it: memsync has a copy. Any other may
+    be the only copy of what an editor saved just before the kill. A writer on another machine has another lock. It
+    fails if its file is deleted, and its note stays as it was.
     """
     limit = clock.file_seconds() - seconds
     for name in os.listdir(folder):
-        if aside := _ASIDE.fullmatch(name):
-            with suppress(OSError):
-                is_old = os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime <= limit
-                if is_old or not _is_another_process(int(aside[1])):
+        if _ASIDE.fullmatch(name):
+            with suppress(OSError, WriteRefused), opened(folder, NotePath(name), name) as descriptor:
+                status = os.fstat(descriptor)
+                is_kept = bool(kept) and _digest(descriptor, name) in kept
+                if status.st_ctime <= limit or is_kept or (kept and not status.st_size):
                     os.unlink(name, dir_fd=folder)
 
 
-def _is_another_process(number: int) -> bool:
-    try:
-        os.kill(number, 0)
-    except OSError as error:
-        return isinstance(error, PermissionError)
-    return number != os.getpid()
+def _digest(descriptor: int, name: str) -> str:
+    return hashlib.sha256(read(descriptor, NotePath(name))).hexdigest()

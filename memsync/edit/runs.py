@@ -135,10 +135,11 @@ class Runs:
         return [step for step in self._kept.steps(self._kind) if not user or step.user == user]
 
     def _clear_leftovers(self, steps: Iterable[Step]) -> None:
-        """Delete what killed runs left beside the notes of these steps."""
+        """Delete what killed runs left beside the notes of these steps, if it is a content that the runs keep."""
+        kept = {digest for step in steps for digest in (_digest(step.before), step.after)}
         for above in {os.path.dirname(path) for step in steps for path in (step.path, step.other)}:
             with suppress(OSError, MemsyncError), folder_of(self._root, NotePath(f"{above}/x".lstrip("/"))) as folder:
-                note_file.clear_leftovers(folder, note_file.LEFTOVER_SECONDS)
+                note_file.clear_leftovers(folder, note_file.LEFTOVER_SECONDS, kept)
 
     def _moves(self, path: NotePath, other: NotePath) -> bool:
         return self._kind is not Work.FORGET and path != other

@@ -142,10 +142,12 @@ _TAGS = (
     "system(?:-(?:reminder|prompt|message|instructions?))?|assistant|human|developer|memsync-recall|antml:\\w+|invoke"
     "|(?:hook|session|environment)-context|(?:(?:user|permissions)-)?instructions|user-prompt-submit-hook|turn-aborted"
     "|(?:local-command|bash)-(?:input|stdout|stderr|caveat)|task-notification|user-shell-command|think(?:ing)?"
-    "|command-(?:name|message|args|contents)|ide-(?:opened-file|selection|diagnostics)|(?:start|end)-of-turn|[be]os"
+    "|command-(?:name|message|args|contents)|ide-[a-z_-]{1,40}|(?:start|end)-of-turn|[be]os|user-(?:memory-input|info|action"
+    "|query)|git-status|(?:environment|additional)-(?:details|context)|open-and-recently-viewed-files|agent-transcripts"
+    "|(?:attached|referenced)-files|(?:teammate|subagent)-(?:message|notification)|new-diagnostics|post-tool-use-hook"
     "|(?:tool|function)-(?:use|calls?|results?|response)|(?:begin|end)-of-text"
 ).replace("-", r"[\s_-]+")
-"""The tags in which agents get what is not from their user; `-`, `_` and blanks in them are the same."""
+"""Tags that agents use for text that their user did not write; `-`, `_` and blanks in them are the same."""
 _FRAME = (  # compiled at its first use, too
     rf"<(?:[/!?]*(?:{_TAGS})(?=[\s/>]|\Z)[^<>]{{0,200}}>?|[\s/!?]+(?:{_TAGS})(?=[\s/>])[^<>]{{0,200}}>)"
     r"|<\s*\|\s*[a-z][\w\u2581]{2,40}\s*\|\s*>"  # a token of a chat template

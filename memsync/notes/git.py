@@ -280,7 +280,7 @@ def _check_files(repository: Repository) -> None:
     with suppress(FileNotFoundError):
         if read_file(f"{common}/objects/info/alternates", MAX_CONFIG_BYTES).strip():
             reason = "it shares the objects of another repository, which memsync does not read"
-            raise GitUnusable(f"{reason}: run git repack -a, and delete {common}/objects/info/alternates")
+            raise GitUnusable(f"{reason}: run git repack -a -d && rm {common}/objects/info/alternates")
 
 
 def _is_regular(path: str) -> bool:

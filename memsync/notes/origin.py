@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memsync.model.vocabulary import Origin, named_origin, trust
+
+_PAGE_KEYS = ("url", "source", "source_url", "link", "canonical", "canonical_url", "permalink", "clipped_from")
+"""The keys of front matter in which clippers write the address of a page, in any case."""
+_ADDRESS = re.compile(r"^\W*(?:(?:https?|ftp):)?//|^\W*www\.|\]\(https?://", re.IGNORECASE)
 
 BY = "by"
 """The attribute, and the key of the front matter, that names a passage's origin."""
@@ -41,7 +46,9 @@ def _of_message(head: Mapping[str, Any], role: str) -> str:
 
 def _of_page(head: Mapping[str, Any]) -> str:
     """Return that a note is from a web page, or nothing; an import may name the page of its conversation."""
-    is_page = any(_text(head, key).lower().startswith(("https://", "http://")) for key in ("source", "url"))
+    named = (value for key, value in head.items() if str(key).casefold().replace("-", "_") in _PAGE_KEYS)
+    is_page = any(_ADDRESS.search(one) for value in named for one in (value if isinstance(value, list) else [value])
+                  if isinstance(one, str))  # fmt: skip
     return Origin.WEB if is_page and not head.get("imported") else ""
 
 

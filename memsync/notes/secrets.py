@@ -76,6 +76,8 @@ _NAME = re.compile(r"[a-z+]+://|(?:sha\d+|toolu|msg|req|call|resp|rs|chatcmpl|ru
 _IN_URL = re.compile(r"://[^/:]{0,300}:([^/]{1,300})@")
 _NEVER = re.compile(r"(?!)")
 _SHORT = 10_000
+_PIECE, _OVERLAP = 16_000, 8_000
+"""memsync's own rules read a text in pieces of so many bytes: their time can grow with the square of a text's size."""
 _PASSES = 8
 _loaded: list[Scanner] = []
 
@@ -198,14 +200,19 @@ def _found(text: str, but: re.Pattern[str] = _NEVER) -> Iterator[tuple[int, int,
     for sign in b"./:%$@":
         tokens = tokens.replace(b"%c " % sign, b"  ").replace(b" %c" % sign, b"  ").replace(b"%c\n" % sign, b" \n")
     library, own = _scanners()
-    scans = ((library, content), (library, tokens), (library, content.translate(_IN_WORDS)), (own, content))
+    scans = [(library, content, 0), (library, tokens, 0), (library, content.translate(_IN_WORDS), 0)]
+    pieces = range(0, len(content) or 1, _PIECE)
+    scans += [(own, content[at : at + _PIECE + _OVERLAP] if len(pieces) > 1 else content, at) for at in pieces]
     findings = (
-        finding
-        for scanner, part in scans
+        (at, finding)
+        for scanner, part, at in scans
         for finding in scanner.scan(part)
         if finding.visible and not but.match(finding.rule_id)
     )
-    places = ((finding.location["start_offset"], finding.location["end_offset"], finding) for finding in findings)
+    places = (
+        (at + finding.location["start_offset"], at + finding.location["end_offset"], finding)
+        for at, finding in findings
+    )
     counted = characters = 0
     for start, end, finding in sorted(places, key=lambda place: place[:2]):
         characters += len(content[counted:start].decode("utf-8", "ignore"))

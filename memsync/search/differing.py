@@ -17,6 +17,8 @@ Frame = tuple[str, ...]
 Line = tuple[NotePath, int]
 COMPARED = 15
 """How many of the first passages are compared: both sides of a conflict are near a question about it."""
+MAX_DIFFERS = 10
+"""Citations in a hit: a stranger's note can say a thousand times that it replaces a line."""
 MAX_CHARS = 400
 """A longer passage is not compared; statements of facts are short."""
 
@@ -56,4 +58,4 @@ def _compared(hit: Hit, contested: Sequence[Sequence[set[Line]]], refused: Seque
     lines = [f"{path}:{line}" for path, line in sorted(others)]
     for place, other in (*refused, *((mark, old) for old, mark in refused)):
         lines += [other.citation] if place.overlaps(hit.path, hit.start_line, hit.end_line) and hit.holds else []
-    return structs.replace(hit, differs=tuple(dict.fromkeys(lines))) if lines else hit
+    return structs.replace(hit, differs=tuple(dict.fromkeys(lines))[:MAX_DIFFERS]) if lines else hit

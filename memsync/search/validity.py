@@ -111,7 +111,7 @@ class Validity:
         notes = {path: (origin_of(head, "", (), usual), marks) for path, _, head in heads if (marks := marks_of(head))}
         names = _Names(index, usual)
         pairs = list(_pairs(chunks, {path: day for path, day, _ in heads}, notes, names))
-        sound = list(_without_circles(pairs))
+        sound = dict.fromkeys(_without_circles(pairs))
         return cls(_by_name(sound), notes, [pair for pair in pairs if pair not in sound])
 
     def reason(self, path: NotePath, entry: Entry, text_of: Callable[[], str | None], day: str, origin: str) -> str:

@@ -104,8 +104,9 @@ def folder_identity(root: str) -> str:
 
 
 def is_identity(identity: str, known: str) -> bool:
-    """Tell whether a folder is the one that was known; earlier versions, and systems, told only the first parts."""
-    return bool(known) and f"{identity}:".startswith(f"{known.rstrip(':')}:")
+    """Tell whether a folder is the one that was known; earlier versions and some systems tell only the first parts."""
+    shorter, longer = sorted((f"{identity.rstrip(':')}:", f"{known.rstrip(':')}:"), key=len)
+    return bool(known) and longer.startswith(shorter)
 
 
 def kept_identity(root: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from threading import RLock
 from typing import Any, Self, TypeVar, overload
@@ -16,10 +15,6 @@ class once_property(cached_property[T]):  # noqa: N801 because it is used like f
     Since Python 3.12 functools.cached_property has no lock: threads that ask at the same moment get different objects.
     """
 
-    def __init__(self, func: Callable[[Any], T]) -> None:
-        super().__init__(func)
-        self._computing = RLock()
-
     @overload
     def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
 
@@ -27,5 +22,7 @@ class once_property(cached_property[T]):  # noqa: N801 because it is used like f
     def __get__(self, instance: object, owner: type[Any] | None = None) -> T: ...
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Self | T:
-        with self._computing:
+        if instance is None:
+            return self
+        with vars(instance).setdefault(f"computing {self.attrname}", RLock()):
             return super().__get__(instance, owner)
