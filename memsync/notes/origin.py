@@ -8,7 +8,7 @@ from typing import Any
 
 from memsync.model.vocabulary import Origin, named_origin, trust
 
-_PAGE_KEYS = ("url", "source", "source_url", "link", "canonical", "canonical_url", "permalink", "clipped_from")
+_PAGE_KEYS = ("url", "source", "source_url", "clipped_from")
 """The keys of front matter in which clippers write the address of a page, in any case."""
 _ADDRESS = re.compile(r"^\W*(?:(?:https?|ftp):)?//|^\W*www\.|\]\(https?://", re.IGNORECASE)
 
