@@ -74,7 +74,7 @@ class Planted(NamedTuple):
 
 
 def planted(count: int = COUNT, seed: int = SEED) -> Iterator[Planted]:
-    """Yield secrets in texts: as many known by their own form as by what stands around them."""
+    """Yield secrets in texts. Half are recognizable by their own form, half by the text around them."""
     chance, parts = random.Random(seed), _parts()
     for number in range(count):
         kind, line = chance.choice(parts["tokens" if number % 2 else "lines"])

@@ -74,7 +74,7 @@ def quotable(text: str) -> str:
     """Return `visible` text in which nothing looks like a frame that agents and chat templates put around texts.
 
     `</system-reminder>` becomes `‹/system-reminder›`, and `Human:` at the start of a line `Human∶`. It may be in any
-    case, in full-width letters, with blanks and attributes, or cut by characters that cannot be seen. Other tags are
+    case, in full-width letters, with blanks and attributes, or split by invisible characters. Other tags are
     left alone.
     """
     characters = list(visible(text))

@@ -1,4 +1,4 @@
-"""When a folder was made. Systems use the inode of a deleted folder again, so only this tells the next one from it."""
+"""When a folder was made. Systems reuse the inode of a deleted folder, so only this time distinguishes a new one."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from time import sleep, time_ns
 __all__ = ["AHEAD", "ahead", "file_seconds", "monotonic", "now", "seconds", "sleep", "time_ns", "today", "utc"]
 
 AHEAD = "MEMSYNC_CLOCK_AHEAD"
-"""The environment variable, in seconds; a part of no settings."""
+"""The environment variable, in seconds; not a setting in config.toml."""
 
 
 def ahead() -> float:

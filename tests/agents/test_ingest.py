@@ -697,7 +697,7 @@ def test_what_the_agent_itself_wrote_is_not_the_users(written: str, role: str, k
     ],
 )
 def test_image_leaves_a_mark(agent: str, part: dict[str, str]) -> None:
-    """Otherwise nobody could tell what the user spoke of."""
+    """Without the mark, the message would refer to nothing."""
     path = converse(agent)
     text = path.read_text().replace(json.dumps(PRINTED), "0")
     lines = [json.loads(line) for line in text.splitlines()]
@@ -758,7 +758,7 @@ def test_odd_value_in_a_database_costs_its_session_only() -> None:
 
 
 def test_fault_of_a_reader_costs_its_transcript_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever it is; the answer names the transcript, and the next run reads it."""
+    """The answer names the transcript, and the next run reads it."""
     converse("codex")
     write_session(talk(1))
     continued, listed = ingest.Ingester._continued, sources.sources_of

@@ -84,7 +84,7 @@ def why_refused(content: bytes) -> str:
 def test_each_append_is_one_message_with_its_own_text(
     before: str, texts: list[str], role: str, is_in_steps: bool
 ) -> None:
-    """Whatever the text and the role are and whatever the note holds; the messages before it stay what they were."""
+    """Any text and role in any note: one message is added, and the messages before it do not change."""
     given_attributes = {"model": "x", "cost": "0.5"}
     additions = [message(role, text, "2026-11-21 10:02", given_attributes) for text in texts]
     content = before.encode("utf-8", "replace")

@@ -121,7 +121,7 @@ def test_any_role_and_any_text_is_kept_and_exported(memory: Memory, role: str, t
 
 
 def test_thread_that_several_writers_begin_gets_every_message(memory: Memory) -> None:
-    """Begun already means: append to it, whatever it was called by."""
+    """If the thread exists, append to it, under any spelling of its name."""
     names = ["New talk", "threads/New talk.md", "new talk"] * 4
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda name: memory.append_message(name, "user", "Hi", begin=True), names))

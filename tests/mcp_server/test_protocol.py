@@ -283,7 +283,7 @@ def test_http_answers_with_the_status_that_the_protocol_names(
 def test_no_answer_is_longer_than_a_model_should_read(
     make_memory: Callable[..., Memory], write: Write, word: str
 ) -> None:
-    """Whatever is asked for, in whichever script: it is cut, says so, and says how to get the rest."""
+    """In any script, a long answer is cut, says so, and says how to get the rest."""
     for number in range(40):
         text = "\n\n".join(f"heron {number} {part} {word * (1_500 // len(word))}" for part in range(4))
         write(f"{number}.md", f"# Heron\n\n{text}\n")
