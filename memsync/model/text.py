@@ -142,7 +142,7 @@ _TAGS = (
     "system(?:-(?:reminder|prompt|message|instructions?))?|assistant|human|developer|memsync-recall|antml:\\w+|invoke"
     "|(?:hook|session|environment)-context|(?:(?:user|permissions)-)?instructions|user-prompt-submit-hook|turn-aborted"
     "|(?:local-command|bash)-(?:input|stdout|stderr|caveat)|task-notification|user-shell-command|think(?:ing)?"
-    "|command-(?:name|message|args|contents)|ide-[a-z_-]{1,40}|(?:start|end)-of-turn|[be]os|user-(?:memory-input|info|action"
+    "|command-(?:name|message|args|contents)|ide-[^\\s<>/]{1,40}|(?:start|end)-of-turn|[be]os|user-(?:memory-input|info|action"
     "|query)|git-status|(?:environment|additional)-(?:details|context)|open-and-recently-viewed-files|agent-transcripts"
     "|(?:attached|referenced)-files|(?:teammate|subagent)-(?:message|notification)|new-diagnostics|post-tool-use-hook"
     "|(?:tool|function)-(?:use|calls?|results?|response)|(?:begin|end)-of-text"
