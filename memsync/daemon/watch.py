@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -58,29 +58,6 @@ _EVENTS: list[type[events.FileSystemEvent]] = [
     events.FileMovedEvent,
 ]
 STOP_SECONDS = 2.0
-OVERFLOW = 0x4000
-"""The mark of a report that others were lost."""
-
-
-def _tell_of_overflows() -> None:
-    """Let watchdog log a warning when its queue overflows, as it does since version 7."""
-    if sys.platform != "linux" or hasattr(events, "DirAttribEvent"):
-        return
-    from watchdog.observers import inotify_c
-
-    reader: Any = vars(inotify_c)["Inotify"]
-    parse = reader._parse_event_buffer
-
-    def parsed(buffer: bytes) -> Iterator[tuple[int, int, int, bytes]]:
-        for report in parse(buffer):
-            if report[1] & OVERFLOW:
-                logging.getLogger("watchdog").warning("queue overflow")
-            yield report
-
-    reader._parse_event_buffer = staticmethod(parsed)
-
-
-_tell_of_overflows()
 
 
 class Watcher:
@@ -157,7 +134,10 @@ class _Handler(events.FileSystemEventHandler):
 
 
 class _Complaints(logging.Handler):
-    """Treats each warning of watchdog as lost reports: a warning is its only sign of an overflowing queue."""
+    """Treats each warning of watchdog as lost reports: a warning is its only sign of an overflowing queue.
+
+    Before version 7 there is none: the next full comparison finds what was lost.
+    """
 
     def __init__(self, on_lost: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta
@@ -107,6 +107,7 @@ class _Checking:
         self._anchored: dict[str, list[tuple[NotePath, Link]]] = {}
         self._cited: list[tuple[NotePath, int, str, int]] = []
         self._lengths: dict[str, int] = {}
+        self._digests = cache(lambda path: {one.digest for one in statements(self._lines(path))})
 
     def findings(self, progress: Progress) -> Iterator[Finding]:
         """Yield what is wrong; notes that cannot be read are in `failed` afterwards."""
@@ -205,7 +206,7 @@ class _Checking:
             target = self._linked.target(Link(place.name, "", "", 0, wiki=True), path) if place.name else path
             if not target:
                 yield Finding(path, number, "citations", f"supersedes {quoted(place.name)}, which does not exist")
-            elif place.digest not in {"", *(one.digest for one in statements(self._lines(NotePath(target))))}:
+            elif place.digest and place.digest not in self._digests(NotePath(target)):
                 message = f"supersedes {target}:{place.first}, whose text has changed"
                 yield Finding(path, number, "citations", message)
 

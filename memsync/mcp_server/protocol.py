@@ -9,7 +9,7 @@ version it has and who asks.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memsync import __version__
@@ -66,20 +66,10 @@ class Refused(Exception):
 
 @dataclass
 class Peer:
-    """A client: the version that it speaks, empty before `initialize`, and its name.
-
-    `running` are the ids of its calls, and `cancelled` are those that it no longer wants to be answered.
-    """
+    """A client: the version that it speaks, empty before `initialize`, and its name."""
 
     version: str = ""
     name: str = ""
-    running: set[Id] = field(default_factory=set)
-    cancelled: set[Id] = field(default_factory=set)
-
-    def cancel(self, number: Id | None) -> None:
-        """Let a call get no answer if it still runs."""
-        if number is not None and number in self.running:
-            self.cancelled.add(number)
 
 
 def parsed(line: bytes) -> Any:
@@ -147,9 +137,9 @@ class Server:
                 raise Refused(INVALID_REQUEST, "method must be a text, and id a text or a whole number")
             params = {} if params is None else params
             if number is None:
-                if method == "notifications/cancelled" and isinstance(params, dict):
-                    peer.cancel(id_of({"id": params.get("requestId")}))
-                return None
+                return (
+                    None  # a notification; a call that the client cancels is answered, too, and the client drops that
+                )
             if not isinstance(params, dict):
                 raise Refused(INVALID_PARAMS, "params must be an object")
             return reply(number, result=self._result(method, params, peer))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
-from memsync.mcp_server.protocol import MAX_MESSAGE_BYTES, Peer, Refused, Server, id_of, line_of, parsed, reply
+from memsync.mcp_server.protocol import MAX_MESSAGE_BYTES, Peer, Refused, Server, line_of, parsed, reply
 
 MAX_CALLS = 16
 """How many calls run at once; others wait for them."""
@@ -53,8 +53,6 @@ class _Conversation:
         if self._server.is_quick(message):
             self._send(self._server.answer(message, self._peer))
             return
-        if (number := id_of(message)) is not None:
-            self._peer.running.add(number)
         self._waiting.put(message)
         if len(self._threads) < MAX_CALLS:
             self._threads.append(threading.Thread(target=self._work, daemon=True))
@@ -69,14 +67,8 @@ class _Conversation:
             thread.join(max(0.0, limit - time.monotonic()))
 
     def _work(self) -> None:
-        peer = self._peer
         while (message := self._waiting.get()) is not None:
-            number = id_of(message)
-            answer = self._server.answer(message, peer) if number not in peer.cancelled else None
-            if number not in peer.cancelled:
-                self._send(answer)
-            peer.running.discard(number)
-            peer.cancelled.discard(number)
+            self._send(self._server.answer(message, self._peer))
 
     def _send(self, answer: Any) -> None:
         if answer is None:

@@ -10,6 +10,7 @@ entry, because the lines of one note may be of several origins.
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -38,6 +39,8 @@ from memsync.system import clock
 
 MAX_LINES = 1_000
 """A place of more lines counts as the whole note."""
+MAX_MARKS = 10
+"""Marks of one note about one line or text: a stranger's page can say a thousand times that it replaces a note."""
 OF_A_NOTE = (0, 2**31)
 """The lines of a whole note."""
 Marks = Mapping[str, list[str]]
@@ -205,6 +208,7 @@ def _without_circles(pairs: Sequence[Pair]) -> Iterator[Pair]:
 def _by_name(pairs: Iterable[Pair]) -> Mapping[NotePath, Mapping[str | int, Sequence[Pair]]]:
     """Return pairs by the path of the old place, and all that may find it there."""
     by_path: dict[NotePath, dict[str | int, list[Pair]]] = {}
+    marks = Counter[tuple[NotePath, str | int, NotePath, str]]()
     for pair in pairs:
         old = pair.old
         names: Iterable[str | int] = range(old.first, old.last + 1)
@@ -213,7 +217,10 @@ def _by_name(pairs: Iterable[Pair]) -> Mapping[NotePath, Mapping[str | int, Sequ
         elif old.last - old.first >= MAX_LINES:
             names = [0]
         for name in names:
-            by_path.setdefault(old.path, {}).setdefault(name, []).append(pair)
+            mark = old.path, name, pair.mark.path, pair.by
+            marks[mark] += 1
+            if marks[mark] <= MAX_MARKS:
+                by_path.setdefault(old.path, {}).setdefault(name, []).append(pair)
     return by_path
 
 
