@@ -52,9 +52,7 @@ def test_owners_line_is_silenced_by_nobody_else(memory: Memory, write: Write, pa
     assert {path, "MEMORY.md"} in sides
 
 
-def test_page_that_says_a_hundred_times_that_it_replaces_a_line_is_shown_ten_times(
-    memory: Memory, write: Write
-) -> None:
+def test_page_that_replaces_a_line_a_hundred_times_is_shown_ten_times(memory: Memory, write: Write) -> None:
     """Otherwise each of its lines would be compared with each of its marks."""
     write("MEMORY.md", OWNED)
     write("clip.md", WEB.format("") + "".join(MARK.replace("999", str(number)) for number in range(100)))
