@@ -225,14 +225,18 @@ def _by_name(pairs: Iterable[Pair]) -> Mapping[NotePath, Mapping[str | int, Sequ
 
 
 def _pairs(chunks: Iterable[IndexedChunk], days: Mapping[NotePath, str], notes: Heads, names: _Names) -> Iterator[Pair]:
-    """Yield a pair for each mark. A mark that names nothing that exists gives none."""
+    """Yield a pair for each mark. A mark that names nothing that exists gives none.
+
+    What people paste into a message is not theirs: about another note, a message counts no more than an agent's text.
+    """
     for chunk in chunks:
+        by = min(chunk.origin, Origin.AGENT, key=trust) if chunk.kind == Kind.THREAD else chunk.origin
         for entry in chunk.entries:
-            by = chunk.origin
             own = Place(chunk.path, entry.start_line, entry.end_line, entry.time or chunk.note_date)
             marks = marks_of(entry.attributes)
             yield from (Pair(old, own, own, by) for old in names.places(marks.get(SUPERSEDES, []), own, by))
-            yield from (Pair(own, new, own, by) for new in names.places(marks.get(SUPERSEDED_BY, []), own, by))
+            said = chunk.origin
+            yield from (Pair(own, new, own, said) for new in names.places(marks.get(SUPERSEDED_BY, []), own, said))
             if STATUS in entry.attributes:
                 whole = Place(chunk.path, time=chunk.note_date)
                 places = names.places([entry.attributes[STATUS]], own, by) or [UNKNOWN]

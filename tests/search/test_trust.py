@@ -30,6 +30,8 @@ MARK = f'- {IBAN} {{supersedes="MEMORY.md:5"}}\n'
         ("threads/chat.md", f"## assistant @ 2026-11-20 10:00 {{supersedes=MEMORY.md:5}}\n\n{IBAN}\n"),
         ("threads/clip.md", WEB.format("") + f"## user @ 2026-11-20 10:00\n\n{MARK}"),
         ("chat.md", f"---\nby: codex\nkind: thread\n---\n## user @ 2026-11-20 10:00\n\n{MARK}"),
+        ("threads/chat.md", f"## user @ 2026-11-20 10:00\n\nI read this:\n\n{MARK}"),
+        ("threads/chat.md", IMPORTED.format("") + f"## user @ 2026-11-20 10:00\n\n{MARK}"),
         ("codex.md", f"---\nby: codex\n---\n\n{MARK}"),
         ("mine.md", MARK.replace("}", " by=codex}")),
         ("mine.md", f"## Bank {{by=codex}}\n\n### Account\n\n{MARK}"),
