@@ -227,25 +227,28 @@ def _by_name(pairs: Iterable[Pair]) -> Mapping[NotePath, Mapping[str | int, Sequ
 def _pairs(chunks: Iterable[IndexedChunk], days: Mapping[NotePath, str], notes: Heads, names: _Names) -> Iterator[Pair]:
     """Yield a pair for each mark. A mark that names nothing that exists gives none.
 
-    What people paste into a message is not theirs: about another note, a message counts no more than an agent's text.
+    What people paste into a message is not theirs: about other text, a conversation counts no more than an agent.
     """
     for chunk in chunks:
-        by = min(chunk.origin, Origin.AGENT, key=trust) if chunk.kind == Kind.THREAD else chunk.origin
+        said, by = chunk.origin, _at_most(chunk.origin, chunk.kind)
         for entry in chunk.entries:
             own = Place(chunk.path, entry.start_line, entry.end_line, entry.time or chunk.note_date)
             marks = marks_of(entry.attributes)
             yield from (Pair(old, own, own, by) for old in names.places(marks.get(SUPERSEDES, []), own, by))
-            said = chunk.origin
             yield from (Pair(own, new, own, said) for new in names.places(marks.get(SUPERSEDED_BY, []), own, said))
             if STATUS in entry.attributes:
                 whole = Place(chunk.path, time=chunk.note_date)
                 places = names.places([entry.attributes[STATUS]], own, by) or [UNKNOWN]
                 yield from (Pair(whole, new, own, by) for new in places)
-    for path, (by, head) in notes.items():
-        own = Place(path, time=days[path])
+    for path, (said, head) in notes.items():
+        own, by = Place(path, time=days[path]), _at_most(said, names.kind(path))
         yield from (Pair(old, own, own, by) for old in names.places(head.get(SUPERSEDES, []), own, by))
         if SUPERSEDED_BY in head:
-            yield from (Pair(own, new, own, by) for new in names.places(head[SUPERSEDED_BY], own, by) or [UNKNOWN])
+            yield from (Pair(own, new, own, said) for new in names.places(head[SUPERSEDED_BY], own, said) or [UNKNOWN])
+
+
+def _at_most(origin: str, kind: str) -> str:
+    return min(origin, Origin.AGENT, key=trust) if kind == Kind.THREAD else origin
 
 
 class _Names:
@@ -286,6 +289,10 @@ class _Names:
             most = trust(Origin.AGENT) if note.kind is Kind.THREAD else own
             best[note.path] = min(own, most, best.get(note.path, own))
         return best
+
+    def kind(self, path: NotePath) -> str:
+        """Return the kind of a note."""
+        return self._notes[path].kind
 
     def places(self, texts: list[str], source: Place, by: str) -> Sequence[Place]:
         """Return the places that the texts of a mark name, relative to its note. A name may have a comma."""
