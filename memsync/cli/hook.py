@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> None:
                 raise ValueError("the event is too long")
             _answer(_asked(event, agent, payload.decode()))
         except Exception as error:  # noqa: BLE001 (because the agent must not be disturbed)
-            _record(event, agent, payload, str(error) or type(error).__name__)
+            _record(event, agent, payload, error)
     except BaseException:  # noqa: BLE001 (because a non-zero exit code may refuse the prompt)
         return
 
@@ -120,17 +120,22 @@ def _ask_the_daemon(asked: Mapping[str, str], known: str) -> None:
     except DaemonNotRunning:
         if not settings["daemon.use"]:  # silent by choice
             return
-        if settings["daemon.autostart"] != "never":
-            from memsync.daemon import daemon_lock, process
+        if settings["daemon.autostart"] == "never":
+            raise
+        from memsync.daemon import daemon_lock, process
 
-            if daemon_lock.running(settings) is None:
-                process.start_unasked(settings.options)
-        raise
+        if daemon_lock.running(settings) is None:
+            process.start_unasked(settings.options)
+        raise _Starting("the daemon is starting, and answers the next prompts") from None
     write_own_file(known, socket.encode())
 
 
-def _record(event: str, agent: str, payload: bytes, reason: str) -> None:
-    """Record that a hook was silent because of a fault, for `memsync recall` and `memsync agents check`."""
+class _Starting(DaemonUnavailable):
+    """The first hook after a boot finds no daemon and starts it; that is no fault."""
+
+
+def _record(event: str, agent: str, payload: bytes, error: Exception) -> None:
+    """Record why a hook was silent, for `memsync recall` and `memsync agents check`."""
     from memsync.agents.recalls import CANARY, SESSION_KEYS, Recall, now, record
 
     try:
@@ -139,4 +144,5 @@ def _record(event: str, agent: str, payload: bytes, reason: str) -> None:
     except (ValueError, TypeError, RecursionError):
         given, session = {}, ""
     if not session.startswith(CANARY):
-        record(Recall(now(), agent, session, event, str(given.get("cwd", "")), reason=reason, failed=True))
+        reason, failed = str(error) or type(error).__name__, not isinstance(error, _Starting)
+        record(Recall(now(), agent, session, event, str(given.get("cwd", "")), reason=reason, failed=failed))

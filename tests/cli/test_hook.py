@@ -60,7 +60,8 @@ def test_hook_recalls_through_the_daemon_which_it_starts_itself(
     assert len(json.loads(cli("recall", "--json").stdout)) >= 2
     assert "s1" in cli("recall", "list").stdout
     assert "it answers a question" in cli("doctor").stdout
-    assert "silent because of a fault in the last day" in failures()
+    assert "is starting" in cli("recall", "--why", "s1").stdout
+    assert "is starting" not in failures()
     remove_root("mine")
     assert hook({**PROMPT, "session_id": "s3"}, "prompt", "--agent=claude-code") == ""
     add(RegisteredRoot("mine", str(root), default=True))
