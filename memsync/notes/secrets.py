@@ -1,7 +1,7 @@
-"""Finds keys, tokens and passwords in text, by the rules of Kingfisher and four of memsync's own (secrets.yaml).
+"""Finds keys, tokens and passwords in text, by the rules of Kingfisher and by memsync's own (secrets.yaml).
 
-Kingfisher's regular expressions take linear time. It can also ask issuers whether a secret is valid; memsync never
-does, so nothing leaves the machine.
+The time is linear in the size of a text. Kingfisher can also ask issuers whether a secret is valid; memsync never does,
+so nothing leaves the machine.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import os
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +21,9 @@ if TYPE_CHECKING:
     from kingfisher_sdk import Scanner
 
 _OWN_RULES = Path(__file__).with_name("secrets.yaml")
+_SLOW_RULES = Path(__file__).with_name("slow_secrets.yaml")
 _OWN = "memsync."
+_BY_NAME = {f"{_OWN}password", f"{_OWN}named", f"{_OWN}login"}
 _NOT_JOINED = re.compile(r"memsync\.token-like")
 _NOT_IN_PATHS = re.compile(r"memsync\.(?!token)|memsync\.token-like")
 """Rules that would take letters before a secret for a part of it."""
@@ -30,12 +31,20 @@ _AROUND_KIND = re.compile(r"^\w+\.(?:secrets/)?|\.\d+$")
 _SUSPECT = re.compile(
     r"-----BEGIN|://[^\s/]{1,300}@|\$\w{1,20}\$|\{[A-Z0-9-]{3,12}\}|WIFI:|:(?:\d{2,5}|\*):\S+:\S+:|[A-Za-z0-9+/]{20}|[\w+/-]{24}"
     r"|(?=[A-Za-z_+/.%=-]{0,15}[0-9])(?=[0-9_+/.%=-]{0,15}[A-Za-z])[A-Za-z0-9_+/.%=-]{16}"
-    r"|\s-(?:p|P|a|w|u|U|c|A|X)[\s\S]{0,4}\S{4}|\bpass:|\bnet use\b|\bidentified\b|\\u[0-9a-f]{4}\\"
-    r"|(?i:pass|pwd|\bpw\b|secret|token|key|cred|bearer|basic|auth|login|\buser|kennwort|wort\b|contrase|clave|\bmdp\b|senha|wachtwoord"
-    r"|has\u0142o|l\u00f6senord|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6|\u30d1\u30b9|\ube44\ubc00|adgang|salasana|heslo|parola|\u015fifre|zugang|psk|echo|printf|env|code"
-    r")[\s\S]{0,80}?(?:[A-Za-z][!-/:-@_]{0,2}[0-9]|[0-9][!-/:-@_]{0,2}[A-Za-z]|[A-Za-z]{3}[!-/:-@_][A-Za-z]{3}|[:=,(]\s{0,3}\\*[\"'])"
+    r"|\s-[pPawuUcAX][\s\S]{0,4}\S{4}|\\u[0-9a-f]{4}\\"
 )
-"""A short text without a match has no secret. Few lines of ordinary notes match, so they load no scanner."""
+_SUSPECT_VALUE = re.compile(
+    r"[A-Za-z][!-/:-@_]{0,2}[0-9]|[0-9][!-/:-@_]{0,2}[A-Za-z]|[A-Za-z]{3}[!-/:-@_][A-Za-z]{3}|[:=,(]\s{0,3}\\*[\"']"
+)
+_SUSPECT_NAME = re.compile(
+    r"pass|pwd|pw\b|secret|token|key|cred|bearer|basic|auth|login|user|net use|identified|kennwort|wort\b|contrase"
+    r"|clave|mdp|senha|wachtwoord|has\u0142o|l\u00f6senord|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6|\u30d1\u30b9|\ube44\ubc00|adgang|salasana|heslo|parola"
+    r"|\u015fifre|zugang|psk|echo|printf|env|code"
+)
+"""A short text has no secret without a match of `_SUSPECT`, or one of each of the other two.
+
+Few lines of ordinary notes match, so they load no scanner.
+"""
 _PLACEHOLDER = re.compile(
     r"\[{4}|\[secret"
     r"|example|change[-_ ]?me|placeholder|dummy|redacted|test[-_]only|x{4}|\*{3}|\.{3}|…|(?:^|[-_])your[-_]"
@@ -50,34 +59,47 @@ _NEXT = re.compile(r"&[\w.-]+=.*", re.DOTALL)
 _END = " \t\n.,;:?)»“”」。，、"
 """What a rule for named values takes too much: the next parameter of a URL, and the end of a sentence."""
 _WIDTHLESS = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff"
+_COLOUR = r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\\\\{0,7}(?:x1b|u001[bB]|033|e)\[[0-9;?]{0,20}[A-Za-z]"
 _ESCAPE = (
-    r"\x1b\[[0-9;?]*[A-Za-z]|\\\\{0,7}(?:(?:x1b|u001[bB]|033|e)\[[0-9;?]*[A-Za-z]|u(?P<point>[0-9a-fA-F]{4})|(?P<letter>[nrtbf])"
-    r"|(?P<sign>[\"'/&]))|\[secret: [\w.-]{1,60}, [0-9a-f]{8}\]"
+    rf"{_COLOUR}|\\\\{{0,7}}(?:u(?P<point>[0-9a-fA-F]{{4}})|(?P<letter>[nrtbf])|(?P<sign>[\"'/&]))"
+    r"|\[secret: [\w.-]{1,60}, [0-9a-f]{8}\]"
 )
 _AT_WRAP = (
-    r"(?<=[^%s]{59}[\w+/=.%%~-]%s)[ \t>+|]{0,12}(?=[\w+/=.%%~-])"
+    r"(?<=[^\n\\]{59}[\w+/=.%%~-]%s)[ \t>+|]{0,12}(?=[\w+/=.%%~-])"
     r"(?!-\s|[A-Z]?[a-z]{1,20}(?:[\s,.;:!?)\\\"]|$)|[\w.-]{1,60}[ \t]{0,3}[:=][ \t]{0,3}[^\s=])"
 )
-_ENDS = ((r"\n", r"\n"), (r"\n", r"\r\n"), (r"\n\\", r"\\n"), (r"\n\\", r"\\\\n"), (r"\n\\", r"\\r\\n"))
-_WRAPS = "|".join((
-    r"\\\n|\\\r\n|\\\\\\\\{0,7}n",
-    *(end + _AT_WRAP % (other, end) for other, end in _ENDS),
-    *(rf"{sign}(?<=[\w-]{{8}}{sign})(?=[\w-]{{8}})" for sign in _WIDTHLESS),
+_ESCAPED_WRAPS = "|".join((
+    *(end[2:] + _AT_WRAP % end for end in (r"\\n", r"\\\\n", r"\\r\\n")), r"\r?\n", r"\\\\\\{0,7}n",
 ))  # fmt: skip
-_DECODED, _JOINED = re.compile(_ESCAPE), re.compile(f"{_WRAPS}|{_ESCAPE}")
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
-_IN_TOKENS, _IN_WORDS = (
-    bytes(byte if (chr(byte).isalnum() and byte < 128) or chr(byte) in signs else 32 for byte in range(256))
-    for signs in ("\n-_.+/=~%$:@", "\n-_")
+_WRAPS = (
+    *(end + _AT_WRAP % end for end in (r"\n", r"\r\n")),
+    rf"\\(?:{_ESCAPED_WRAPS})",
+    rf"[{_WIDTHLESS}](?<=[\w-]{{8}}[{_WIDTHLESS}])(?=[\w-]{{8}})",
 )
+_DECODED, _JOINED = re.compile(_ESCAPE), re.compile("|".join((*_WRAPS, _ESCAPE)))
+_JOINS = [re.compile(pattern) for pattern in (*_WRAPS, *_COLOUR.split("|", 1))]
+"""Each begins with one letter, which Python finds much faster than one of several."""
+_BACKSLASH, _IN_PATHS = re.compile(r"\\"), [re.compile(r"\\[nrtbf][\w-]{16}")]
+_IN_WORDS, _CODED = (
+    bytes(byte if (chr(byte).isalnum() and byte < 128) or chr(byte) in signs else 32 for byte in range(256))
+    for signs in ("\n-_", "+/-_")
+)
+_IN_RUNS = bytes(120 if byte != 32 else 32 for byte in _CODED)
+_RUN = b"x" * 16
 _BINARY = re.compile(r"[^\s\x1b\x20-\U0010ffff]|[\x7f-\x9f]")
-_MIXED = re.compile(r"\A(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])|[A-Za-z]{3}[!#$%^*+?~]+[A-Za-z]{3}|[A-Za-z]={1,2}$")
+_MIXED = re.compile(
+    r"\A(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])|[A-Za-z]{3}[!#$%^&*+?~]+[A-Za-z]{3}|[A-Za-z]={1,2}$"
+    r"|(?:(?:\A|[a-z])[A-Z][a-z]?[A-Z][A-Za-z]*){2}"
+)
+_WORDS = re.compile(r"[A-Za-z]{3,20}(?:[!#$%^&*+?~@._-][A-Za-z]{3,20}){2,8}[!?]?|[A-Za-z]{3,20}@[A-Za-z]{3,20}[!?]?")
 _NAME = re.compile(r"[a-z+]+://|(?:sha\d+|toolu|msg|req|call|resp|rs|chatcmpl|run|thread|asst|file)[-_]")
 _IN_URL = re.compile(r"://[^/:]{0,300}:([^/]{1,300})@")
+_REST, _LONG = re.compile(rb"(?:[A-Za-z0-9_+/=-]|\.(?=[A-Za-z0-9_-]))*"), 100
+_OPENS = (b"(", b"[", b"{", b">")
 _NEVER = re.compile(r"(?!)")
 _SHORT = 10_000
-_PIECE, _OVERLAP = 16_000, 8_000
-"""memsync's own rules read a text in pieces of so many bytes: their time can grow with the square of a text's size."""
+_NEAR = 400
+"""A text with wrapped lines is searched a second time, so many characters around each wrap."""
 _PASSES = 8
 _loaded: list[Scanner] = []
 
@@ -94,78 +116,77 @@ class Secret(NamedTuple):
         return f"[secret: {self.kind}, {self.digest}]"
 
 
-class _Pieces(NamedTuple):
-    """Where the pieces of another form of a text begin in it (`starts`, and its end), and their `spans` in the text."""
-
-    starts: list[int]
-    spans: list[tuple[int, int]]
-
-    def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return where the form's [start:end] is in the text; a decoded piece counts whole."""
-
-        def of(place: int) -> tuple[int, int]:
-            piece = bisect_right(self.starts, place) - 1
-            (first, last), begin = self.spans[piece], self.starts[piece]
-            is_as_it_was = self.starts[piece + 1] - begin == last - first
-            return (first + place - begin, first + place - begin + 1) if is_as_it_was else (first, last)
-
-        return of(start)[0], of(end - 1)[1]
-
-
 def secrets_in(text: str) -> list[Secret]:
     """Return the secrets of a text, in order; none overlap.
 
     The first text that may contain a secret loads the scanner, which takes half a second.
     """
-    if len(text) < _SHORT and not _SUSPECT.search(text):
+    if len(text) < _SHORT and not (
+        _SUSPECT.search(text) or (_SUSPECT_VALUE.search(text) and _SUSPECT_NAME.search(text.lower()))
+    ):
         return []
     blanked = text
     for sign in f"\r{_WIDTHLESS}":
         blanked = blanked.replace(sign, " ")
-    decoded, joined = _DECODED.sub(_decoded, blanked), _JOINED.sub(_decoded, text)
-    spans = _placed(_found(decoded), blanked, _DECODED)
-    if joined != decoded:
-        spans += _placed(_found(joined, _NOT_JOINED), text, _JOINED)
-    spans += _placed(_found_in_base64(joined), text, _JOINED)
-    if "\\" in text:  # which may be that of a path, and no escape
-        spans += _found(text.replace("\\", " "), _NOT_IN_PATHS)
+    spans = _found_in(blanked, _DECODED, [(0, len(text))])
+    spans += _found_in(text, _JOINED, _around(text, _JOINS), _NOT_JOINED)
+    spans += _found_in(text, _BACKSLASH, _around(text, _IN_PATHS), _NOT_IN_PATHS)
     return [
         Secret(start, end, _AROUND_KIND.sub("", rule), digest_of(text[start:end].encode("utf-8", "replace"))[:8])
         for start, end, rule in _apart(spans)
     ]
 
 
-def _placed(found: Iterable[tuple[int, int, str]], text: str, pattern: re.Pattern[str]) -> list[tuple[int, int, str]]:
-    """Return finds in `pattern.sub(_decoded, text)` with their places in the text."""
-    finds = list(found)
-    pieces = _pieces(text, pattern) if finds else _Pieces([], [])
-    return [(*pieces.span(start, end), rule) for start, end, rule in finds]
+def _around(text: str, patterns: list[re.Pattern[str]]) -> list[tuple[int, int]]:
+    """Return what is near matches in a text, as spans in order that neither overlap nor touch."""
+    spans: list[tuple[int, int]] = []
+    for start, end in sorted(match.span() for pattern in patterns for match in pattern.finditer(text)):
+        begin = max(start - _NEAR, 0)
+        spans.append((spans.pop()[0] if spans and begin <= spans[-1][1] else begin, end + _NEAR))
+    return spans
 
 
-def _found_in_base64(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield (start, end, rule) of the characters that encode a text with a secret."""
-    parts, starts, spans = [], [0], []
-    for run in _BASE64.finditer(text):
-        if content := _from_base64(run[0]):
-            parts.append(_DECODED.sub(_decoded, content) + "\n")
-            starts.append(starts[-1] + len(parts[-1]))
-            spans.append(run.span())
-    pieces = _Pieces(starts, spans)
-    for start, end, rule in _found("".join(parts)):
-        yield *pieces.span(start, end), rule
+def _found_in(
+    text: str, pattern: re.Pattern[str], windows: list[tuple[int, int]], but: re.Pattern[str] = _NEVER
+) -> list[tuple[int, int, str]]:
+    """Return (start, end, rule) of the finds in windows of a text, decoded by `pattern`; not of rules `but`."""
+    finds = _found("\n".join(pattern.sub(_decoded, text[start:end]) for start, end in windows), but)
+    if not finds:
+        return []
+    return _placed(finds, _parts(text, pattern, windows))
 
 
-def _pieces(text: str, pattern: re.Pattern[str]) -> _Pieces:
-    """Return the pieces of `pattern.sub(_decoded, text)`."""
-    starts, spans, last = [0], [], 0
-    for match in [*pattern.finditer(text), None]:
-        start, end = match.span() if match else (len(text), len(text))
-        for length, span in ((start - last, (last, start)), (len(_decoded(match)) if match else 0, (start, end))):
-            if length:
-                starts.append(starts[-1] + length)
-                spans.append(span)
-        last = end
-    return _Pieces(starts, spans)
+def _placed(
+    finds: list[tuple[int, int, str]], parts: Iterable[tuple[int, tuple[int, int]]]
+) -> list[tuple[int, int, str]]:
+    """Return finds in another form of a text with their places in the text; a decoded part of the form counts whole.
+
+    `parts` has the length of each part of the form, and its span in the text.
+    """
+    places = sorted({place for start, end, _ in finds for place in (start, end - 1)}, reverse=True)
+    spans, begin = {}, 0
+    for length, (first, last) in parts:
+        while places and places[-1] < begin + length:
+            place = places.pop()
+            at = first + place - begin
+            spans[place] = (at, at + 1) if length == last - first else (first, last)
+        if not places:
+            break
+        begin += length
+    return [(spans[start][0], spans[end - 1][1], rule) for start, end, rule in finds]
+
+
+def _parts(
+    text: str, pattern: re.Pattern[str], windows: list[tuple[int, int]]
+) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yield the length of each piece of another form of a text, and its span in the text."""
+    for begin, stop in windows:
+        window, last = text[begin:stop], 0
+        for match in [*pattern.finditer(window), None]:
+            start, end = match.span() if match else (len(window), len(window))
+            yield start - last, (begin + last, begin + start)
+            yield len(_decoded(match)) if match else 1, (begin + start, begin + end)
+            last = end
 
 
 def _decoded(match: re.Match[str]) -> str:
@@ -183,52 +204,74 @@ def _decoded(match: re.Match[str]) -> str:
     return " " if match.re is _DECODED else ""
 
 
-def _from_base64(run: str) -> str:
-    """Return the text that a run of characters encodes; empty if that is no text."""
-    content = base64.b64decode(run[: len(run) // 4 * 4], b"-_" if "-" in run or "_" in run else None)
-    try:
-        decoded = content.replace(b"\0", b"").decode()
-    except ValueError:
-        return ""
-    return decoded if len(decoded) > 8 and (decoded.isprintable() or not _BINARY.search(decoded)) else ""
-
-
-def _found(text: str, but: re.Pattern[str] = _NEVER) -> Iterator[tuple[int, int, str]]:
-    """Yield (start, end, rule) of each find in a text, and in it with blanks beside words; not of rules `but`."""
+def _found(text: str, but: re.Pattern[str]) -> list[tuple[int, int, str]]:
+    """Return (start, end, rule) of each find in a text, and of the characters that encode one; not of rules `but`."""
     content = text.encode("utf-8", "replace")
-    tokens = content.translate(_IN_TOKENS)
-    for sign in b"./:%$@":
-        tokens = tokens.replace(b"%c " % sign, b"  ").replace(b" %c" % sign, b"  ").replace(b"%c\n" % sign, b" \n")
-    library, own = _scanners()
-    scans = [(library, content, 0), (library, tokens, 0), (library, content.translate(_IN_WORDS), 0)]
-    pieces = range(0, len(content) or 1, _PIECE)
-    scans += [(own, content[at : at + _PIECE + _OVERLAP] if len(pieces) > 1 else content, at) for at in pieces]
-    findings = (
-        (at, finding)
-        for scanner, part, at in scans
-        for finding in scanner.scan(part)
-        if finding.visible and not but.match(finding.rule_id)
-    )
-    places = (
-        (at + finding.location["start_offset"], at + finding.location["end_offset"], finding)
-        for at, finding in findings
-    )
-    counted = characters = 0
-    for start, end, finding in sorted(places, key=lambda place: place[:2]):
+    finds, counted, characters = [], 0, 0
+    for start, end, rule in sorted([*_scanned(content, but), *_found_in_base64(content)]):
         characters += len(content[counted:start].decode("utf-8", "ignore"))
         counted = start
+        finds.append((characters, characters + len(content[start:end].decode("utf-8", "ignore")), rule))
+    return finds
+
+
+def _found_in_base64(content: bytes) -> list[tuple[int, int, str]]:
+    """Return (start, end, rule) of the bytes that encode a text with a secret."""
+    mask, end, parts, spans = content.translate(_IN_RUNS), 0, [], []
+    while (start := mask.find(_RUN, end)) >= 0:
+        end = mask.find(b" ", start)
+        end = len(mask) if end < 0 else end
+        padding = b"==" if content[end : end + 1] == b"=" else b""
+        if text := _from_base64(content[start : end if padding else end - (end - start) % 4] + padding):
+            parts.append(text)
+            spans.append((len(text), (start, end)))
+    return _placed(list(_scanned(b"".join(parts), _NEVER)), spans) if parts else []
+
+
+def _from_base64(run: bytes) -> bytes:
+    """Return the text that a run of characters encodes, and a line feed; nothing if that is no text."""
+    try:
+        content = base64.b64decode(run, b"-_" if b"-" in run or b"_" in run else None)
+        decoded = content.replace(b"\0", b"").decode()
+    except ValueError:
+        return b""
+    is_text = len(decoded) > 8 and (decoded.isprintable() or not _BINARY.search(decoded))
+    return _DECODED.sub(_decoded, f"{decoded}\n").encode("utf-8", "replace") if is_text else b""
+
+
+def _scanned(content: bytes, but: re.Pattern[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield (start, end, rule) of each find in a text, and in it with blanks beside words; not of rules `but`."""
+    library, own = _scanners()
+    finds = [
+        (finding.location, finding.rule_id, finding.confidence == "low")
+        for scanner, form in ((library, content), (library, content.translate(_IN_WORDS)), (own, content))
+        for finding in scanner.scan(form)
+        if finding.visible and not but.match(finding.rule_id)
+    ]
+    reach = 0
+    for start, end, rule, is_low in sorted(
+        ((place["start_offset"], place["end_offset"], rule, is_low) for place, rule, is_low in finds),
+        key=lambda find: _order(find[:3]),
+    ):
         secret = content[start:end].decode("utf-8", "ignore")
-        if finding.rule_id.startswith(_OWN):
+        if rule.startswith(_OWN):
             secret = _NEXT.sub("", secret).rstrip(_END)
-        if secret and _counts(secret, finding.confidence == "low" and finding.rule_id.startswith(_OWN)):
-            yield characters, characters + len(secret), finding.rule_id
+        last = start + len(secret.encode())
+        if last <= reach or not secret or not _counts(secret, rule, is_low, content[last : last + 1]):
+            continue
+        if last - start >= _LONG:
+            reach = last = _REST.match(content, last).end()
+        yield start, last, rule
 
 
-def _counts(secret: str, needs_digit: bool) -> bool:
-    """Tell whether a find is a secret, and not a placeholder or a word."""
+def _counts(secret: str, rule: str, is_low: bool, after: bytes) -> bool:
+    """Tell whether a find is a secret, and not a placeholder, a word, or the beginning of an expression."""
     password = _IN_URL.search(secret)
-    if needs_digit and (not _MIXED.search(secret) or _NAME.match(secret)):
+    if rule in _BY_NAME and after in _OPENS:
         return False
+    if is_low and rule.startswith(_OWN) and (not _MIXED.search(secret) or _NAME.match(secret)):
+        if rule not in _BY_NAME or rule.endswith("named") or not _WORDS.fullmatch(secret):
+            return False
     return not _PLACEHOLDER.search(password[1] if password else secret)
 
 
@@ -274,13 +317,19 @@ def _apart(found: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
     spans, one of memsync's own rules is the last.
     """
     spans: list[tuple[int, int, str]] = []
-    for start, end, rule in sorted(found, key=lambda span: (span[0], -span[1], span[2].startswith(_OWN), span[2])):
+    for start, end, rule in sorted(found, key=_order):
         if spans and start < spans[-1][1]:
             first, last, named = spans[-1]
             spans[-1] = first, max(last, end), named
         else:
             spans.append((start, end, rule))
     return spans
+
+
+def _order(span: tuple[int, int, str]) -> tuple[int, int, bool, str]:
+    """Return what sorts spans by start, then the longest first, then memsync's own rules last."""
+    start, end, rule = span
+    return start, -end, rule.startswith(_OWN), rule
 
 
 def _scanners() -> list[Scanner]:
@@ -291,7 +340,7 @@ def _scanners() -> list[Scanner]:
 
             cache = os.path.join(cache_folder(), "secrets")
             rules = (
-                Rules(confidence="low", cache_dir=cache),
+                Rules([_SLOW_RULES], confidence="low", cache_dir=cache),
                 Rules([_OWN_RULES], builtins=False, confidence="low", cache_dir=cache),
             )
             _loaded.extend(Scanner(some, base64=False) for some in rules)
