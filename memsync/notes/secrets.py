@@ -6,9 +6,9 @@ so nothing leaves the machine.
 
 from __future__ import annotations
 
-import base64
 import os
 import re
+from binascii import a2b_base64
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,15 +23,17 @@ if TYPE_CHECKING:
 _OWN_RULES = Path(__file__).with_name("secrets.yaml")
 _SLOW_RULES = Path(__file__).with_name("slow_secrets.yaml")
 _OWN = "memsync."
-_BY_NAME = {f"{_OWN}password", f"{_OWN}named", f"{_OWN}login"}
-_NOT_JOINED = re.compile(r"memsync\.token-like")
+_PASSWORDS = {f"{_OWN}password", f"{_OWN}login"}
+_NAMED = _PASSWORDS | {f"{_OWN}named"}
+_TOKEN_LIKE = f"{_OWN}token-like"
+_NOT_JOINED = re.compile(_TOKEN_LIKE)
 _NOT_IN_PATHS = re.compile(r"memsync\.(?!token)|memsync\.token-like")
 """Rules that would take letters before a secret for a part of it."""
 _AROUND_KIND = re.compile(r"^\w+\.(?:secrets/)?|\.\d+$")
 _SUSPECT = re.compile(
-    r"-----BEGIN|://[^\s/]{1,300}@|\$\w{1,20}\$|\{[A-Z0-9-]{3,12}\}|WIFI:|:(?:\d{2,5}|\*):\S+:\S+:|[A-Za-z0-9+/]{20}|[\w+/-]{24}"
-    r"|(?=[A-Za-z_+/.%=-]{0,15}[0-9])(?=[0-9_+/.%=-]{0,15}[A-Za-z])[A-Za-z0-9_+/.%=-]{16}"
-    r"|\s-[pPawuUcAX][\s\S]{0,4}\S{4}|\\u[0-9a-f]{4}\\"
+    r"-----BEGIN|://[^\s/]{1,300}@|\$\w{1,20}\$|\{[A-Z0-9-]{3,12}\}|WIFI:|:(?:\d{2,5}|\*):\S+:\S+:|\\u[0-9a-f]{4}\\"
+    r"|(?=[A-Za-z0-9_+/.%=-]{16})(?:[A-Za-z0-9+/]{20}|[\w+/-]{24}|(?=\D{0,15}\d)(?=[0-9_+/.%=-]{0,15}[A-Za-z]))"
+    r"|\s-[pPawuUcAX][\s\S]{0,4}\S{4}"
 )
 _SUSPECT_VALUE = re.compile(
     r"[A-Za-z][!-/:-@_]{0,2}[0-9]|[0-9][!-/:-@_]{0,2}[A-Za-z]|[A-Za-z]{3}[!-/:-@_][A-Za-z]{3}|[:=,(]\s{0,3}\\*[\"']"
@@ -59,11 +61,9 @@ _NEXT = re.compile(r"&[\w.-]+=.*", re.DOTALL)
 _END = " \t\n.,;:?)»“”」。，、"
 """What a rule for named values takes too much: the next parameter of a URL, and the end of a sentence."""
 _WIDTHLESS = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff"
-_COLOUR = r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\\\\{0,7}(?:x1b|u001[bB]|033|e)\[[0-9;?]{0,20}[A-Za-z]"
-_ESCAPE = (
-    rf"{_COLOUR}|\\\\{{0,7}}(?:u(?P<point>[0-9a-fA-F]{{4}})|(?P<letter>[nrtbf])|(?P<sign>[\"'/&]))"
-    r"|\[secret: [\w.-]{1,60}, [0-9a-f]{8}\]"
-)
+_COLOURS = (r"\x1b\[[0-9;?]{0,20}[A-Za-z]", r"\\\\{0,7}(?:x1b|u001[bB]|033|e)\[[0-9;?]{0,20}[A-Za-z]")
+_SIGNS = r"\\\\{0,7}(?:u(?P<point>[0-9a-fA-F]{4})|(?P<letter>[nrtbf])|(?P<sign>[\"'/&]))"
+_MARK = r"\[secret: [\w.-]{1,60}, [0-9a-f]{8}\]"
 _AT_WRAP = (
     r"(?<=[^\n\\]{59}[\w+/=.%%~-]%s)[ \t>+|]{0,12}(?=[\w+/=.%%~-])"
     r"(?!-\s|[A-Z]?[a-z]{1,20}(?:[\s,.;:!?)\\\"]|$)|[\w.-]{1,60}[ \t]{0,3}[:=][ \t]{0,3}[^\s=])"
@@ -71,14 +71,13 @@ _AT_WRAP = (
 _ESCAPED_WRAPS = "|".join((
     *(end[2:] + _AT_WRAP % end for end in (r"\\n", r"\\\\n", r"\\r\\n")), r"\r?\n", r"\\\\\\{0,7}n",
 ))  # fmt: skip
-_WRAPS = (
-    *(end + _AT_WRAP % end for end in (r"\n", r"\r\n")),
-    rf"\\(?:{_ESCAPED_WRAPS})",
-    rf"[{_WIDTHLESS}](?<=[\w-]{{8}}[{_WIDTHLESS}])(?=[\w-]{{8}})",
-)
-_DECODED, _JOINED = re.compile(_ESCAPE), re.compile("|".join((*_WRAPS, _ESCAPE)))
-_JOINS = [re.compile(pattern) for pattern in (*_WRAPS, *_COLOUR.split("|", 1))]
-"""Each begins with one letter, which Python finds much faster than one of several."""
+_WRAPS = (*(end + _AT_WRAP % end for end in (r"\n", r"\r\n")), rf"\\(?:{_ESCAPED_WRAPS})")
+_HIDDEN_WRAP = rf"[{_WIDTHLESS}](?<=[\w-]{{8}}[{_WIDTHLESS}])(?=[\w-]{{8}})"
+_ESCAPED = re.compile(f"{_COLOURS[1]}|{_SIGNS}")
+_DECODED = re.compile("|".join((*_COLOURS, _SIGNS, _MARK)))
+_JOINED = re.compile("|".join((*_WRAPS, _HIDDEN_WRAP, *_COLOURS, _SIGNS, _MARK)))
+_JOINS = [re.compile(pattern) for pattern in (*_WRAPS, *_COLOURS, _HIDDEN_WRAP)]
+"""Each of these but the last begins with one letter, like `_ESCAPED`: Python finds one much faster than one of several."""
 _BACKSLASH, _IN_PATHS = re.compile(r"\\"), [re.compile(r"\\[nrtbf][\w-]{16}")]
 _IN_WORDS, _CODED = (
     bytes(byte if (chr(byte).isalnum() and byte < 128) or chr(byte) in signs else 32 for byte in range(256))
@@ -98,7 +97,7 @@ _REST, _LONG = re.compile(rb"(?:[A-Za-z0-9_+/=-]|\.(?=[A-Za-z0-9_-]))*"), 100
 _OPENS = (b"(", b"[", b"{", b">")
 _NEVER = re.compile(r"(?!)")
 _SHORT = 10_000
-_NEAR = 400
+_NEAR = 300
 """A text with wrapped lines is searched a second time, so many characters around each wrap."""
 _PASSES = 8
 _loaded: list[Scanner] = []
@@ -128,8 +127,9 @@ def secrets_in(text: str) -> list[Secret]:
     blanked = text
     for sign in f"\r{_WIDTHLESS}":
         blanked = blanked.replace(sign, " ")
-    spans = _found_in(blanked, _DECODED, [(0, len(text))])
-    spans += _found_in(text, _JOINED, _around(text, _JOINS), _NOT_JOINED)
+    escapes = _DECODED if "\x1b" in text or "[secret: " in text else _ESCAPED
+    spans = _found_in(blanked, escapes, [(0, len(text))])
+    spans += _found_in(text, _JOINED, _around(text, _JOINS[: -1 if blanked == text else None]), _NOT_JOINED)
     spans += _found_in(text, _BACKSLASH, _around(text, _IN_PATHS), _NOT_IN_PATHS)
     return [
         Secret(start, end, _AROUND_KIND.sub("", rule), digest_of(text[start:end].encode("utf-8", "replace"))[:8])
@@ -150,10 +150,9 @@ def _found_in(
     text: str, pattern: re.Pattern[str], windows: list[tuple[int, int]], but: re.Pattern[str] = _NEVER
 ) -> list[tuple[int, int, str]]:
     """Return (start, end, rule) of the finds in windows of a text, decoded by `pattern`; not of rules `but`."""
-    finds = _found("\n".join(pattern.sub(_decoded, text[start:end]) for start, end in windows), but)
-    if not finds:
-        return []
-    return _placed(finds, _parts(text, pattern, windows))
+    form = "\n".join(pattern.sub(_decoded, text[start:end]) for start, end in windows)
+    finds = _found(form, but) if form else []
+    return _placed(finds, _parts(text, pattern, windows)) if finds else []
 
 
 def _placed(
@@ -201,7 +200,7 @@ def _decoded(match: re.Match[str]) -> str:
         return match["sign"]
     if match[0][0] == "[":  # no rule may match what replaced a secret
         return "[" * len(match[0])
-    return " " if match.re is _DECODED else ""
+    return "" if match.re is _JOINED else " "
 
 
 def _found(text: str, but: re.Pattern[str]) -> list[tuple[int, int, str]]:
@@ -230,9 +229,10 @@ def _found_in_base64(content: bytes) -> list[tuple[int, int, str]]:
 
 def _from_base64(run: bytes) -> bytes:
     """Return the text that a run of characters encodes, and a line feed; nothing if that is no text."""
+    if run == run.lower():  # a word or a path
+        return b""
     try:
-        content = base64.b64decode(run, b"-_" if b"-" in run or b"_" in run else None)
-        decoded = content.replace(b"\0", b"").decode()
+        decoded = a2b_base64(run.replace(b"-", b"+").replace(b"_", b"/")).replace(b"\0", b"").decode()
     except ValueError:
         return b""
     is_text = len(decoded) > 8 and (decoded.isprintable() or not _BINARY.search(decoded))
@@ -257,21 +257,20 @@ def _scanned(content: bytes, but: re.Pattern[str]) -> Iterator[tuple[int, int, s
         if rule.startswith(_OWN):
             secret = _NEXT.sub("", secret).rstrip(_END)
         last = start + len(secret.encode())
-        if last <= reach or not secret or not _counts(secret, rule, is_low, content[last : last + 1]):
+        begins_in_word = rule == _TOKEN_LIKE and content[start - 1 : start].isalnum()
+        opens = rule in _NAMED and content[last : last + 1] in _OPENS
+        if last <= reach or not secret or begins_in_word or opens or not _counts(secret, rule, is_low):
             continue
         if last - start >= _LONG:
             reach = last = _REST.match(content, last).end()
         yield start, last, rule
 
 
-def _counts(secret: str, rule: str, is_low: bool, after: bytes) -> bool:
-    """Tell whether a find is a secret, and not a placeholder, a word, or the beginning of an expression."""
+def _counts(secret: str, rule: str, is_low: bool) -> bool:
+    """Tell whether a find is a secret, and not a placeholder or a word."""
     password = _IN_URL.search(secret)
-    if rule in _BY_NAME and after in _OPENS:
-        return False
     if is_low and rule.startswith(_OWN) and (not _MIXED.search(secret) or _NAME.match(secret)):
-        if rule not in _BY_NAME or rule.endswith("named") or not _WORDS.fullmatch(secret):
-            return False
+        return rule in _PASSWORDS and bool(_WORDS.fullmatch(secret)) and not _PLACEHOLDER.search(secret)
     return not _PLACEHOLDER.search(password[1] if password else secret)
 
 
