@@ -33,7 +33,7 @@ _AROUND_KIND = re.compile(r"^\w+\.(?:secrets/)?|\.\d+$")
 _SUSPECT = re.compile(
     r"-----BEGIN|://[^\s/]{1,300}@|\$\w{1,20}\$|\{[A-Z0-9-]{3,12}\}|WIFI:|:(?:\d{2,5}|\*):\S+:\S+:|\\u[0-9a-f]{4}\\"
     r"|(?=[A-Za-z0-9_+/.%=-]{16})(?:[A-Za-z0-9+/]{20}|[\w+/-]{24}|(?=\D{0,15}\d)(?=[0-9_+/.%=-]{0,15}[A-Za-z]))"
-    r"|\s-[pPawuUcAX][\s\S]{0,4}\S{4}"
+    r"|\s-[pPawuUcAXkK][\s\S]{0,4}\S{4}"
 )
 _SUSPECT_VALUE = re.compile(
     r"[A-Za-z][!-/:-@_]{0,2}[0-9]|[0-9][!-/:-@_]{0,2}[A-Za-z]|[A-Za-z]{3}[!-/:-@_][A-Za-z]{3}|[:=,(]\s{0,3}\\*[\"']"
@@ -41,7 +41,7 @@ _SUSPECT_VALUE = re.compile(
 _SUSPECT_NAME = re.compile(
     r"pass|pwd|pw\b|secret|token|key|cred|bearer|basic|auth|login|user|net use|identified|kennwort|wort\b|contrase"
     r"|clave|mdp|senha|wachtwoord|has\u0142o|l\u00f6senord|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6|\u30d1\u30b9|\ube44\ubc00|adgang|salasana|heslo|parola"
-    r"|\u015fifre|zugang|psk|echo|printf|env|code"
+    r"|\u015fifre|zugang|psk|_pat|echo|printf|env|code"
 )
 """A short text has no secret without a match of `_SUSPECT`, or one of each of the other two.
 
@@ -77,13 +77,11 @@ _ESCAPED = re.compile(f"{_COLOURS[1]}|{_SIGNS}")
 _DECODED = re.compile("|".join((*_COLOURS, _SIGNS, _MARK)))
 _JOINED = re.compile("|".join((*_WRAPS, _HIDDEN_WRAP, *_COLOURS, _SIGNS, _MARK)))
 _JOINS = [re.compile(pattern) for pattern in (*_WRAPS, *_COLOURS, _HIDDEN_WRAP)]
-"""Each of these but the last begins with one letter, like `_ESCAPED`: Python finds one much faster than one of several."""
+"""Each of these but the last begins with one letter, like `_ESCAPED`; Python finds one much faster than several."""
 _BACKSLASH, _IN_PATHS = re.compile(r"\\"), [re.compile(r"\\[nrtbf][\w-]{16}")]
-_IN_WORDS, _CODED = (
-    bytes(byte if (chr(byte).isalnum() and byte < 128) or chr(byte) in signs else 32 for byte in range(256))
-    for signs in ("\n-_", "+/-_")
-)
-_IN_RUNS = bytes(120 if byte != 32 else 32 for byte in _CODED)
+_PLAIN = {byte for byte in range(128) if chr(byte).isalnum()}
+_IN_WORDS = bytes(byte if byte in {*_PLAIN, *b"\n-_"} else 32 for byte in range(256))
+_IN_RUNS = bytes(120 if byte in {*_PLAIN, *b"+/-_"} else 32 for byte in range(256))
 _RUN = b"x" * 16
 _BINARY = re.compile(r"[^\s\x1b\x20-\U0010ffff]|[\x7f-\x9f]")
 _MIXED = re.compile(
@@ -243,16 +241,13 @@ def _scanned(content: bytes, but: re.Pattern[str]) -> Iterator[tuple[int, int, s
     """Yield (start, end, rule) of each find in a text, and in it with blanks beside words; not of rules `but`."""
     library, own = _scanners()
     finds = [
-        (finding.location, finding.rule_id, finding.confidence == "low")
+        (finding.location["start_offset"], finding.location["end_offset"], finding.rule_id, finding.confidence == "low")
         for scanner, form in ((library, content), (library, content.translate(_IN_WORDS)), (own, content))
         for finding in scanner.scan(form)
         if finding.visible and not but.match(finding.rule_id)
     ]
     reach = 0
-    for start, end, rule, is_low in sorted(
-        ((place["start_offset"], place["end_offset"], rule, is_low) for place, rule, is_low in finds),
-        key=lambda find: _order(find[:3]),
-    ):
+    for start, end, rule, is_low in sorted(finds, key=_order):
         secret = content[start:end].decode("utf-8", "ignore")
         if rule.startswith(_OWN):
             secret = _NEXT.sub("", secret).rstrip(_END)
@@ -262,7 +257,8 @@ def _scanned(content: bytes, but: re.Pattern[str]) -> Iterator[tuple[int, int, s
         if last <= reach or not secret or begins_in_word or opens or not _counts(secret, rule, is_low):
             continue
         if last - start >= _LONG:
-            reach = last = _REST.match(content, last).end()
+            rest = _REST.match(content, last)
+            reach = last = rest.end() if rest else last
         yield start, last, rule
 
 
@@ -325,10 +321,9 @@ def _apart(found: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
     return spans
 
 
-def _order(span: tuple[int, int, str]) -> tuple[int, int, bool, str]:
-    """Return what sorts spans by start, then the longest first, then memsync's own rules last."""
-    start, end, rule = span
-    return start, -end, rule.startswith(_OWN), rule
+def _order(find: tuple[int, int, str] | tuple[int, int, str, bool]) -> tuple[int, int, bool, str]:
+    """Return what sorts finds by start, then the longest first, then memsync's own rules last."""
+    return find[0], -find[1], find[2].startswith(_OWN), find[2]
 
 
 def _scanners() -> list[Scanner]:
