@@ -23,11 +23,8 @@ if TYPE_CHECKING:
 _OWN_RULES = Path(__file__).with_name("secrets.yaml")
 _SLOW_RULES = Path(__file__).with_name("slow_secrets.yaml")
 _OWN = "memsync."
-_PASSWORDS = {f"{_OWN}password", f"{_OWN}login"}
-_NAMED = _PASSWORDS | {f"{_OWN}named"}
-_TOKEN_LIKE = f"{_OWN}token-like"
-_NOT_JOINED = re.compile(_TOKEN_LIKE)
-_NOT_IN_PATHS = re.compile(r"memsync\.(?!token)|memsync\.token-like")
+_PASSWORDS = ("memsync.password", "memsync.login")
+_NOT_JOINED, _NOT_IN_PATHS = re.compile(r"memsync\.token-like"), re.compile(r"memsync\.(?!token)|memsync\.token-like")
 """Rules that would take letters before a secret for a part of it."""
 _AROUND_KIND = re.compile(r"^\w+\.(?:secrets/)?|\.\d+$")
 _SUSPECT = re.compile(
@@ -48,12 +45,10 @@ _SUSPECT_NAME = re.compile(
 Few lines of ordinary notes match, so they load no scanner.
 """
 _PLACEHOLDER = re.compile(
-    r"\[{4}|\[secret"
-    r"|example|change[-_ ]?me|placeholder|dummy|redacted|test[-_]only|x{4}|\*{3}|\.{3}|…|(?:^|[-_])your[-_]"
-    r"|[-_]here$"
-    r"|^my[-_]?(?:secret|password|token|api|key)|(?:insert|replace|put|add|enter)[-_](?:your|me|here|with|this)"
-    r"|^(?:<|\$\{|\$\(|\$\w+$|\{\{|%[({]|%\w+%$)|^(?:(?:(?:the|a|my|some|super|secure|secret|strong|new|old|wrong|fake|bad|test|user|db)[-_]?){0,3}"
-    r"(?:password|passwd|pass|pwd|pw|secret|token|user(?:name)?|key|string|value|required|none|null|true|false|test)[-_]?\d{0,3})$",
+    r"\[{4}|\[secret|example|change[-_ ]?me|placeholder|dummy|redacted|test[-_]only|x{4}|\*{3}|\.{3}|…|[-_]here$"
+    r"|(?:^|[-_])your[-_]|^my[-_]?(?:secret|password|token|api|key)|(?:insert|replace|put|add|enter)[-_](?:your|me|here|with|this)"
+    r"|^(?:<|\$\{|\$\(|\$\w+$|\{\{|%[({]|%\w+%$)|^(?:(?:the|a|my|some|super|secure|secret|strong|new|old|wrong|fake|bad|test|user|db)[-_]?){0,3}"
+    r"(?:password|passwd|pass|pwd|pw|secret|token|user(?:name)?|key|string|value|required|none|null|true|false|test)[-_]?\d{0,3}$",
     re.IGNORECASE,
 )
 """A find that matches this is no secret."""
@@ -63,25 +58,22 @@ _END = " \t\n.,;:?)»“”」。，、"
 _WIDTHLESS = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff"
 _COLOURS = (r"\x1b\[[0-9;?]{0,20}[A-Za-z]", r"\\\\{0,7}(?:x1b|u001[bB]|033|e)\[[0-9;?]{0,20}[A-Za-z]")
 _SIGNS = r"\\\\{0,7}(?:u(?P<point>[0-9a-fA-F]{4})|(?P<letter>[nrtbf])|(?P<sign>[\"'/&]))"
-_MARK = r"\[secret: [\w.-]{1,60}, [0-9a-f]{8}\]"
 _AT_WRAP = (
     r"(?<=[^\n\\]{59}[\w+/=.%%~-]%s)[ \t>+|]{0,12}(?=[\w+/=.%%~-])"
     r"(?!-\s|[A-Z]?[a-z]{1,20}(?:[\s,.;:!?)\\\"]|$)|[\w.-]{1,60}[ \t]{0,3}[:=][ \t]{0,3}[^\s=])"
 )
-_ESCAPED_WRAPS = "|".join((
-    *(end[2:] + _AT_WRAP % end for end in (r"\\n", r"\\\\n", r"\\r\\n")), r"\r?\n", r"\\\\\\{0,7}n",
-))  # fmt: skip
-_WRAPS = (*(end + _AT_WRAP % end for end in (r"\n", r"\r\n")), rf"\\(?:{_ESCAPED_WRAPS})")
+_ENDS = [end + _AT_WRAP % end for end in (r"\n", r"\r\n", r"\\n", r"\\\\n", r"\\r\\n")]
+_WRAPS = (*_ENDS[:2], rf"\\(?:\r?\n|\\\\\\{{0,7}}n|{'|'.join(end[2:] for end in _ENDS[2:])})")
 _HIDDEN_WRAP = rf"[{_WIDTHLESS}](?<=[\w-]{{8}}[{_WIDTHLESS}])(?=[\w-]{{8}})"
-_ESCAPED = re.compile(f"{_COLOURS[1]}|{_SIGNS}")
-_DECODED = re.compile("|".join((*_COLOURS, _SIGNS, _MARK)))
-_JOINED = re.compile("|".join((*_WRAPS, _HIDDEN_WRAP, *_COLOURS, _SIGNS, _MARK)))
+_ESCAPES = (*_COLOURS, _SIGNS, r"\[secret: [\w.-]{1,60}, [0-9a-f]{8}\]")
+_ESCAPED, _DECODED, _JOINED = (
+    re.compile("|".join(parts)) for parts in (_ESCAPES[1:3], _ESCAPES, (*_WRAPS, _HIDDEN_WRAP, *_ESCAPES))
+)
 _JOINS = [re.compile(pattern) for pattern in (*_WRAPS, *_COLOURS, _HIDDEN_WRAP)]
 """Each of these but the last begins with one letter, like `_ESCAPED`; Python finds one much faster than several."""
 _BACKSLASH, _IN_PATHS = re.compile(r"\\"), [re.compile(r"\\[nrtbf][\w-]{16}")]
-_PLAIN = {byte for byte in range(128) if chr(byte).isalnum()}
-_IN_WORDS = bytes(byte if byte in {*_PLAIN, *b"\n-_"} else 32 for byte in range(256))
-_IN_RUNS = bytes(120 if byte in {*_PLAIN, *b"+/-_"} else 32 for byte in range(256))
+_IN_WORDS = re.sub(rb"[^A-Za-z0-9\n_-]", b" ", bytes(range(256)))
+_IN_RUNS = re.sub(rb"[^ ]", b"x", re.sub(rb"[^A-Za-z0-9+/_-]", b" ", bytes(range(256))))
 _RUN = b"x" * 16
 _BINARY = re.compile(r"[^\s\x1b\x20-\U0010ffff]|[\x7f-\x9f]")
 _MIXED = re.compile(
@@ -94,11 +86,13 @@ _IN_URL = re.compile(r"://[^/:]{0,300}:([^/]{1,300})@")
 _REST, _LONG = re.compile(rb"(?:[A-Za-z0-9_+/=-]|\.(?=[A-Za-z0-9_-]))*"), 100
 _OPENS = (b"(", b"[", b"{", b">")
 _NEVER = re.compile(r"(?!)")
-_SHORT = 10_000
-_NEAR = 300
-"""A text with wrapped lines is searched a second time, so many characters around each wrap."""
+_SHORT, _NEAR = 10_000, 300
+"""A shorter text loads no scanner without need. Around a wrap, so many characters are searched a second time."""
 _PASSES = 8
 _loaded: list[Scanner] = []
+_Find = tuple[int, int, str]
+"""Start, end and rule of what may be a secret."""
+_Span = tuple[int, int]
 
 
 class Secret(NamedTuple):
@@ -118,9 +112,7 @@ def secrets_in(text: str) -> list[Secret]:
 
     The first text that may contain a secret loads the scanner, which takes half a second.
     """
-    if len(text) < _SHORT and not (
-        _SUSPECT.search(text) or (_SUSPECT_VALUE.search(text) and _SUSPECT_NAME.search(text.lower()))
-    ):
+    if len(text) < _SHORT and not _is_suspect(text):
         return []
     blanked = text
     for sign in f"\r{_WIDTHLESS}":
@@ -135,27 +127,27 @@ def secrets_in(text: str) -> list[Secret]:
     ]
 
 
-def _around(text: str, patterns: list[re.Pattern[str]]) -> list[tuple[int, int]]:
+def _is_suspect(text: str) -> bool:
+    return bool(_SUSPECT.search(text) or (_SUSPECT_VALUE.search(text) and _SUSPECT_NAME.search(text.lower())))
+
+
+def _around(text: str, patterns: list[re.Pattern[str]]) -> list[_Span]:
     """Return what is near matches in a text, as spans in order that neither overlap nor touch."""
-    spans: list[tuple[int, int]] = []
+    spans: list[_Span] = []
     for start, end in sorted(match.span() for pattern in patterns for match in pattern.finditer(text)):
         begin = max(start - _NEAR, 0)
         spans.append((spans.pop()[0] if spans and begin <= spans[-1][1] else begin, end + _NEAR))
     return spans
 
 
-def _found_in(
-    text: str, pattern: re.Pattern[str], windows: list[tuple[int, int]], but: re.Pattern[str] = _NEVER
-) -> list[tuple[int, int, str]]:
-    """Return (start, end, rule) of the finds in windows of a text, decoded by `pattern`; not of rules `but`."""
+def _found_in(text: str, pattern: re.Pattern[str], windows: list[_Span], but: re.Pattern[str] = _NEVER) -> list[_Find]:
+    """Return the finds in windows of a text, decoded by `pattern`; not of rules `but`."""
     form = "\n".join(pattern.sub(_decoded, text[start:end]) for start, end in windows)
     finds = _found(form, but) if form else []
     return _placed(finds, _parts(text, pattern, windows)) if finds else []
 
 
-def _placed(
-    finds: list[tuple[int, int, str]], parts: Iterable[tuple[int, tuple[int, int]]]
-) -> list[tuple[int, int, str]]:
+def _placed(finds: list[_Find], parts: Iterable[tuple[int, _Span]]) -> list[_Find]:
     """Return finds in another form of a text with their places in the text; a decoded part of the form counts whole.
 
     `parts` has the length of each part of the form, and its span in the text.
@@ -173,9 +165,7 @@ def _placed(
     return [(spans[start][0], spans[end - 1][1], rule) for start, end, rule in finds]
 
 
-def _parts(
-    text: str, pattern: re.Pattern[str], windows: list[tuple[int, int]]
-) -> Iterator[tuple[int, tuple[int, int]]]:
+def _parts(text: str, pattern: re.Pattern[str], windows: list[_Span]) -> Iterator[tuple[int, _Span]]:
     """Yield the length of each piece of another form of a text, and its span in the text."""
     for begin, stop in windows:
         window, last = text[begin:stop], 0
@@ -188,21 +178,18 @@ def _parts(
 
 def _decoded(match: re.Match[str]) -> str:
     """Return what an escape means: for a colour a blank, or nothing if lines are joined."""
-    kind = match.lastgroup
-    if kind == "point":
+    if match.lastgroup == "point":
         letter = chr(int(match["point"], 16))
         return letter if letter.isprintable() else " "
-    if kind == "letter":
-        return "\n" if match["letter"] == "n" else " "
-    if kind == "sign":
-        return match["sign"]
+    if match.lastgroup:
+        return {"n": "\n"}.get(match["letter"], " ") if match["letter"] else match["sign"]
     if match[0][0] == "[":  # no rule may match what replaced a secret
         return "[" * len(match[0])
     return "" if match.re is _JOINED else " "
 
 
-def _found(text: str, but: re.Pattern[str]) -> list[tuple[int, int, str]]:
-    """Return (start, end, rule) of each find in a text, and of the characters that encode one; not of rules `but`."""
+def _found(text: str, but: re.Pattern[str]) -> list[_Find]:
+    """Return each find in a text, and of the characters that encode one; not of rules `but`."""
     content = text.encode("utf-8", "replace")
     finds, counted, characters = [], 0, 0
     for start, end, rule in sorted([*_scanned(content, but), *_found_in_base64(content)]):
@@ -212,8 +199,8 @@ def _found(text: str, but: re.Pattern[str]) -> list[tuple[int, int, str]]:
     return finds
 
 
-def _found_in_base64(content: bytes) -> list[tuple[int, int, str]]:
-    """Return (start, end, rule) of the bytes that encode a text with a secret."""
+def _found_in_base64(content: bytes) -> list[_Find]:
+    """Return the places of bytes that encode a text with a secret."""
     mask, end, parts, spans = content.translate(_IN_RUNS), 0, [], []
     while (start := mask.find(_RUN, end)) >= 0:
         end = mask.find(b" ", start)
@@ -237,8 +224,8 @@ def _from_base64(run: bytes) -> bytes:
     return _DECODED.sub(_decoded, f"{decoded}\n").encode("utf-8", "replace") if is_text else b""
 
 
-def _scanned(content: bytes, but: re.Pattern[str]) -> Iterator[tuple[int, int, str]]:
-    """Yield (start, end, rule) of each find in a text, and in it with blanks beside words; not of rules `but`."""
+def _scanned(content: bytes, but: re.Pattern[str]) -> Iterator[_Find]:
+    """Yield each find in a text, and in it with blanks beside words; not of rules `but`."""
     library, own = _scanners()
     finds = [
         (finding.location["start_offset"], finding.location["end_offset"], finding.rule_id, finding.confidence == "low")
@@ -252,9 +239,9 @@ def _scanned(content: bytes, but: re.Pattern[str]) -> Iterator[tuple[int, int, s
         if rule.startswith(_OWN):
             secret = _NEXT.sub("", secret).rstrip(_END)
         last = start + len(secret.encode())
-        begins_in_word = rule == _TOKEN_LIKE and content[start - 1 : start].isalnum()
-        opens = rule in _NAMED and content[last : last + 1] in _OPENS
-        if last <= reach or not secret or begins_in_word or opens or not _counts(secret, rule, is_low):
+        begins_in_word = rule == "memsync.token-like" and content[start - 1 : start].isalnum()
+        is_call = rule in (*_PASSWORDS, "memsync.named") and content[last : last + 1] in _OPENS
+        if last <= reach or not secret or begins_in_word or is_call or not _counts(secret, rule, is_low):
             continue
         if last - start >= _LONG:
             rest = _REST.match(content, last)
@@ -305,13 +292,13 @@ def places(content: bytes) -> Iterator[tuple[int, str, str]]:
         yield line, secret.kind, secret.digest
 
 
-def _apart(found: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+def _apart(found: Iterable[_Find]) -> list[_Find]:
     """Join overlapping spans of (start, end, rule), and return them in order.
 
     A joined span has the rule of its first span. Of spans that begin together, the longest is the first, and of equal
     spans, one of memsync's own rules is the last.
     """
-    spans: list[tuple[int, int, str]] = []
+    spans: list[_Find] = []
     for start, end, rule in sorted(found, key=_order):
         if spans and start < spans[-1][1]:
             first, last, named = spans[-1]
