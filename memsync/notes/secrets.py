@@ -24,8 +24,8 @@ _OWN_RULES = Path(__file__).with_name("secrets.yaml")
 _SLOW_RULES = Path(__file__).with_name("slow_secrets.yaml")
 _OWN = "memsync."
 _PASSWORDS = ("memsync.password", "memsync.login")
-_NOT_JOINED, _NOT_IN_PATHS = re.compile(r"memsync\.token-like"), re.compile(r"memsync\.(?!token)|memsync\.token-like")
-"""Rules that would take letters before a secret for a part of it."""
+_LOOSE_RULE = "memsync.token-like"
+"""This rule would take what wrapped lines begin with for a part of a secret."""
 _AROUND_KIND = re.compile(r"^\w+\.(?:secrets/)?|\.\d+$")
 _SUSPECT = re.compile(
     r"-----BEGIN|://[^\s/]{1,300}@|\$\w{1,20}\$|\{[A-Z0-9-]{3,12}\}|WIFI:|:(?:\d{2,5}|\*):\S+:\S+:|\\u[0-9a-f]{4}\\"
@@ -69,9 +69,8 @@ _ESCAPES = (*_COLOURS, _SIGNS, r"\[secret: [\w.-]{1,60}, [0-9a-f]{8}\]")
 _ESCAPED, _DECODED, _JOINED = (
     re.compile("|".join(parts)) for parts in (_ESCAPES[1:3], _ESCAPES, (*_WRAPS, _HIDDEN_WRAP, *_ESCAPES))
 )
-_JOINS = [re.compile(pattern) for pattern in (*_WRAPS, *_COLOURS, _HIDDEN_WRAP)]
-"""Each of these but the last begins with one letter, like `_ESCAPED`; Python finds one much faster than several."""
-_BACKSLASH, _IN_PATHS = re.compile(r"\\"), [re.compile(r"\\[nrtbf][\w-]{16}")]
+_JOINS = [re.compile(pattern) for pattern in (_HIDDEN_WRAP, *_WRAPS, *_COLOURS)]
+"""Each but the first, which few texts need, begins with one letter: Python finds one much faster than several."""
 _IN_WORDS = re.sub(rb"[^A-Za-z0-9\n_-]", b" ", bytes(range(256)))
 _IN_RUNS = re.sub(rb"[^ ]", b"x", re.sub(rb"[^A-Za-z0-9+/_-]", b" ", bytes(range(256))))
 _RUN = b"x" * 16
@@ -85,7 +84,6 @@ _NAME = re.compile(r"[a-z+]+://|(?:sha\d+|toolu|msg|req|call|resp|rs|chatcmpl|ru
 _IN_URL = re.compile(r"://[^/:]{0,300}:([^/]{1,300})@")
 _REST, _LONG = re.compile(rb"(?:[A-Za-z0-9_+/=-]|\.(?=[A-Za-z0-9_-]))*"), 100
 _OPENS = (b"(", b"[", b"{", b">")
-_NEVER = re.compile(r"(?!)")
 _SHORT, _NEAR = 10_000, 300
 """A shorter text loads no scanner without need. Around a wrap, so many characters are searched a second time."""
 _PASSES = 8
@@ -119,8 +117,7 @@ def secrets_in(text: str) -> list[Secret]:
         blanked = blanked.replace(sign, " ")
     escapes = _DECODED if "\x1b" in text or "[secret: " in text else _ESCAPED
     spans = _found_in(blanked, escapes, [(0, len(text))])
-    spans += _found_in(text, _JOINED, _around(text, _JOINS[: -1 if blanked == text else None]), _NOT_JOINED)
-    spans += _found_in(text, _BACKSLASH, _around(text, _IN_PATHS), _NOT_IN_PATHS)
+    spans += _found_in(text, _JOINED, _around(text, _JOINS[blanked == text :]), _LOOSE_RULE)
     return [
         Secret(start, end, _AROUND_KIND.sub("", rule), digest_of(text[start:end].encode("utf-8", "replace"))[:8])
         for start, end, rule in _apart(spans)
@@ -140,8 +137,8 @@ def _around(text: str, patterns: list[re.Pattern[str]]) -> list[_Span]:
     return spans
 
 
-def _found_in(text: str, pattern: re.Pattern[str], windows: list[_Span], but: re.Pattern[str] = _NEVER) -> list[_Find]:
-    """Return the finds in windows of a text, decoded by `pattern`; not of rules `but`."""
+def _found_in(text: str, pattern: re.Pattern[str], windows: list[_Span], but: str = "") -> list[_Find]:
+    """Return the finds in windows of a text, decoded by `pattern`; not of rule `but`."""
     form = "\n".join(pattern.sub(_decoded, text[start:end]) for start, end in windows)
     finds = _found(form, but) if form else []
     return _placed(finds, _parts(text, pattern, windows)) if finds else []
@@ -188,8 +185,8 @@ def _decoded(match: re.Match[str]) -> str:
     return "" if match.re is _JOINED else " "
 
 
-def _found(text: str, but: re.Pattern[str]) -> list[_Find]:
-    """Return each find in a text, and of the characters that encode one; not of rules `but`."""
+def _found(text: str, but: str) -> list[_Find]:
+    """Return each find in a text, and of the characters that encode one; not of rule `but`."""
     content = text.encode("utf-8", "replace")
     finds, counted, characters = [], 0, 0
     for start, end, rule in sorted([*_scanned(content, but), *_found_in_base64(content)]):
@@ -209,7 +206,7 @@ def _found_in_base64(content: bytes) -> list[_Find]:
         if text := _from_base64(content[start : end if padding else end - (end - start) % 4] + padding):
             parts.append(text)
             spans.append((len(text), (start, end)))
-    return _placed(list(_scanned(b"".join(parts), _NEVER)), spans) if parts else []
+    return _placed(list(_scanned(b"".join(parts), "")), spans) if parts else []
 
 
 def _from_base64(run: bytes) -> bytes:
@@ -224,14 +221,14 @@ def _from_base64(run: bytes) -> bytes:
     return _DECODED.sub(_decoded, f"{decoded}\n").encode("utf-8", "replace") if is_text else b""
 
 
-def _scanned(content: bytes, but: re.Pattern[str]) -> Iterator[_Find]:
-    """Yield each find in a text, and in it with blanks beside words; not of rules `but`."""
+def _scanned(content: bytes, but: str) -> Iterator[_Find]:
+    """Yield each find in a text, and in it with blanks beside words; not of rule `but`."""
     library, own = _scanners()
     finds = [
         (finding.location["start_offset"], finding.location["end_offset"], finding.rule_id, finding.confidence == "low")
         for scanner, form in ((library, content), (library, content.translate(_IN_WORDS)), (own, content))
         for finding in scanner.scan(form)
-        if finding.visible and not but.match(finding.rule_id)
+        if finding.visible and finding.rule_id != but
     ]
     reach = 0
     for start, end, rule, is_low in sorted(finds, key=_order):
@@ -239,13 +236,12 @@ def _scanned(content: bytes, but: re.Pattern[str]) -> Iterator[_Find]:
         if rule.startswith(_OWN):
             secret = _NEXT.sub("", secret).rstrip(_END)
         last = start + len(secret.encode())
-        begins_in_word = rule == "memsync.token-like" and content[start - 1 : start].isalnum()
+        begins_in_word = rule == _LOOSE_RULE and content[start - 1 : start].isalnum()
         is_call = rule in (*_PASSWORDS, "memsync.named") and content[last : last + 1] in _OPENS
         if last <= reach or not secret or begins_in_word or is_call or not _counts(secret, rule, is_low):
             continue
-        if last - start >= _LONG:
-            rest = _REST.match(content, last)
-            reach = last = rest.end() if rest else last
+        if last - start >= _LONG and (rest := _REST.match(content, last)):
+            reach = last = rest.end()
         yield start, last, rule
 
 
