@@ -83,6 +83,11 @@ _WORDS = re.compile(r"[A-Za-z]{3,20}(?:[!#$%^&*+?~@._-][A-Za-z]{3,20}){2,8}[!?]?
 _NAME = re.compile(r"[a-z+]+://|(?:sha\d+|toolu|msg|req|call|resp|rs|chatcmpl|run|thread|asst|file)[-_]")
 _IN_URL = re.compile(r"://[^/:]{0,300}:([^/]{1,300})@")
 _REST, _LONG = re.compile(rb"(?:[A-Za-z0-9_+/=-]|\.(?=[A-Za-z0-9_-]))*"), 100
+_KEY = re.compile(
+    rb"(?:[\s>+|]{0,20}[A-Za-z0-9+/=]{16,80})*+"
+    rb"(?:(?:[\s>+|]{0,20}[A-Za-z0-9+/=]{1,80})?[\s>+|]{0,20}-----END [A-Za-z0-9 ]{1,40}-----)?"
+)
+"""The lines of a private key after the first, with which its rule would take five times as long to compile."""
 _OPENS = (b"(", b"[", b"{", b">")
 _SHORT, _NEAR = 10_000, 300
 """A shorter text loads no scanner without need. Around a wrap, so many characters are searched a second time."""
@@ -240,7 +245,8 @@ def _scanned(content: bytes, but: str) -> Iterator[_Find]:
         is_call = rule in (*_PASSWORDS, "memsync.named") and content[last : last + 1] in _OPENS
         if last <= reach or not secret or begins_in_word or is_call or not _counts(secret, rule, is_low):
             continue
-        if last - start >= _LONG and (rest := _REST.match(content, last)):
+        extend = _KEY if rule == "memsync.private-key" else _REST if last - start >= _LONG else None
+        if extend is not None and (rest := extend.match(content, last)):
             reach = last = rest.end()
         yield start, last, rule
 

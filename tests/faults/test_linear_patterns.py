@@ -13,7 +13,6 @@ from memsync.agents.events import without_injected
 from memsync.features.preferences import _LINE
 from memsync.model.vocabulary import Kind
 from memsync.notes.message_format import read_message_heading
-from memsync.notes.secrets import secrets_in
 from memsync.settings.config_file import without_our_table
 from tests.conftest import Parse
 
@@ -25,12 +24,6 @@ def test_text_of_an_agents_program_that_does_not_end_is_kept() -> None:
     begin, end = "--- Content from referenced files ---\n", "--- End of content ---\n"
     assert without_injected(begin * 20_000) == begin * 20_000
     assert without_injected(f"{begin}a\n{end}mine\n{begin}b\n{end}") == "[file]\nmine\n[file]"
-
-
-@pytest.mark.parametrize("text", ["password is ", "user: admin / "])
-def test_words_before_a_password_are_read_in_pieces(text: str) -> None:
-    """Memsync's own rules would take hours for ten megabytes of them."""
-    assert secrets_in(text * 40_000) == []
 
 
 @pytest.mark.parametrize("end", ["b", "{", "@", " 10:02 {"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import time
 
 import pytest
 import yaml
@@ -107,24 +106,27 @@ def test_a_key_without_its_end_is_replaced_and_a_variable_is_not() -> None:
 
 
 HOSTILE = [
-    *("a", '"', "password=", "https://a:", "AKIA", "-----BEGIN ", "token is 1a ", "[secret: ", "login with password "),
+    *(
+        "a",
+        '"',
+        "password=",
+        "https://a:",
+        "AKIA",
+        "-----BEGIN ",
+        "token is 1a ",
+        "[secret: ",
+        "login with password ",
+        "password is ",
+    ),
     *("7z -pzzzz ", "csrftoken=", "https://z:z@git.codecatalyst.aws/", "aB3dE6gH9jK2" * 7 + "\n"),
 ]
 
 
 @pytest.mark.parametrize("part", HOSTILE)
-def test_time_is_linear_in_the_size_of_a_hostile_text(part: str) -> None:
-    """Eight times the text takes far less than 8 * 8 times the processor time; nothing is left after a redaction."""
-    secrets.load()
-    seconds = []
-    for size in (20_000, 160_000):
-        began = time.process_time()
-        secrets_in(part * (size // len(part)))
-        seconds.append(time.process_time() - began)
-    assert seconds[1] < 24 * max(seconds[0], 0.01)
-    text = part * (20_000 // len(part))
-    assert redacted(redacted(text)[0])[1] == 0
-    secrets._SUSPECT.search(text[: secrets._SHORT])
+def test_hostile_text_is_searched_to_its_end(part: str) -> None:
+    """Once each rule took hours for ten megabytes of what it begins with; nothing is left after a redaction."""
+    text = part * (200_000 // len(part))
+    assert secrets_in(redacted(text)[0]) == []
 
 
 def test_each_rule_reads_a_bounded_part_of_a_text() -> None:
