@@ -15,7 +15,8 @@ from memsync.agents.edits import NotEditable, added, parsed, removed
 JSON_FILE, TOML_FILE = "settings.json", "config.toml"
 HOOK = {"hooks": [{"type": "command", "timeout": 5, "command": "/opt/memsync hook prompt --agent x"}]}
 ENTRIES: dict[str, Any] = {"hooks": {"Prompt": [HOOK]}, "servers": {"memsync": {"command": "memsync"}}, "version": 1}
-COMMENT = re.compile(r"//c,?|/\*c\*/")
+TOML: dict[str, Any] = {"servers": {"memsync": {"command": "m", "args": ["mcp"]}}}
+EDITED = "were edited, so memsync cannot remove them"
 
 SPACES = st.sampled_from(["", "", " ", "\n", "\r\n\t", "\n    ", " //c\n", "\n /*c*/ ", "//c\r\n"])
 NAMES = st.sampled_from(["a", "hooks", "Prompt", "servers", "// no comment", 'quo"te', "é", "a\\"])
@@ -28,9 +29,8 @@ def rendered(draw: st.DrawFn, depth: int = 0) -> str:
     kind = draw(st.sampled_from(["object", "list", "plain"])) if depth else "object"
     if kind == "plain" or depth > 3:
         return json.dumps(draw(PLAIN), ensure_ascii=draw(st.booleans()))
-    names = draw(st.lists(NAMES, max_size=3, unique=True))
     parts = []
-    for name in names:
+    for name in draw(st.lists(NAMES, max_size=3, unique=True)):
         space = [draw(SPACES) for _ in range(4)]
         start = f"{json.dumps(name)}{space[0]}:{space[1]}" if kind == "object" else ""
         parts.append(space[2] + start + draw(rendered(depth + 1)) + space[3])
@@ -40,89 +40,96 @@ def rendered(draw: st.DrawFn, depth: int = 0) -> str:
 
 @given(st.sampled_from(["", "\ufeff", "//c\n"]), st.just("") | rendered(), SPACES)
 @example("", '{"a": 1 //c\n}', "")
-@example("", '{"a": [1,], }', "\n")
-@example("", '{"a":{}, //c\n"hooks":{}}', "")
 @example("", '{"a":{}, //c,\n"hooks":{}}', "")
-@example("", '{"hooks": {"Prompt": [{"hooks": []}]}}', "")
-def test_entries_come_and_go_with_all_else_kept(start: str, text: str, end: str) -> None:
-    """With the entries, a file says what it said and the entries; without them, exactly what it said, comments too."""
+def test_entries_come_with_all_else_kept(start: str, text: str, end: str) -> None:
+    """Every byte of the file is still there, in its order, and it says what it said and the entries."""
     text = start + text + end
     before = parsed(JSON_FILE, text)
     try:
         after = added(JSON_FILE, text, ENTRIES)
     except NotEditable as error:  # hooks or servers are there, but are no objects
-        assert re.search("(an object|a list) must be here", error.message)
+        assert "it has no place for memsync's entries" in error.message
         return
-    value = parsed(JSON_FILE, after)
-    assert value["hooks"]["Prompt"][0] == HOOK
-    assert value["servers"]["memsync"]
-    assert value["version"] == 1
-    back = removed(JSON_FILE, after, ENTRIES)
-    assert filled(parsed(JSON_FILE, back)) == filled({**before, "version": before.get("version", 1)})
-    assert COMMENT.findall(back) == COMMENT.findall(after) == COMMENT.findall(text)
-    assert removed(JSON_FILE, back, ENTRIES) == back
+    value, rest = parsed(JSON_FILE, after), iter(after)
+    assert all(letter in rest for letter in text)
+    assert value["hooks"]["Prompt"][0] == HOOK and value["servers"]["memsync"] and value["version"] == 1
+    others = {key: inner for key, inner in before.items() if key not in ENTRIES}
+    assert {key: value[key] for key in others} == others and value.keys() == {*before, *ENTRIES}
 
 
-def filled(value: Any) -> Any:
-    """Return a value without members that are empty: memsync takes one out that it has used."""
-    if isinstance(value, list):
-        return [filled(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {key: inner for key, item in value.items() if (inner := filled(item)) not in ({}, [])}
-
-
-def test_indentation_and_line_ends_follow_the_file() -> None:
+@pytest.mark.parametrize(
+    ("text", "entries", "after"),
+    [
+        ('{\r\n\t"a": {\r\n\t\t"b": 1 // x\r\n\t}\r\n}', {"a": {"c": {"d": 2}}},
+         '{\r\n\t"a": {\r\n\t\t"c": {\r\n\t\t\t"d": 2\r\n\t\t},\r\n\t\t"b": 1 // x\r\n\t}\r\n}'),
+        ("{ // x\n}", {"a": 1}, '{\n  "a": 1\n // x\n}'),
+        ('{"a": [1]}', {"a": [2]}, '{"a": [\n  2,\n  1]}'),
+        ("", {"a": 1}, '{\n  "a": 1\n}\n'),
+        ("// x", {"a": 1}, '// x\n{\n  "a": 1\n}\n'),
+    ],
+)  # fmt: skip
+def test_indentation_and_line_ends_follow_the_file(text: str, entries: dict[str, Any], after: str) -> None:
     """Tabs, CRLF and a missing last newline stay, and new lines have them, too."""
-    assert added(JSON_FILE, '{\r\n\t"a": {\r\n\t\t"b": 1 // x\r\n\t}\r\n}', {"a": {"c": {"d": 2}}}) == (
-        '{\r\n\t"a": {\r\n\t\t"c": {\r\n\t\t\t"d": 2\r\n\t\t},\r\n\t\t"b": 1 // x\r\n\t}\r\n}'
+    assert added(JSON_FILE, text, entries) == after
+
+
+@pytest.mark.parametrize(
+    "before", ["{} // x", '{ // mine\n\t"gh": {}, "hooks": {} }\n', '{\n  "gh": {}, /* b */ "servers": {}\n}']
+)
+@pytest.mark.parametrize("edit", [("}", '"x": 1}'), ("}", '"x": [] /* // */ }'), ("}", "} // y")])
+def test_insertions_are_cut_out_of_a_file_that_was_edited_elsewhere(before: str, edit: tuple[str, str]) -> None:
+    """What was there before stays as it is, even if it was empty or on one line."""
+    entries = {**ENTRIES, "version": {"memsync": 1}}
+    after = added(JSON_FILE, before, entries)
+    edited, wanted = (
+        re.sub(r"\s*}([^}]*)$", lambda end: ", " + f"}}{end[1]}".replace(*edit), x) for x in (after, before)
     )
-    assert added(JSON_FILE, "{ // x\n}", {"a": 1}) == '{ // x\n  "a": 1\n}'
-    assert added(JSON_FILE, '{"a": [1]}', {"a": [2]}) == '{"a": [\n  2,\n  1]}'
+    assert removed(JSON_FILE, edited, entries, before) == wanted.replace("{, ", "{ ")
 
 
-@pytest.mark.parametrize("text", ["{}", '{"x": [], "hooks": {"Prompt": [{"hooks": []}]}, "version": 1}'])
+@pytest.mark.parametrize("before", ["{}", '{"x": [], "hooks": {"Prompt": [{"hooks": []}]}, "version": 1}', None])
 @pytest.mark.parametrize("style", [{"indent": 2}, {"indent": 4}, {"indent": "\t"}, {}, {"separators": (",", ":")}])
-def test_file_that_the_agent_wrote_anew_is_written_in_its_style(text: str, style: dict[str, Any]) -> None:
-    """Then no span is there any more. What the user added stays, beside memsync's entries too."""
-    after = added(JSON_FILE, text, ENTRIES)
-    value = parsed(JSON_FILE, after)
+def test_file_that_the_agent_wrote_anew_is_written_in_its_style(before: str | None, style: dict[str, Any]) -> None:
+    """What the user added stays, beside memsync's entries too."""
+    value = parsed(JSON_FILE, added(JSON_FILE, before or "{}", ENTRIES))
     value["hooks"]["Prompt"].append({"hooks": [{"command": "mine"}]})
-    value["hooks"]["Prompt"][0]["hooks"][0]["timeout"] = 60
     value["servers"] = value.pop("servers")
     edited = json.dumps({"new": "é", **value}, ensure_ascii=False, **style) + "\n"
-    back = removed(JSON_FILE, edited, ENTRIES)
-    expected = {
-        "new": "é",
-        **parsed(JSON_FILE, text),
-        "hooks": {"Prompt": [*HOOK_FREE[text], {"hooks": [{"command": "mine"}]}]},
-    }
+    expected = {"new": "é", **parsed(JSON_FILE, before or "{}")}
+    expected.pop("version", None)
+    expected["hooks"] = {"Prompt": value["hooks"]["Prompt"][1:]}
+    back = removed(JSON_FILE, edited, ENTRIES, before)
+    assert back == json.dumps(json.loads(back), ensure_ascii=False, **style) + "\n"
     assert json.loads(back) == {**expected, "version": 1}
-    in_one_line = back.replace("[ {", "[{")
-    assert in_one_line == json.dumps(json.loads(back), ensure_ascii=False, **style) + "\n"
+    assert removed(JSON_FILE, back, ENTRIES, before) == back
 
 
-HOOK_FREE: dict[str, list[Any]] = {"{}": []}
-HOOK_FREE['{"x": [], "hooks": {"Prompt": [{"hooks": []}]}, "version": 1}'] = [{"hooks": []}]
+@pytest.mark.parametrize(
+    ("edit", "before"),
+    [
+        (('"type": "command"', '"matcher": "x"'), "{}"),  # a hook that was edited
+        (('"command": "memsync"', '"command": "memsync", "env": {}'), "{}"),  # a server that was edited
+        (('"timeout": 5', '"timeout":  5'), '{"a": 1,} // mine'),  # white space in a file with comments
+        (('"timeout": 5', '"timeout":  5'), "{}"),  # white space that no program writes
+    ],
+)
+def test_entries_that_were_edited_are_named_and_stay(edit: tuple[str, str], before: str) -> None:
+    """The error has the lines and what was added. Once the entries are deleted by hand, there is nothing to remove."""
+    after = added(JSON_FILE, before, ENTRIES)
+    with pytest.raises(NotEditable, match=EDITED) as error:
+        removed(JSON_FILE, after.replace(*edit, 1), ENTRIES, before)
+    assert '"/opt/memsync hook prompt --agent x"' in error.value.hint and "see lines 9, 16, 17" in error.value.hint
+    assert removed(JSON_FILE, before, ENTRIES, before) == before
 
 
-@pytest.mark.parametrize("edit", [("}", ", }"), ('"type": "command"', '"matcher": "x"')])
-def test_entries_that_a_person_edited_are_not_torn(edit: tuple[str, str]) -> None:
-    """Then memsync cannot tell which lines are whose."""
-    after = added(JSON_FILE, '{"a": 1,} // mine', ENTRIES)
-    with pytest.raises(NotEditable, match="entries were edited"):
-        removed(JSON_FILE, after.replace(*edit, 1), ENTRIES)
-
-
-def test_same_server_elsewhere_is_not_taken_for_the_one_that_was_added() -> None:
-    """Claude Code keeps servers of each project in the same file. Nobody can tell which of two is whose."""
+def test_server_that_may_be_the_users_own_stays() -> None:
+    """It was there before, or nobody knows; and Claude Code keeps servers of each project in the same file."""
     server = {"servers": {"memsync": {"command": "memsync"}}}
-    after = added(JSON_FILE, json.dumps({"projects": {"/p": server}}), server)
-    with pytest.raises(NotEditable, match="entries were edited"):
-        removed(JSON_FILE, after, server)
-
-
-TOML: dict[str, Any] = {"servers": {"memsync": {"command": "m", "args": ["mcp"]}}}
+    for before in ({"projects": {"/p": server}}, {"servers": {"memsync": {"url": "x"}}}, server):
+        text = json.dumps(before)
+        assert json.loads(removed(JSON_FILE, added(JSON_FILE, text, server) + "\n\n", server, text)) == before
+    other = json.dumps({"servers": {"memsync": {"url": "x"}}})
+    assert removed(JSON_FILE, other, server) == other
 
 
 @pytest.mark.parametrize(
@@ -135,57 +142,31 @@ def test_toml_table_comes_and_goes(text: str, edit: str) -> None:
     assert after.startswith(text)
     assert added(TOML_FILE, after, TOML) == after
     missing_end = ("\r\n" if "\r" in text else "\n") * (bool(text) and not text.endswith("\n"))
-    assert removed(TOML_FILE, after + edit, TOML) == text + missing_end + edit
+    for before in (text, None):
+        assert removed(TOML_FILE, after + edit, TOML, before) == text + missing_end + edit
 
 
 @pytest.mark.parametrize("edit", ["env = {a = 'b'}\n", "[servers.memsync.env]\na = 'b'\n"])
 def test_edited_toml_table_is_not_torn(edit: str) -> None:
     """What the user added to memsync's table would otherwise become part of the one before it."""
     after = added(TOML_FILE, "a = 1\n", TOML)
-    with pytest.raises(NotEditable, match="entries were edited"):
-        removed(TOML_FILE, after + edit, TOML)
+    with pytest.raises(NotEditable, match=EDITED):
+        removed(TOML_FILE, after + edit, TOML, "a = 1\n")
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("file", "text", "words"),
     [
-        ('{\n"a": }', "not JSON (line 2)"), ('{"a": 1} /* open', "not JSON"), ("[1]", "not a JSON object"),
-        ("{a: 1}", "not JSON"), ('{"a":' * 100_000, "nested too deeply"),
-        ('{"hooks": 1}', "line 1: an object must be here"),
-        ('{"hooks": {\n"Prompt": "x"}}', "line 2: a list must be here"), ('"\\' * 500_000, "not JSON"),
-        ('{"a":' + "9" * 5000 + "}", "not JSON"), ("/*" * 500_000, "not JSON"),
+        (JSON_FILE, '{\n"a": }', "not JSON (line 2)"), (JSON_FILE, "[1]", "not a JSON object"),
+        (JSON_FILE, "{a: 1}", "not JSON"), (JSON_FILE, '{"a": [1,,]}', "not JSON"), (JSON_FILE, '{"a":,}', "not JSON"),
+        (JSON_FILE, '{"a":' * 100_000, "nested too deeply"), (JSON_FILE, '{"hooks": 1}', "hooks, servers, version"),
+        (JSON_FILE, '{"hooks": {\n"Prompt": "x"}}', "has no place"), (JSON_FILE, '"\\' * 500_000, "not JSON"),
+        (JSON_FILE, '{"a":' + "9" * 5000 + "}", "not JSON"), (JSON_FILE, "{/*" * 500_000, "not JSON"),
+        (JSON_FILE, "/* open", "has no place"), (TOML_FILE, "servers = {}", "has no place"),
+        (TOML_FILE, "a = 1\na = \n", "line 2"),
     ],
 )  # fmt: skip
-def test_file_that_is_not_understood_is_refused(text: str, words: str) -> None:
+def test_file_that_is_not_understood_is_refused(file: str, text: str, words: str) -> None:
     """What cannot be read, or not be edited without a change of something else, is an error, in linear time."""
     with pytest.raises(NotEditable, match=re.escape(words)):
-        added(JSON_FILE, text, ENTRIES)
-
-
-def test_toml_that_cannot_take_the_table_is_refused() -> None:
-    """An inline table cannot be extended elsewhere, and a parse error names its line."""
-    for text, words in (("servers = {}", "servers is not written as tables"), ("a = 1\na = \n", "line 2")):
-        with pytest.raises(NotEditable, match=words):
-            added(TOML_FILE, text, TOML)
-
-
-@pytest.mark.parametrize(
-    "before",
-    [
-        '{ "mcp": { "gh": {} }, "plugins": { "entries": {} } }\n',
-        '{\n\t"mcp": { "gh": {} }, // mine\n\t"plugins": {}\n}\n',
-    ],
-)
-def test_other_lines_keep_their_form_after_an_edit(before: str) -> None:
-    """What was there before is cut around, even if it was empty or on one line."""
-    entries = {"plugins": {"entries": {"memsync": {"enabled": True}}}, "mcp": {"memsync": {"command": "m"}}}
-    after = added(JSON_FILE, before, entries)
-    edited, wanted = (text.replace('"gh"', '"gitlab"') for text in (after, before))
-    assert removed(JSON_FILE, edited, entries, before) == wanted
-
-
-@pytest.mark.parametrize("text", ['{"hooks": {,}}', "{,}", '{"a": [1,,]}', '{"a":,}'])
-def test_comma_without_a_value_is_no_last_comma(text: str) -> None:
-    """The agent could not read the file either."""
-    with pytest.raises(NotEditable, match="not JSON"):
-        parsed(JSON_FILE, text)
+        added(file, text, TOML if file == TOML_FILE else ENTRIES)
