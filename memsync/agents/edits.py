@@ -74,15 +74,16 @@ def parsed(path: str, text: str) -> dict[str, Any]:
 def added(path: str, text: str, entries: Mapping[str, Any]) -> str:
     """Return a text with entries added: the members that it lacks, and new first items of lists. Raises NotEditable."""
     value, hint = parsed(path, text), "Correct it."
-    if path.endswith(".toml"):
-        hint = f"Write each table with a heading: [{next(iter(entries))}.NAME]"
-        text += _table(text, entries) if at(value, *entries, NAME) is None else ""
-    else:
-        text = _with_object(text)
-        for place, new in _insertions(text, entries):
-            text = text[:place] + new + text[place:]
-    with suppress(NotEditable):
-        if parsed(path, text) == _merged(value, entries):
+    plain = {key: new for key, new in entries.items() if not isinstance(new, dict)}
+    with suppress(ValueError, NotEditable):
+        if path.endswith(".toml"):
+            hint = f"Write each table with a heading: [{next(iter(entries))}.NAME]"
+            text += _table(text, entries) if at(value, *entries, NAME) is None else ""
+        else:
+            text = _with_object(text)
+            for place, new in _insertions(text, entries):
+                text = text[:place] + new + text[place:]
+        if _without(parsed(path, text), entries, value) == {**plain, **value}:
             return text
     reason = f"it has no place for memsync's entries: {', '.join(entries)} must be objects of objects or lists"
     raise NotEditable(path, reason, hint)
@@ -119,20 +120,6 @@ def texts_in(value: Any) -> Iterator[str]:
 
 def _members(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-
-
-def _merged(value: dict[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a file must say with entries added."""
-    merged = dict(value)
-    for key, new in entries.items():
-        old = value.get(key)
-        if isinstance(old, dict) and isinstance(new, dict) and key != NAME:
-            merged[key] = _merged(old, new)
-        elif isinstance(new, list):
-            merged[key] = [*new, *old] if isinstance(old, list) else new
-        elif key not in value or (isinstance(new, dict) and key != NAME):
-            merged[key] = new
-    return merged
 
 
 def _without(value: dict[str, Any], entries: Mapping[str, Any], before: Any) -> dict[str, Any]:
@@ -172,10 +159,7 @@ def _cuts(
         return
     cut = text
     for _, new in _insertions(_with_object(before), entries):
-        head, _, tail = cut.partition(new if new in cut else new.rstrip())
-        if head.rstrip().endswith(",") and tail.lstrip().startswith(("}", "]")):  # something was written before it
-            head = head.rstrip()[:-1]
-        cut = head + (tail.lstrip()[1:] if tail.lstrip().startswith(",") else tail)
+        cut = cut.replace(new, "", 1)
     if _last_commas(cut) <= _last_commas(text):
         yield cut
     indent = _FIRST_INDENT.search(text)
@@ -218,9 +202,7 @@ def _blank(found: re.Match[str]) -> str:
 
 def _with_object(text: str) -> str:
     """Return a text with an empty object at its end if it has only comments."""
-    if _plain(text).strip():
-        return text
-    return text + ("{}\n" if not text.strip("\ufeff \t\r\n") or text.endswith("\n") else "\n{}\n")
+    return text if _plain(text).strip() else text + "\n{}\n"[not text.strip("\ufeff \t\r\n") :]
 
 
 def _next(plain: str, place: int) -> int:
@@ -230,26 +212,27 @@ def _next(plain: str, place: int) -> int:
 
 
 def _insertions(text: str, entries: Mapping[str, Any]) -> list[tuple[int, str]]:
-    """Return the (offset, text) of each insertion that adds entries, as far as there is a place for them."""
+    """Return the (offset, text) of each insertion that adds entries, last one first. Raises ValueError."""
     plain = _plain(text)
 
     def within(start: int, entries: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
         known, place = dict[str, int](), _next(plain, start + 1)
-        while plain[place] != "}":
+        while plain[place : place + 1] != "}":
             key, place = _decode(plain, place)
             known[key] = _next(plain, place)  # the last of equal keys counts, as in every parser
             place = _next(plain, _decode(plain, known[key])[1])
         for key, new in entries.items():
-            opening = plain[known[key]] if key in known else ""
-            if isinstance(new, dict) and opening == "{" and key != NAME:
-                yield from within(known[key], new)
-            elif isinstance(new, list) and opening == "[":
-                yield _front(text, plain, known[key], [("", item) for item in new])
+            if key in known and key != NAME and isinstance(new, (dict, list)):
+                if plain[known[key]] != ("{" if isinstance(new, dict) else "["):
+                    raise ValueError(key)
+                items = [("", item) for item in new]
+                yield from (
+                    within(known[key], new) if isinstance(new, dict) else [_front(text, plain, known[key], items)]
+                )
         if lacking := [(f"{json.dumps(key)}: ", new) for key, new in entries.items() if key not in known]:
             yield _front(text, plain, start, lacking)
 
-    start = _next(plain, 0)
-    return sorted(within(start, entries), reverse=True) if plain[start:] else []  # an open comment takes all
+    return sorted(within(_next(plain, 0), entries), reverse=True)
 
 
 def _front(text: str, plain: str, place: int, members: Sequence[tuple[str, Any]]) -> tuple[int, str]:

@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 
 from memsync.agents import NAMES, agent_named, agents, connecting
 from memsync.agents.connecting import MAX_BYTES, apply, connections, planned, taken_back
-from memsync.agents.edits import NotEditable, added, parsed
+from memsync.agents.edits import NotEditable, parsed
 from memsync.cli.main import run
 from memsync.edit import note_file
 from memsync.errors import ConfigError, FilesystemError, UsageError, WriteRefused
@@ -126,22 +127,24 @@ def test_what_the_user_wrote_meanwhile_stays(text: str, home: Path, tmp_path: Pa
     settings, state = home / ".claude" / "settings.json", tmp_path / "state" / "memsync" / "connected"
     settings.write_bytes(text.encode())
     connect()
-    mine = {"mine": {"x": 1}}
-    edited = added("x.json", settings.read_bytes().decode(), mine).encode()
-    settings.write_bytes(edited)
+    said = settings.read_bytes().decode()
+    is_plain = "//" not in text
+    new = json.dumps({**json.loads(said), "mine": 1}, indent=2) if is_plain else re.sub("//.*", "// mine", said)
+    settings.write_bytes(edited := new.encode())
     connect()
     assert settings.read_text().count("hook prompt --agent claude-code") == 1
     disconnect()
-    left, wanted = ("".join(x.split()) for x in (settings.read_bytes().decode(), added("x.json", text, mine)))
-    assert left == wanted
+    left = settings.read_bytes().decode()
+    wanted = {**parsed("x.json", text), "mine": 1} if is_plain else parsed("x.json", text)
+    assert parsed("x.json", left) == wanted and "memsync" not in left
+    assert is_plain or left.startswith(re.sub("//.*", "// mine", text).rstrip())
     settings.write_bytes(edited)
     shutil.rmtree(state)
     try:
         connect()
         disconnect()
     except NotEditable as error:
-        assert "hook prompt --agent claude-code" in error.hint and settings.read_bytes() == edited
-    assert parsed("x.json", settings.read_bytes().decode())["mine"] == {"x": 1}
+        assert "hook prompt --agent claude-code" in error.hint and settings.read_bytes() == edited and not is_plain
 
 
 def test_settings_that_the_agent_wrote_anew_are_connected(home: Path) -> None:

@@ -60,8 +60,8 @@ def test_entries_come_with_all_else_kept(start: str, text: str, end: str) -> Non
 @pytest.mark.parametrize(
     ("text", "entries", "after"),
     [
-        ('{\r\n\t"a": {\r\n\t\t"b": 1 // x\r\n\t}\r\n}', {"a": {"c": {"d": 2}}},
-         '{\r\n\t"a": {\r\n\t\t"c": {\r\n\t\t\t"d": 2\r\n\t\t},\r\n\t\t"b": 1 // x\r\n\t}\r\n}'),
+        ('{\r\n\t"a": {\r\n\t\t"b": 1 // x\r\n\t}\r\n}', {"a": {"memsync": {"d": 2}}},
+         '{\r\n\t"a": {\r\n\t\t"memsync": {\r\n\t\t\t"d": 2\r\n\t\t},\r\n\t\t"b": 1 // x\r\n\t}\r\n}'),
         ("{ // x\n}", {"a": 1}, '{\n  "a": 1\n // x\n}'),
         ('{"a": [1]}', {"a": [2]}, '{"a": [\n  2,\n  1]}'),
         ("", {"a": 1}, '{\n  "a": 1\n}\n'),
@@ -74,17 +74,20 @@ def test_indentation_and_line_ends_follow_the_file(text: str, entries: dict[str,
 
 
 @pytest.mark.parametrize(
-    "before", ["{} // x", '{ // mine\n\t"gh": {}, "hooks": {} }\n', '{\n  "gh": {}, /* b */ "servers": {}\n}']
+    "before", ['{ // mine\n\t"gh": {}, "hooks": {} }\n', '{\n  "gh": {}, /* b */ "servers": {}\n}', '{"gh": 1}']
 )
-@pytest.mark.parametrize("edit", [("}", '"x": 1}'), ("}", '"x": [] /* // */ }'), ("}", "} // y")])
-def test_insertions_are_cut_out_of_a_file_that_was_edited_elsewhere(before: str, edit: tuple[str, str]) -> None:
+@pytest.mark.parametrize("end", [', "x": 1}', ', "x": [],} /* // */', "} // y"])
+def test_insertions_are_cut_out_of_a_file_that_was_edited_elsewhere(before: str, end: str) -> None:
     """What was there before stays as it is, even if it was empty or on one line."""
-    entries = {**ENTRIES, "version": {"memsync": 1}}
-    after = added(JSON_FILE, before, entries)
-    edited, wanted = (
-        re.sub(r"\s*}([^}]*)$", lambda end: ", " + f"}}{end[1]}".replace(*edit), x) for x in (after, before)
-    )
-    assert removed(JSON_FILE, edited, entries, before) == wanted.replace("{, ", "{ ")
+    after = added(JSON_FILE, before, entries := {**ENTRIES, "version": {"memsync": 1}})
+    edited, wanted = (end.join(text.rsplit("}", 1)) for text in (after, before))
+    assert removed(JSON_FILE, edited, entries, before) == wanted
+
+
+def test_cut_leaves_no_comma_that_was_not_there() -> None:
+    """Some agents read comments, and no comma after the last value."""
+    with pytest.raises(NotEditable, match=EDITED):
+        removed(JSON_FILE, added(JSON_FILE, "{}", ENTRIES).replace("{", '{ "x": 1,', 1) + "// y", ENTRIES, "{}")
 
 
 @pytest.mark.parametrize("before", ["{}", '{"x": [], "hooks": {"Prompt": [{"hooks": []}]}, "version": 1}', None])
