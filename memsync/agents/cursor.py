@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 from memsync.agents.events import About, Event, Record, Who, at, call, parts_of, text_at, words_of
 from memsync.agents.port import HOOK_SECONDS, Agent, Caller, SetupFile, below, folder, server, under
 
-_OTHER = re.compile(r"[^A-Za-z0-9]+")
 _ASKED = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
 
 
@@ -30,13 +28,6 @@ def read(record: Record, about: About) -> Iterator[Event]:  # noqa: ARG001 (beca
                 yield call(part.get("name"), part.get("input"), "", part.get("id"))
             elif text := text_at(part, "text"):
                 yield Event(Who.ASSISTANT, text)
-
-
-def ran_in(path: str, folder: str) -> bool:
-    """Tell whether a session ran in a folder, or perhaps did: a folder's name has a dash for each other character."""
-    name = _OTHER.sub("-", os.path.realpath(os.path.expanduser(folder))).strip("-")
-    project = path.rpartition("/agent-transcripts/")[0].rpartition("/projects/")[2]
-    return f"{_OTHER.sub('-', project).strip('-')}-".startswith(f"{name}-")
 
 
 HOME = folder("CURSOR_CONFIG_DIR", ".cursor")
@@ -64,5 +55,5 @@ AGENT = Agent(
     program="cursor",
     reads_too=("claude-code",),
     read=read,
-    ran_in=ran_in,
+    ran_in=lambda path: path.rpartition("/agent-transcripts/")[0].rpartition("/projects/")[2],
 )

@@ -23,8 +23,6 @@ from memsync.agents.port import (
     united,
 )
 from memsync.agents.sources import opened
-from memsync.settings.paths import is_in_any
-from memsync.system.user_folders import digest_of
 
 
 def fold(records: Iterable[Record]) -> list[Record]:
@@ -67,13 +65,12 @@ def read(record: Record, about: About) -> Iterator[Event]:
         yield spent(message_id, counts)
 
 
-def ran_in(path: str, folder: str) -> bool:
-    """Tell whether a session ran in a folder: its own folder has a file that says so, or is named by a digest."""
-    place, real = os.path.dirname(os.path.dirname(path)), os.path.realpath(os.path.expanduser(folder))
-    named = ""
+def ran_in(path: str) -> str:
+    """Return the folder of a session; its digest if an older version named it by that."""
+    place = os.path.dirname(os.path.dirname(path))
     with suppress(OSError), opened(os.path.join(place, ".project_root")) as file:
-        named = file.read(4_096).decode("utf-8", "replace").strip()
-    return is_in_any(named, [real]) if os.path.isabs(named) else os.path.basename(place) == digest_of(os.fsencode(real))
+        return file.read(4_096).decode("utf-8", "replace").strip()
+    return os.path.basename(place)
 
 
 HOME = below(folder("GEMINI_CLI_HOME", ""), ".gemini")

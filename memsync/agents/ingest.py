@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,7 +44,7 @@ from memsync.notes.secrets import secrets_in
 from memsync.ports import Progress, no_progress
 from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.load import default_of
-from memsync.settings.paths import is_in_any
+from memsync.settings.paths import is_in_any, real_places
 from memsync.settings.registering import add_root
 from memsync.settings.roots import TRANSCRIPTS, registered_roots
 from memsync.system.file_lock import file_lock
@@ -175,7 +176,7 @@ class Ingester:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._keep_raw = bool(default_of("agents.keep_raw"))
-        self._kept_out = (*default_of("agents.off"), started_folder())
+        self._kept_out = real_places([*default_of("agents.off"), started_folder()])
         self._is_kept_out = cache(self._is_in_folder_kept_out)  # because each record of a transcript names its folder
         self._report = IngestReport()
         self._is_few = True
@@ -390,15 +391,16 @@ class Ingester:
         A session in a folder that is kept out is not.
         """
         agent, about = source.agent, About(**row.about)
-        about.learn(session=source.session_id)
+        folder = agent.ran_in(source.path)
+        if self._is_kept_out(folder):
+            return False
+        about.learn(session=source.session_id, cwd=folder if os.path.isabs(folder) else "")
         taken = 0 if source.is_document else row.offset
         thread = SessionThread(self._root, agent.name, row.name, row.part, about, taken, sync=self._is_few)
         thread.start, skipped = row.start, self._report.skipped
         records = self._records(source, file, 0 if agent.fold else row.start, end)
         if agent.fold and end <= MAX_DOCUMENT_BYTES:
             records = ((0, record) for record in agent.fold([record for _, record in records]))
-        if any(agent.ran_in(source.path, folder) for folder in self._kept_out):
-            return False
         for offset, record in records:
             before = replace(thread.now)
             events = events_in(agent, record, thread.now)
@@ -430,8 +432,12 @@ class Ingester:
         return True
 
     def _is_in_folder_kept_out(self, cwd: str) -> bool:
+        """Tell whether a folder is kept out, or perhaps is, if only its name with dashes or its digest is known."""
+        if not os.path.isabs(cwd):
+            names = (name for place in self._kept_out for name in (place, digest_of(os.fsencode(place))))
+            return any(map(_dashed(cwd).startswith, map(_dashed, names)))
         try:
-            return os.path.isabs(cwd) and is_in_any(cwd, self._kept_out)
+            return is_in_any(cwd, self._kept_out)
         except ValueError:  # it is no path
             return False
 
@@ -478,6 +484,10 @@ def _has_secret(file: BinaryIO, start: int, end: int) -> bool:
             return True
         start, rest = start + len(block), block[-_TAIL_BYTES:]
     return False
+
+
+def _dashed(path: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", path).strip("-") + "-"
 
 
 def _tail(file: BinaryIO, offset: int) -> str:

@@ -65,8 +65,9 @@ class Agent:
 
     `read` returns the events of one record of a transcript, and stores the record's facts about the session in `About`.
     `fold` merges the records of a transcript that repeats some of them; without it, each line is a record.
-    `session_name` returns the name of a session from the path of its transcript. `ran_in` tells from that path whether
-    the session ran in a folder, if its records do not say where.
+    `session_name` returns the name of a session from the path of its transcript. `ran_in` returns the folder
+    in which it ran, if its records do not say that: its path, its path with a dash for each other character, or the
+    SHA-256 of its path.
     """
 
     name: str
@@ -81,7 +82,7 @@ class Agent:
     answer: Callable[[str, str], str] = lambda event, text: text
     fold: Callable[[Iterable[Record]], list[Record]] | None = None
     session_name: Callable[[str], str] = stem
-    ran_in: Callable[[str, str], bool] = lambda path, folder: False
+    ran_in: Callable[[str], str] = lambda path: ""
 
     setup: tuple[SetupFile, ...] = ()
     """The files that connect it with memsync."""

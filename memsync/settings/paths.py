@@ -47,11 +47,16 @@ def is_inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
+def real_places(places: Iterable[str]) -> list[str]:
+    """Return places that a setting names, after all links. `~` and relative places are in the home."""
+    home = os.path.expanduser("~")
+    return [os.path.realpath(os.path.join(home, os.path.expanduser(place))) for place in places]
+
+
 def is_in_any(folder: str, places: Iterable[str]) -> bool:
-    """Tell whether a folder is inside one of some places, where links lead to. `~` and relative places: in the home."""
-    real, home = os.path.realpath(folder), os.path.expanduser("~")
-    places = (os.path.join(home, os.path.expanduser(place)) for place in places)
-    return any(is_inside(real, os.path.realpath(place)) for place in places)
+    """Tell whether a folder is inside one of the places that a setting names, where links lead to."""
+    real = os.path.realpath(folder)
+    return any(is_inside(real, place) for place in real_places(places))
 
 
 def root_of(file: ConfigFile) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -730,16 +731,22 @@ def test_folder_that_is_off_is_not_taken_in(agent: str, tmp_path: Path, monkeypa
 def test_folder_that_is_off_is_known_by_the_path_of_a_transcript(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two agents do not say in their records where a session ran."""
-    monkeypatch.setenv("MEMSYNC_AGENTS_OFF", str(tmp_path))
-    for agent, name in (("cursor", str(tmp_path).strip("/").replace("/", "-")), ("gemini", "slug")):
+    """Two agents do not say in their records where a session ran. A relative folder is in the home."""
+    monkeypatch.setenv("MEMSYNC_AGENTS_OFF", "secret/../..")
+    digest = hashlib.sha256(os.fsencode(tmp_path)).hexdigest()
+    for agent, name in (("cursor", str(tmp_path).strip("/").replace("/", "-")), ("gemini", "slug"), ("gemini", digest)):
         path = converse(agent)
         moved = Path(str(path).replace("/p/", f"/{name}/"))
         moved.parent.mkdir(parents=True)
         path.rename(moved)
-        (moved.parents[1] / ".project_root").write_text(str(tmp_path / "within"))
+        if name != digest:
+            (moved.parents[1] / ".project_root").write_text(str(tmp_path / "within"))
     take_in()
     assert threads() == {}
+    monkeypatch.setenv("MEMSYNC_AGENTS_OFF", "elsewhere")
+    os.utime(Path.home() / ".gemini/tmp/slug/chats/session-s1.jsonl", (1e9, 1e9))
+    take_in()
+    assert f'cwd: "{tmp_path / "within"}"' in "".join(threads().values())
 
 
 def test_odd_value_in_a_database_costs_its_session_only() -> None:
