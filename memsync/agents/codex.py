@@ -7,7 +7,6 @@ from typing import Any
 
 from memsync.agents.events import About, Event, Record, Who, at, call, count_at, spent, text_at, words_of
 from memsync.agents.port import Agent, Obstacle, SetupFile, below, folder, grouped, server, specific
-from memsync.agents.project import of_url
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
 _ANSWERS = ("function_call_output", "custom_tool_call_output")
@@ -25,7 +24,6 @@ def read(record: Record, about: About) -> Iterator[Event]:
         if about.session not in ("", own):  # a fork begins with a copy of another session
             return
         about.learn(session=own, cwd=at(payload, "cwd"), branch=at(payload, "git", "branch"))
-        about.learn(origin=of_url(text_at(payload, "git", "repository_url")))
         about.learn(parent=at(payload, "source", "subagent", "thread_spawn", "parent_thread_id"))
     elif kind == "turn_context":
         about.learn(model=at(payload, "model"), cwd=at(payload, "cwd"))

@@ -81,7 +81,6 @@ class About:
     model: str = ""
     branch: str = ""
     parent: str = ""
-    origin: str = ""
     project: str = ""
     folder: str = ""
     title: str = ""

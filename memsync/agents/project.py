@@ -1,21 +1,28 @@
 """Finds the project of a folder: the top of git's main working tree, and the name that its clones share.
 
 Conversations belong to the folder in which they were held. Anybody can write an origin into a folder's `.git/config`,
-so the origin joins a folder with other clones only if the user registered a memory or connected an agent there.
+so the origin joins two clones only if the user registered a memory or connected an agent in each of them.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from memsync.agents.connecting import connected_projects
+from memsync.model.vocabulary import JsonValue
+from memsync.notes.decode import split_lines
+from memsync.notes.frontmatter import read_head
 from memsync.notes.git_files import GitUnusable, Repository, find_repository, read_file
 from memsync.settings.roots import registered_roots
 
 MAX_CONFIG_BYTES = 1_000_000
+_HEAD_CHARS = 20_000
+Choice = Callable[[Mapping[str, JsonValue]], bool]
 _ORIGIN = '[remote "origin"]'
 _URL = re.compile(r"^\s*url\s*=\s*(\S+)\s*$")
 _PLACE = re.compile(r"^(?:[\w+.-]+://)?(?:[^@/]+@)?([^/:]+)(?::\d+)?[:/]/*(.+?)(?:\.git)?/*$")
@@ -33,13 +40,34 @@ class Project(NamedTuple):
 
     @property
     def filter(self) -> tuple[str, str]:
-        """The key and value of the front matter that the project's conversations have."""
-        return ("project", self.name) if self.name == self.folder or self._is_known() else ("folder", self.folder)
+        """The key and value of the front matter that all of the project's conversations have, and perhaps others."""
+        is_joined = self.name == self.folder or self.folder in _known_folders()
+        return ("project", self.name) if is_joined else ("folder", self.folder)
 
-    def _is_known(self) -> bool:
-        """Tell whether the user registered a memory in its folder, or connected an agent there."""
-        own = [root.path for root in registered_roots().values() if root.path and not root.only]
-        return any(project_of(place).folder == self.folder for place in (*own, *connected_projects()))
+    def chooser(self) -> Choice:
+        """Return a function that tells whether a conversation with a front matter belongs to the project."""
+        (key, value), folders = self.filter, {self.folder}
+        folders |= known if self.folder in (known := _known_folders()) else set()
+
+        def belongs(facts: Mapping[str, JsonValue]) -> bool:
+            cwd = str(facts.get("cwd", ""))  # earlier versions wrote no folder
+            folder = facts.get("folder") or (project_of(cwd).folder if cwd else facts.get("project"))
+            return facts.get(key) == value and str(folder) in folders
+
+        return belongs
+
+
+def _known_folders() -> set[str]:
+    """Return the folders of the projects in which the user registered a memory or connected an agent."""
+    own = [root.path for root in registered_roots().values() if root.path and not root.only]
+    return {project_of(place).folder for place in (*own, *connected_projects())}
+
+
+def facts_of(thread: Path) -> Mapping[str, JsonValue]:
+    """Return the front matter of a conversation; empty if it cannot be read."""
+    with suppress(OSError), thread.open(encoding="utf-8", errors="replace") as file:
+        return read_head(split_lines(file.read(_HEAD_CHARS))).values
+    return {}
 
 
 def project_of(folder: str) -> Project:
@@ -75,16 +103,12 @@ def _main_tree(repository: Repository) -> str:
 
 
 def _origin(config: str) -> str:
+    """Return `host/path` of the URL of origin; a URL in another form stays as it is."""
     is_origin = False
     for line in config.splitlines():
         if line.lstrip().startswith("["):
             is_origin = line.strip() == _ORIGIN
         elif is_origin and (url := _URL.match(line)):
-            return of_url(url[1])
+            place = _PLACE.match(url[1])
+            return f"{place[1].lower()}/{place[2]}" if place else url[1]
     return ""
-
-
-def of_url(url: str) -> str:
-    """Return `host/path` of a repository's URL; a URL in another form stays as it is."""
-    place = _PLACE.match(url)
-    return f"{place[1].lower()}/{place[2]}" if place else url

@@ -199,7 +199,7 @@ class SessionThread:
         facts = {
             "title": title if self.number == 1 else f"{title} ({self.number})",
             "session": now.parent or now.session or self.name,
-            "agent": self._agent, "project": now.origin or now.project, "model": now.model, "branch": now.branch,
+            "agent": self._agent, "project": now.project, "model": now.model, "branch": now.branch,
             "cwd": now.cwd, "folder": now.folder,
         }  # fmt: skip
         times, *spent = zip(*self._spent, strict=True)

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 
 from memsync.agents import agent_named
 from memsync.agents.events import without_injected
-from memsync.agents.project import folders_of, project_of
+from memsync.agents.project import facts_of, folders_of, project_of
 from memsync.agents.recalls import (
     CANARY,
     DELIVERED,
@@ -195,6 +196,9 @@ class Recaller:
         # A memory that was searched by words only has scores that are not probabilities.
         by_meaning = {answer.name for answer in found.roots if answer.model}
         hits = [hit for hit in found.hits if hit.root in by_meaning]
+        if filters.get(TRANSCRIPTS):
+            kept, belongs = Path(roots[TRANSCRIPTS].path), project_of(event.folder).chooser()
+            hits = [hit for hit in hits if hit.root != TRANSCRIPTS or belongs(facts_of(kept / hit.path))]
         best = hits[0].score if hits else 0.0
         floor, known = max(FLOOR, NEAR_BEST * best), in_context(recorded(agent.name, event.session))
         reason_of = self._reasons(agent, event, known, floor)

@@ -37,7 +37,7 @@ def test_trees_of_a_clone_are_one_project(url: str, tmp_path: Path) -> None:
     }
 
 
-def test_origin_counts_where_the_user_registered_a_memory(tmp_path: Path) -> None:
+def test_origin_joins_folders_in_which_the_user_registered_a_memory(tmp_path: Path) -> None:
     """Anybody can write one into a folder that he sends, or a `.git` that leads to another repository."""
     for name in ("mine", "sent"):
         run(tmp_path, "init", "-q", name)
@@ -52,6 +52,12 @@ def test_origin_counts_where_the_user_registered_a_memory(tmp_path: Path) -> Non
     assert project_of(str(tmp_path / "mine")).filter == ("project", "github.com/ada/boat")
     for name in ("sent", "link", "file"):
         assert project_of(str(tmp_path / name)).filter == ("folder", str(tmp_path / name))
+    facts = {"project": "github.com/ada/boat", "folder": str(tmp_path / "sent"), "cwd": str(tmp_path / "mine")}
+    assert not project_of(str(tmp_path / "mine")).chooser()(facts)
+    assert project_of(str(tmp_path / "sent")).chooser()(facts)
+    assert project_of(str(tmp_path / "mine")).chooser()({**facts, "folder": ""})  # as earlier versions wrote it
+    add(RegisteredRoot("sent", str(tmp_path / "sent")))
+    assert project_of(str(tmp_path / "mine")).chooser()(facts)
 
 
 def test_without_an_origin_the_folder_names_the_project(tmp_path: Path) -> None:

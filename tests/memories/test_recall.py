@@ -188,7 +188,10 @@ def test_only_memories_that_the_user_registered_speak(ask: Ask, tmp_path: Path, 
     text = ask("what of the folder boat?", cwd=str(sent), session_id="s5")
     assert "folder here" in text and "folder boat" not in text
     add(RegisteredRoot("sent", str(sent)))
-    assert "folder boat" in ask("what of the folder boat?", cwd=str(sent), session_id="s6")
+    assert "folder boat" not in ask("what of the folder boat?", cwd=str(sent), session_id="s6")
+    (tmp_path / "boat").mkdir()
+    add(RegisteredRoot("boat", str(tmp_path / "boat")))
+    assert "folder boat" in ask("what of the folder boat?", cwd=str(sent), session_id="s7")
 
 
 def test_folder_that_is_off_hears_nothing(memory: Memory, make_memory: MakeMemory, root: Path, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from memsync.settings.roots import TRANSCRIPTS, registered_roots
 from memsync.system import clock
 
 if TYPE_CHECKING:
+    from memsync.agents.project import Choice
     from memsync.workspace import Workspace
 
 MAX_CHARS = 400
@@ -72,20 +73,20 @@ def _of_conversations(folder: str, memory: Workspace) -> Iterator[Said]:
 
     from memsync.agents.project import project_of
 
-    project = project_of(memory.settings.root_name).filter
+    belongs = project_of(memory.settings.root_name).chooser()
     files = NoteFiles(Path(folder))
     with suppress(MemsyncError):
         for path in sorted(files.scan().files):
-            for said in _said(files, path, PathRules({"/threads/": "thread"}, {}), project):
+            for said in _said(files, path, PathRules({"/threads/": "thread"}, {}), belongs):
                 yield said._replace(path=NotePath(f"{TRANSCRIPTS}:{said.path}"))
 
 
-def _said(files: NoteFiles, path: NotePath, rules: PathRules, project: tuple[str, str] | None = None) -> Iterator[Said]:
+def _said(files: NoteFiles, path: NotePath, rules: PathRules, belongs: Choice | None = None) -> Iterator[Said]:
     try:
         note = parse_note(path, files.read(path)[0], rules)
     except (OSError, NoteError, BinaryFileError):
         return
-    if project is None or note.front_matter.get(project[0]) == project[1]:
+    if belongs is None or belongs(note.front_matter):
         yield from said_in_note(note)
 
 
