@@ -36,7 +36,9 @@ def read(record: Record, about: About) -> Iterator[Event]:
         about.total = total
         last = at(payload, "info", "last_token_usage")
         cached = count_at(last, "cached_input_tokens")
-        yield spent(f"{time} {total}", (count_at(last, "input_tokens"), count_at(last, "output_tokens"), cached))
+        yield spent(
+            f"{about.key or time} {total}", (count_at(last, "input_tokens"), count_at(last, "output_tokens"), cached)
+        )
     elif kind == "response_item":
         yield from _said(payload, inner, time)
 

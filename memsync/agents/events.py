@@ -74,7 +74,7 @@ class Event(NamedTuple):
 
 @dataclass(slots=True)
 class About:
-    """The facts about a session that were read from its transcript so far."""
+    """The facts about a session that were read from its transcript so far; `key` tells the last record from others."""
 
     session: str = ""
     cwd: str = ""
@@ -84,6 +84,7 @@ class About:
     project: str = ""
     folder: str = ""
     title: str = ""
+    key: str = ""
     total: int = 0
 
     def learn(self, **facts: Any) -> None:

@@ -22,10 +22,11 @@ from typing import Any, BinaryIO, cast
 from memsync.agents import NAMES, agent_named, raw_files
 from memsync.agents.events import About, Event, Record, Who, text_at
 from memsync.agents.port import Agent
-from memsync.agents.session_threads import SessionThread
+from memsync.agents.session_threads import SessionThread, may_write, note_of
 from memsync.agents.sources import (
     MAX_DOCUMENT_BYTES,
     Source,
+    begun_at,
     document_of,
     events_in,
     is_database,
@@ -47,6 +48,7 @@ from memsync.settings.load import default_of
 from memsync.settings.paths import is_in_any, real_places
 from memsync.settings.registering import add_root
 from memsync.settings.roots import TRANSCRIPTS, registered_roots
+from memsync.system.birth import birth_seconds
 from memsync.system.file_lock import file_lock
 from memsync.system.user_folders import (
     data_folder,
@@ -73,13 +75,9 @@ CREATE TABLE IF NOT EXISTS taken (source TEXT PRIMARY KEY, owned TEXT, row TEXT 
 CREATE UNIQUE INDEX IF NOT EXISTS taken_owned ON taken (owned);
 CREATE TABLE IF NOT EXISTS said (key INTEGER PRIMARY KEY, owner INTEGER NOT NULL, place INTEGER NOT NULL);
 """
-_VERSION = 1
+_VERSION = 2
 """Of what threads contain: a list of an older version is read again, although no transcript has changed."""
-_READ_AGAIN = f"""
-UPDATE taken SET row = json_set(row, '$.stamp', json('[]'), '$.packed', 0, '$.part', 1, '$.start', 0, '$.about',
-    json('{{}}'));
-PRAGMA user_version = {_VERSION};
-"""
+_READ_AGAIN = f"UPDATE taken SET row = json_set(row, '$.stamp', json('[]')); PRAGMA user_version = {_VERSION};"
 READING = "reading"
 
 
@@ -244,7 +242,8 @@ class Ingester:
         found = [*found, *(source for name in agents for source in self._sources_of(name))]
         stamped = ((source, _stamp_of(source.path)) for source in found)
         wanted = [(source, stamp) for source, stamp in stamped if stamp[3] and self._is_wanted(source, stamp)]
-        wanted.sort(key=lambda pair: ("/subagents/" in pair[0].path, pair[1][3]))  # what is copied before its copies
+        if len(wanted) > 1:
+            wanted.sort(key=_by_age)
         self._is_few = len(wanted) <= _FEW_FILES
         total, done = max(1, sum(stamp[2] for _, stamp in wanted)), 0
         self._database.execute("BEGIN")
@@ -342,6 +341,11 @@ class Ingester:
         """
         known = self.known(source)
         known = known if known and known.name else None
+        if known is not None and not known.stamp:  # an earlier version read it
+            notes = (note_of(self._root, source.agent.name, known.name, part) for part in range(1, known.part + 1))
+            known = replace(known, packed=0)
+            if all(map(may_write, notes)):  # otherwise a new part would not begin where one of a person ends
+                known.start, known.about = 0, {}
         if known is not None and size >= known.offset:
             if source.is_document:
                 return replace(known, packed=0, part=1, start=0, about={}) if size else None
@@ -390,13 +394,13 @@ class Ingester:
 
         A session in a folder that is kept out is not.
         """
-        agent, about = source.agent, About(**row.about)
+        agent, about = source.agent, About(**{name: row.about[name] for name in About.__slots__ if name in row.about})
         folder = agent.ran_in(source.path)
         if self._is_kept_out(folder):
             return False
         about.learn(session=source.session_id, cwd=folder if os.path.isabs(folder) else "")
-        taken = 0 if source.is_document else row.offset
-        thread = SessionThread(self._root, agent.name, row.name, row.part, about, taken, sync=self._is_few)
+        taken, part = 0 if source.is_document or agent.fold else row.offset, row.part if row.start else 1
+        thread = SessionThread(self._root, agent.name, row.name, part, about, taken, sync=self._is_few)
         thread.start, skipped = row.start, self._report.skipped
         records = self._records(source, file, 0 if agent.fold else row.start, end)
         if agent.fold and end <= MAX_DOCUMENT_BYTES:
@@ -411,7 +415,7 @@ class Ingester:
             thread.add_line(offset, before, self._said_first(agent, thread, record, place, events or ()))
         if self._report.skipped > skipped:
             self._report.skipped_in.append(source.path)
-        thread.finish()
+        thread.finish(row.part)
         raw = self._raw_path(source, row.name)
         row.packed *= raw.exists() and raw.stat().st_size >= row.packed  # with 0, the whole raw file is written again
         if not self._keep_raw and not row.has_secret:
@@ -448,8 +452,10 @@ class Ingester:
 
         The tokens of a message count in one transcript, from the part on in which its first record is.
         """
-        name = f"{agent.name}\n{thread.name}"
-        is_first = all(self._place_of(name, f"{agent.name} {key}", place) == place for key in keys_of(record))
+        name, keys = f"{agent.name}\n{thread.name}", [*keys_of(record, thread.now.key)]
+        if keys and record.get("type") in ("session_meta", "response_item"):  # Codex copies these in any fork
+            thread.now.key = keys[0][:1000]
+        is_first = all(self._place_of(name, f"{agent.name} {key}", place) == place for key in keys)
         for event in events:
             if event.who is not Who.USAGE or not event.id:
                 if is_first:
@@ -473,6 +479,15 @@ class Ingester:
             records = records_in(line)
             yield from ((offset, record) for record in records)
             self._report.skipped += not records and (bool(line.strip()) or not line)
+
+
+def _by_age(found: tuple[Source, list[int]]) -> tuple[bool, str, float, int]:
+    """Return a key that sorts what is copied before its copies."""
+    source, stamp = found
+    begun, born = "", 0.0
+    with suppress(OSError):
+        begun, born = begun_at(source), birth_seconds(source.path)
+    return "/subagents/" in source.path, begun, born, stamp[3]
 
 
 def _has_secret(file: BinaryIO, start: int, end: int) -> bool:

@@ -44,6 +44,19 @@ def is_as_written(content: bytes) -> bool:
     return match is not None and content == sealed(_SEAL.sub(_UNSEALED, content, count=1))
 
 
+def may_write(note: Path) -> bool:
+    """Tell whether a person has not changed a note, which may be missing. Raises OSError."""
+    try:
+        return is_as_written(note.read_bytes())
+    except FileNotFoundError:
+        return True
+
+
+def note_of(root: Path, agent: str, name: str, part: int) -> Path:
+    """Return the note of a part of a session."""
+    return root / f"{THREADS_FOLDER}{agent}-{name}{f'-{part}' if part > 1 else ''}.md"
+
+
 @dataclass(slots=True)
 class _Message:
     role: str
@@ -70,7 +83,7 @@ class SessionThread:
         self._root, self._agent, self.name = root, agent, name
         self._sync = sync
         self.now = replace(about)
-        self._is_kept = taken > 0 and not self._may_write(self.path)
+        self._is_kept = taken > 0 and not may_write(self.note)
         self._taken = taken
         self._messages: list[str] = []
         self._size = 0
@@ -79,16 +92,9 @@ class SessionThread:
         self._spent: list[tuple[str, int, int, float]] = []
 
     @property
-    def path(self) -> str:
-        """The path of the current part's note, relative to the root."""
-        number = f"-{self.number}" if self.number > 1 else ""
-        return f"{THREADS_FOLDER}{self._agent}-{self.name}{number}.md"
-
-    def _may_write(self, path: str) -> bool:
-        try:
-            return is_as_written((self._root / path).read_bytes())
-        except FileNotFoundError:
-            return True
+    def note(self) -> Path:
+        """The note of the current part."""
+        return note_of(self._root, self._agent, self.name, self.number)
 
     def _redacted(self, text: str) -> str:
         text, secrets = redacted(text)
@@ -168,14 +174,17 @@ class SessionThread:
     def _next_part(self, start: int, about: About) -> None:
         self._write()
         self.number, self.start, self.about = self.number + 1, start, about
-        self._is_kept = start < self._taken and not self._may_write(self.path)
+        self._is_kept = start < self._taken and not may_write(self.note)
         self.about.title = self.about.title or self.now.title
         self._messages, self._size, self._spent = [], 0, []
 
-    def finish(self) -> None:
-        """Write the last part."""
+    def finish(self, parts: int) -> None:
+        """Write the last part. Remove later ones if an earlier version wrote more: `parts` is how many there were."""
         self._close()
         self._write()
+        for number in range(self.number + 1, parts + 1):
+            if may_write(stale := note_of(self._root, self._agent, self.name, number)):
+                stale.unlink(missing_ok=True)
 
     def _write(self) -> None:
         """Write the current part, if its content is new.
@@ -184,12 +193,11 @@ class SessionThread:
         """
         if self._is_kept or not self._messages:
             return
-        while not self._may_write(self.path):
+        while not may_write(self.note):
             self.number += 1
-        note = self._root / self.path
         content = sealed((self._head() + "\n\n".join(self._messages) + "\n").encode())
-        if not note.exists() or note.read_bytes() != content:
-            replace_file(str(note), content, sync=self._sync)
+        if not self.note.exists() or self.note.read_bytes() != content:
+            replace_file(str(self.note), content, sync=self._sync)
 
     def _head(self) -> str:
         now = self.now

@@ -8,7 +8,7 @@ import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -17,10 +17,11 @@ from urllib.parse import quote
 from zlib import crc32
 
 from memsync.agents import NAMES, agent_named, agents
-from memsync.agents.events import About, Event, Record, Who, at, text_at
+from memsync.agents.events import About, Event, Record, Who, at, moment_of, text_at
 from memsync.agents.port import Agent
 from memsync.errors import FilesystemError, UsageError
 from memsync.model.text import quoted, whole_characters
+from memsync.system.user_folders import digest_of
 
 MAX_LINE_BYTES = 8_000_000
 """A longer line is skipped, because parsing takes up to ten times its size in memory."""
@@ -141,9 +142,12 @@ def _agent_of(path: str) -> Agent | None:
         raise FilesystemError(f"{quoted(path, 300)} cannot be read: {error.strerror}", hint=hint) from error
 
     def messages(agent: Agent) -> int:
-        about, folded = About(), agent.fold(records) if agent.fold else records
-        events = (event for record in folded for event in events_in(agent, record, about) or ())
-        return sum(event.who in (Who.USER, Who.ASSISTANT) and bool(event.text) for event in events)
+        about = About()
+        with suppress(Exception):  # a fault of one agent's reader
+            folded = agent.fold(records) if agent.fold else records
+            events = (event for record in folded for event in events_in(agent, record, about) or ())
+            return sum(event.who in (Who.USER, Who.ASSISTANT) and bool(event.text) for event in events)
+        return 0
 
     agent = max(agents(), key=messages)
     return agent if messages(agent) else None
@@ -157,15 +161,40 @@ def events_in(agent: Agent, record: Record, about: About) -> list[Event] | None:
         return None
 
 
-def keys_of(record: Record) -> Iterator[str]:
-    """Yield what tells a record from all others of an agent, also in copies of it: its id, and that of its message."""
+def begun_at(source: Source) -> str:
+    """Return the time of the first record that is no copy of another session's, as ISO 8601; empty if none has a time.
+
+    A record is a copy if it says so, or names another session. `~`, which is later than any time, if all are copies.
+    """
+    has_copies, own = False, 0
+    if source.is_document or is_database(source.path):
+        return ""
+    with opened(source.path) as file:
+        for _, line in lines_of(file, 0, 2**62):
+            record = record_of(line) or {}
+            named = text_at(record, "sessionId")
+            is_copy = "forkedFrom" in record or (named and source.session_id not in ("", named))
+            has_copies, own = has_copies or bool(is_copy), own + (not is_copy)
+            moment = moment_of(record.get("timestamp"))
+            if not is_copy and (moment or own > _TRIED_RECORDS):
+                return moment
+    return "~" * has_copies
+
+
+def keys_of(record: Record, before: str) -> Iterator[str]:
+    """Yield what tells a record from all others of an agent, also in copies of it: its id, and that of its message.
+
+    Codex gives few records an id: the others are told by what they say and by the key `before` them.
+    """
     payload, message_id = record.get("payload"), text_at(record, "message", "id")
     if own := text_at(record, "uuid"):
         yield own
     elif own := text_at(record, "id"):  # OpenClaw's are short
         yield f"{own} {record.get('timestamp')}"
-    elif own := text_at(payload, "id") or text_at(payload, "call_id"):
+    elif own := text_at(payload, "forked_from_id") or text_at(payload, "id") or text_at(payload, "call_id"):
         yield f"{text_at(payload, 'type')} {own}"
+    elif before and record.get("type") == "response_item":
+        yield digest_of(f"{before} {json.dumps(payload)}".encode("utf-8", "surrogatepass"))
     if message_id:
         yield f"{message_id} {json.dumps(at(record, 'message', 'content'))}"
 

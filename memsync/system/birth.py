@@ -22,3 +22,11 @@ def birth(path: str) -> str:
     is_told = call is not None and call(-100, os.fsencode(path), 0, _BIRTH, answer) == 0
     mask = int.from_bytes(answer.raw[:4], sys.byteorder)
     return answer.raw[80:92].hex() if is_told and mask & _BIRTH else ""  # 8 bytes of seconds, 4 of nanoseconds
+
+
+def birth_seconds(path: str) -> float:
+    """Return when a file was made, in Unix time; 0 if the system does not tell. Raises OSError if it does not exist."""
+    if sys.platform != "linux":
+        return float(birth(path) or 0)
+    raw = bytes.fromhex(birth(path))
+    return int.from_bytes(raw[:8], sys.byteorder) + int.from_bytes(raw[8:], sys.byteorder) / 1e9

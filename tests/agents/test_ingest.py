@@ -796,20 +796,33 @@ def test_record_after_a_stub_is_read(stub: bytes) -> None:
     assert messages(threads()["threads/claude-code-s1.md"])[0] == ("user", ASKED)
 
 
-def test_list_of_an_older_version_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads get what a newer version reads. A thread that a person has changed stays, and gets no second one."""
-    monkeypatch.setattr(session_threads, "PART_CHARS", 3_000)
-    write_session(talk(9))
+@pytest.mark.parametrize("edits", [False, True])
+def test_list_of_an_older_version_is_read_again(edits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads get what a newer version reads. If a person changed a part, all parts stay, and the last one grows.
+
+    An older version may have ended its parts elsewhere, so a new part after one of a person may leave messages out.
+    """
+    lines, root = talk(12), Path(str(transcripts_root(create=True)))
+    monkeypatch.setattr(session_threads, "PART_CHARS", 1_000)
+    write_session(lines[:54])
     take_in()
-    whole, root = kept(), Path(str(transcripts_root()))
+    older = threads()
     with closing(sqlite3.connect(next(root.rglob("taken.db")), isolation_level=None)) as database:
+        database.execute("UPDATE taken SET row = json_set(row, '$.about.origin', 'x')")
         database.executescript("DROP TABLE said; PRAGMA user_version = 0")
-    name, edited = sorted(threads())[0], b"Mine.\n"
-    (root / name).write_bytes(edited)
-    (root / sorted(threads())[1]).unlink()
+    monkeypatch.setattr(session_threads, "PART_CHARS", 3_000)
+    name = sorted(older)[1]
+    if edits:
+        (root / name).write_text(older[name] + "Mine.\n")
     take_in()
-    assert kept() == {**whole, name: edited}
-    assert figures(take_in()) == (0, 0, 1)
+    write_session(lines)
+    take_in()
+    now = threads()
+    assert sorted(map(int, re.findall(r"^(\d+) ", "".join(now.values()), re.MULTILINE))) == [*range(12)]
+    assert not edits or now[name] == older[name] + "Mine.\n"
+    shutil.rmtree(root)
+    take_in()
+    assert edits or now == threads()
 
 
 def test_what_a_tool_printed_is_no_record_even_if_its_line_cannot_be_read() -> None:
