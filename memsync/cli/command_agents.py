@@ -83,7 +83,8 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     known = registered_roots()
     if root_for(os.getcwd()) is None and (here := _memory_here(context)):
         own_name = re.sub(r"[^a-z0-9_-]+", "-", os.path.basename(here).lower()).strip("-")[:60] or "notes"
-        memories[f"{own_name}-2" if own_name in {*known, *memories} else own_name] = (here, ())
+        names = (own_name, *(f"{own_name}-{number}" for number in range(2, len(known) + 99)))
+        memories[next(name for name in names if name not in {*known, *memories, *NAMES, TRANSCRIPTS})] = (here, ())
     new = [f"registers the memory {own}: {memories[own][0]}" for own in memories if own not in known]
     new += [f"registers the memory {TRANSCRIPTS}, for conversations"] * (transcripts_root() is None)
     document = _shown(context, changes, new, is_agreed=yes or dry_run)

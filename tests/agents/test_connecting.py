@@ -26,7 +26,7 @@ from memsync.errors import ConfigError, FilesystemError, UsageError, WriteRefuse
 from memsync.memory import Memory
 from memsync.settings.load import load_settings
 from memsync.settings.registering import add_root
-from memsync.settings.roots import registered_roots, roots_path
+from memsync.settings.roots import RegisteredRoot, add, registered_roots, roots_path
 
 PROGRAM = ("/opt/my tools/memsync",)
 CLAUDE = agent_named("claude-code")
@@ -319,6 +319,24 @@ def test_commands(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert run(["agents", "connect", script[1], "--yes"]) == 0
     plugin = home / ".config" / "opencode" / "plugins" / "memsync.js"
     subprocess.run(["node", "--check", plugin.rename(tmp_path / "plugin.mjs")], check=False, capture_output=True)
+
+
+@pytest.mark.parametrize("name", ["transcripts", "codex", "notes", "Über uns"])
+def test_memory_that_is_not_registered_gets_a_name_that_nothing_else_has(
+    name: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither another memory's, nor one that conversations or the notes of an agent will have."""
+    for number, known in enumerate(("notes", "notes-2")):
+        (tmp_path / str(number)).mkdir()
+        add(RegisteredRoot(known, str(tmp_path / str(number))))
+    here = tmp_path / "x" / name
+    here.mkdir(parents=True)
+    (here / "config.toml").write_text('[memsync]\nroot = "."\n')
+    monkeypatch.chdir(here)
+    assert run(["agents", "connect", "claude-code", "--yes"]) == 0
+    wanted = {"transcripts": "transcripts-2", "codex": "codex-2", "notes": "notes-3"}.get(name, "ber-uns")
+    assert registered_roots()[wanted].path == str(here)
+    assert {*registered_roots()} == {"notes", "notes-2", "claude-code", "transcripts", wanted}
 
 
 def test_folder_that_the_users_own_settings_name_is_a_memory_of_the_agent(

@@ -11,12 +11,13 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memsync.agents import NAMES, agent_named, ingest, raw_files, session_threads, sources
+from memsync.agents import NAMES, agent_named, gemini, ingest, raw_files, session_threads, sources
 from memsync.agents.ingest import IngestReport, transcripts_root
 from memsync.agents.port import Agent
 from memsync.agents.raw_files import raw_file, unpacked
@@ -605,7 +606,7 @@ def spent_in(parse: Parse) -> int:
     return sum(int(str(parse(text).front_matter.get("tokens_in", 0))) for text in threads().values())
 
 
-FIRST, SECOND = "11111111-2222-3333-4444-555555555555", "99999999-2222-3333-4444-555555555555"
+FIRST, SECOND, THIRD = (f"{digit * 8}-2222-3333-4444-555555555555" for digit in "192")
 
 
 def test_records_that_are_copied_count_once(parse: Parse) -> None:
@@ -636,6 +637,62 @@ def test_records_that_are_copied_count_once(parse: Parse) -> None:
     next(Path(str(transcripts_root())).rglob("taken.db")).unlink()
     take_in()
     assert threads() == again
+
+
+@pytest.mark.parametrize(
+    "marks", [{}, {"sessionId": SECOND}, {"sessionId": SECOND, "forkedFrom": {"sessionId": FIRST}}]
+)
+def test_fork_that_was_changed_first_owns_nothing_of_the_original(marks: dict[str, Any]) -> None:
+    """Its own records are later, even if copies do not say from where they are. A fork of the fork is later still."""
+    lines = [{**line, "uuid": f"u{n}", "sessionId": FIRST} for n, line in enumerate(talk(5))]
+    copies = [{**line, **marks} for line in lines[:12]]
+    text = json.dumps(lines).replace('"id": "', '"id": "x').replace('"uuid": "', '"uuid": "x').replace(FIRST, SECOND)
+    own = json.loads(text.replace(AT, AT.replace("11-20", "11-21")))
+    third = [{**line, **({"forkedFrom": 1} if "forkedFrom" in marks else {})} for line in own[12:18]]
+    write_session(lines, FIRST)
+    forked = write_session([*copies, *own[12:18], *own[24:]], SECOND)
+    last = write_session(
+        [
+            *copies,
+            *third,
+            *({**line, "timestamp": AT.replace("11-20", "11-22"), "sessionId": THIRD} for line in own[18:24]),
+        ],
+        THIRD,
+    )
+    for age, path in enumerate((last, forked)):
+        os.utime(path, (1e9 + age, 1e9 + age))
+    take_in()
+    turns = {name: re.findall(r"^(\d+) ", text, re.MULTILINE) for name, text in threads().items()}
+    assert turns == {
+        f"threads/claude-code-{FIRST}.md": ["0", "1", "2", "3", "4"],
+        f"threads/claude-code-{SECOND}.md": ["2", "4"],
+        f"threads/claude-code-{THIRD}.md": ["3"],
+    }
+
+
+def test_fork_of_codex_repeats_nothing_although_its_records_have_no_id(parse: Parse) -> None:
+    """Codex copies them with new times. The same words count again wherever they are said again."""
+    path, said = converse("codex"), [{"type": "input_text", "text": "Yes."}]
+    yes = {"type": "response_item", "timestamp": AT, "payload": {"type": "message", "role": "user", "content": said}}
+    lines = [*map(json.loads, path.read_bytes().splitlines()), yes, yes]
+    path.write_bytes(as_bytes(lines))
+    head: dict[str, Any] = {
+        "timestamp": AT,
+        "type": "session_meta",
+        "payload": {"id": SECOND, "cwd": "/p", "forked_from_id": "s1"},
+    }
+    for name, copied in ((SECOND, lines), (THIRD, lines[1:])):
+        fork = [{**line, "timestamp": "2026-11-22T10:00:00Z"} for line in (head, *copied, yes)]
+        path.with_name(f"rollout-{name}.jsonl").write_bytes(as_bytes(fork))
+        os.utime(path.with_name(f"rollout-{name}.jsonl"), (1e9, 1e9))
+        head = {**head, "payload": {**head["payload"], "id": THIRD}}
+    take_in()
+    assert [text.count("\nYes.") for _, text in sorted(threads().items())] == [1, 2]  # both forks say the same
+    assert spent_in(parse) == 16
+    session = Path.home() / ".codex/sessions/2026/11/20/rollout-s9.jsonl"
+    session.write_bytes(as_bytes(lines).replace(b'"s1"', b'"s9"').replace(b'"t1"', b'"t9"'))
+    take_in()
+    assert threads()["threads/codex-rollout-s9.md"].count("\nYes.") == 2
 
 
 def test_tokens_of_a_message_count_once_wherever_its_records_are(parse: Parse) -> None:
@@ -784,6 +841,30 @@ def test_fault_of_a_reader_costs_its_transcript_only(monkeypatch: pytest.MonkeyP
     assert "rollout-s1.jsonl" in reason and "TypeError" in reason
     assert list(threads()) == ["threads/claude-code-s1.md"]
     assert figures(take_in()) == (1, 0, 1)
+
+
+def test_fault_of_what_merges_records_costs_its_transcript_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the file was named and its agent is not known yet."""
+    converse("gemini")
+    path = converse("codex")
+    with monkeypatch.context() as broken:
+        broken.setattr(gemini, "AGENT", replace(gemini.AGENT, fold=lambda _: int(None)))  # type: ignore[call-overload]  # because it is wrong
+        assert figures(take_in([str(path)])) == (1, 0, 0)
+        assert "TypeError" in take_in().wrong[0]
+    assert figures(take_in()) == (1, 0, 1)
+
+
+def test_later_messages_of_a_session_that_is_read_whole_go_beside_a_changed_note() -> None:
+    """Gemini's records may replace earlier ones, so a new note has all of the session."""
+    path = converse("gemini")
+    take_in()
+    ((name, text),) = threads().items()
+    Path(str(transcripts_root()), name).write_text(text + "Mine.\n")
+    with path.open("ab") as file:
+        file.write(as_bytes([{"id": "z", "type": "user", "timestamp": AT, "content": "And the crane?"}]))
+    take_in()
+    assert threads()[name] == text + "Mine.\n"
+    assert "And the crane?" in threads()[name.replace(".md", "-2.md")]
 
 
 @pytest.mark.parametrize("stub", [b'{"type": "user", "mess', b'{"type": "stub"}', b'{"a": {"b": 1}, "c": "{', b"\0\0"])
