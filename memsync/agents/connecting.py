@@ -101,16 +101,11 @@ def taken_back(agent: Agent, program: Sequence[str]) -> tuple[list[Change], list
 
     Checks the user's files that have no record, too: the record may be lost, or the file may have replaced a link.
     """
-    changes, remarks = [], []
-    records = connections(agent)
-    for setup, path in places(agent, None):
-        old = read_settings(path)
-        if old is not None and path not in records and NAME.encode() in old:
-            entries = _entries(agent, setup, program)
-            if isinstance(entries, str):
-                base = None if old == entries.encode() else old
-            else:
-                base = _base(path, old, None, entries)
+    changes, remarks, records = [], [], connections(agent)
+    for path, entries in {path: _entries(agent, setup, program) for setup, path in places(agent, None)}.items():
+        if (old := read_settings(path)) is not None and path not in records and NAME.encode() in old:
+            is_own = isinstance(entries, str) and old == entries.encode()
+            base = None if is_own else old if isinstance(entries, str) else _base(path, old, None, entries)
             changes += [Change(path, old, base, None)] * (base != old)
     for path, record in records.items():
         old = read_settings(path)

@@ -14,11 +14,8 @@ Record = Mapping[str, Any]
 _INJECTED = re.compile(
     r"(?:^[ \t]*|(?<=>))<(memsync-recall|system-reminder|user-prompt-submit-hook|hook_context|session_context"
     r"|task-notification|local-command-(?:stdout|stderr|caveat)|environment_context|user_instructions"
-    r"|permissions instructions|bash-stdout|bash-stderr|user_shell_command|turn_aborted|INSTRUCTIONS)>",
-    re.MULTILINE,
-)
-_OF_PROGRAM = re.compile(
-    r"(?:^[ \t]*|(?<=>))<(command-(?:name|message|contents|args)|bash-input|user-memory-input|image|ide_[a-z_]+"
+    r"|permissions instructions|bash-stdout|bash-stderr|user_shell_command|turn_aborted|INSTRUCTIONS"
+    r"|command-(?:name|message|contents|args)|bash-input|user-memory-input|image|ide_[a-z_]+"
     r"|new-diagnostics|post-tool-use-hook|teammate-message|subagent_notification|user_action|attached_files"
     r"|open_and_recently_viewed_files|system_reminder|user_info|git_status|agent_transcripts)(?:[ \t][^<>\n]*)?>",
     re.MULTILINE,
@@ -155,9 +152,7 @@ def spent(message_id: str, used: tuple[int, int, int], cost: Any = None) -> Even
 
 def without_injected(text: str) -> str:
     """Return a user's text without the blocks and lines that hooks and the agent itself added."""
-    text = _without_blocks(_INJECTED, text)
-    if "<" in text:
-        text = _without_blocks(_OF_PROGRAM, text)
+    text = _without_blocks(text)
     said = _LINES_OF_PROGRAM.sub("", _REFERENCED.sub("[file]", text))
     return text if said == text else said.strip()
 
@@ -167,20 +162,20 @@ def is_prompt_of_program(text: str) -> bool:
     return _PROMPTS.match(text) is not None
 
 
-def _without_blocks(opening: re.Pattern[str], text: str) -> str:
-    kept: list[str] = []
-    end = 0
-    unclosed: set[str] = set()
-    for match in opening.finditer(text):
+def _without_blocks(text: str) -> str:
+    kept, end, unclosed = list[str](), 0, set[str]()
+    for match in _INJECTED.finditer(text):
         if match.start() < end or match[1] in unclosed:
             continue
-        mark = f"</{match[1]}>"
-        closed = text.find(mark, match.end())
+        closed = text.find(f"</{match[1]}>", match.end())
         if closed < 0:
             unclosed.add(match[1])
-            continue
-        kept += [text[end : match.start()], text[match.end() : closed] if match[1] in _TYPED else ""]
-        end = closed + len(mark)
+        else:
+            kept += [
+                text[end : match.start()],
+                _without_blocks(text[match.end() : closed]) if match[1] in _TYPED else "",
+            ]
+            end = closed + len(match[1]) + 3
     return "".join([*kept, text[end:]]).strip("\n") if kept else text
 
 

@@ -243,7 +243,7 @@ class Ingester:
         stamped = ((source, _stamp_of(source.path)) for source in found)
         wanted = [(source, stamp) for source, stamp in stamped if stamp[3] and self._is_wanted(source, stamp)]
         if len(wanted) > 1:
-            wanted.sort(key=_by_age)
+            wanted.sort(key=_age)
         self._is_few = len(wanted) <= _FEW_FILES
         total, done = max(1, sum(stamp[2] for _, stamp in wanted)), 0
         self._database.execute("BEGIN")
@@ -481,13 +481,11 @@ class Ingester:
             self._report.skipped += not records and (bool(line.strip()) or not line)
 
 
-def _by_age(found: tuple[Source, list[int]]) -> tuple[bool, str, float, int]:
+def _age(found: tuple[Source, list[int]]) -> tuple[bool, str, float, int]:
     """Return a key that sorts what is copied before its copies."""
     source, stamp = found
-    begun, born = "", 0.0
-    with suppress(OSError):
-        begun, born = begun_at(source), birth_seconds(source.path)
-    return "/subagents/" in source.path, begun, born, stamp[3]
+    begun = "" if source.is_document or is_database(source.path) else begun_at(source)
+    return "/subagents/" in source.path, begun, birth_seconds(source.path), stamp[3]
 
 
 def _has_secret(file: BinaryIO, start: int, end: int) -> bool:

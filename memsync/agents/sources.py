@@ -35,6 +35,8 @@ _SESSION_ID = re.compile(r"((?:[0-9a-f]+-){4}[0-9a-f]{12})(?:\.jsonl|/subagents/
 _COPIES = re.compile(r"\.checkpoint\.|/agent-a(?:compact|prompt_suggestion)-[^/]*$")
 """Transcripts that repeat another one. Claude Code compacts a conversation by an agent that reads all of it."""
 _TRIED_RECORDS = 50
+_MOST_COPIES = 10_000
+"""How many records at the beginning of a fork are looked at."""
 _decode = json.JSONDecoder().raw_decode
 Dump = Callable[[sqlite3.Connection, sqlite3.Row, BinaryIO], None]
 _ENDINGS = (".jsonl", ".json", ".db", ".sqlite")
@@ -162,23 +164,18 @@ def events_in(agent: Agent, record: Record, about: About) -> list[Event] | None:
 
 
 def begun_at(source: Source) -> str:
-    """Return the time of the first record that is no copy of another session's, as ISO 8601; empty if none has a time.
+    """Return the time of the first record that is no copy of another session's, as ISO 8601; `~` if none tells it.
 
-    A record is a copy if it says so, or names another session. `~`, which is later than any time, if all are copies.
+    A copy says so, or names the other session. `~` is later than any time.
     """
-    has_copies, own = False, 0
-    if source.is_document or is_database(source.path):
-        return ""
-    with opened(source.path) as file:
-        for _, line in lines_of(file, 0, 2**62):
+    with suppress(OSError), opened(source.path) as file:
+        for _, line in islice(lines_of(file, 0, 2**62), _MOST_COPIES):
             record = record_of(line) or {}
-            named = text_at(record, "sessionId")
-            is_copy = "forkedFrom" in record or (named and source.session_id not in ("", named))
-            has_copies, own = has_copies or bool(is_copy), own + (not is_copy)
-            moment = moment_of(record.get("timestamp"))
-            if not is_copy and (moment or own > _TRIED_RECORDS):
+            named = text_at(record, "sessionId") or source.session_id
+            is_copy = "forkedFrom" in record or source.session_id not in ("", named)
+            if not is_copy and (moment := moment_of(record.get("timestamp"))):
                 return moment
-    return "~" * has_copies
+    return "~"
 
 
 def keys_of(record: Record, before: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 _BIRTH = 0x800
 """The bit of Linux's statx for the time of birth, in the request and in the answer."""
@@ -25,8 +26,10 @@ def birth(path: str) -> str:
 
 
 def birth_seconds(path: str) -> float:
-    """Return when a file was made, in Unix time; 0 if the system does not tell. Raises OSError if it does not exist."""
-    if sys.platform != "linux":
-        return float(birth(path) or 0)
-    raw = bytes.fromhex(birth(path))
-    return int.from_bytes(raw[:8], sys.byteorder) + int.from_bytes(raw[8:], sys.byteorder) / 1e9
+    """Return when a file was made, in Unix time; 0 if the system does not tell, or if it does not exist."""
+    with suppress(OSError):
+        if sys.platform != "linux":
+            return float(birth(path) or 0)
+        raw = bytes.fromhex(birth(path))
+        return int.from_bytes(raw[:8], sys.byteorder) + int.from_bytes(raw[8:], sys.byteorder) / 1e9
+    return 0
