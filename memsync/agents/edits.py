@@ -12,7 +12,6 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import product
 from typing import Any
 
 from memsync.agents.events import at
@@ -128,22 +127,17 @@ def _without(value: dict[str, Any], entries: Mapping[str, Any], before: Any) -> 
     `before` is what it said before they were added; None if that is not known. Raises ValueError if the server differs.
     """
     left = dict(value)
-    for key, new in entries.items():
-        old, had = value.get(key), at(before, key)
-        if key not in value:
-            continue
-        if key == NAME:
-            if before is not None and had is None and old != new:
+    for key in entries.keys() & value.keys():
+        new, old, had = entries[key], value[key], at(before, key)
+        if key == NAME and had is None:
+            if before is not None and old != new:
                 raise ValueError(key)
-            rest: Any = {} if old == new and had is None else old
-        elif isinstance(old, dict) and isinstance(new, dict):
-            rest = _without(old, new, before and (had or {}))
+            left[key] = {} if old == new else old
+        elif isinstance(old, dict) and isinstance(new, dict) and key != NAME:
+            left[key] = _without(old, new, before and (had or {}))
         elif isinstance(old, list) and isinstance(new, list):
-            rest = [item for item in old if item not in new]
-        else:
-            continue
-        left[key] = rest
-        if not rest and had is None and old != rest:
+            left[key] = [item for item in old if item not in new]
+        if old and not left[key] and had is None:
             del left[key]
     return left
 
@@ -164,10 +158,10 @@ def _cuts(
         yield cut
     indent = _FIRST_INDENT.search(text)
     styles: list[dict[str, Any]] = [{"indent": indent and indent[1]}, {"separators": (",", ":")}]
-    for style, is_ascii in product(styles, (False, True)):
-        written = json.dumps(value, ensure_ascii=is_ascii, **style)
+    for style in styles:
+        written = json.dumps(value, ensure_ascii=text.isascii(), **style)
         if written == text.strip():
-            yield text.replace(written, json.dumps(wanted, ensure_ascii=is_ascii, **style))
+            yield text.replace(written, json.dumps(wanted, ensure_ascii=text.isascii(), **style))
 
 
 def _table(text: str, entries: Mapping[str, Any]) -> str:
