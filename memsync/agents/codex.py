@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from memsync.agents.events import About, Event, Record, Who, at, call, count_at, spent, text_at, words_of
+from memsync.agents.events import About, Event, Record, Who, at, call, count_at, moment_of, spent, text_at, words_of
 from memsync.agents.port import Agent, Obstacle, SetupFile, below, folder, grouped, server, specific
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
@@ -23,7 +23,7 @@ def read(record: Record, about: About) -> Iterator[Event]:
         own = at(payload, "id") or at(payload, "session_id")
         if about.session not in ("", own):  # a fork begins with a copy of another session
             return
-        about.learn(session=own, cwd=at(payload, "cwd"), branch=at(payload, "git", "branch"))
+        about.learn(begun=moment_of(time), session=own, cwd=at(payload, "cwd"), branch=at(payload, "git", "branch"))
         about.learn(parent=at(payload, "source", "subagent", "thread_spawn", "parent_thread_id"))
     elif kind == "turn_context":
         about.learn(model=at(payload, "model"), cwd=at(payload, "cwd"))

@@ -82,6 +82,7 @@ class About:
     folder: str = ""
     title: str = ""
     key: str = ""
+    begun: str = ""
     total: int = 0
 
     def learn(self, **facts: Any) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from memsync.agents import NAMES, agent_named, raw_files
-from memsync.agents.events import About, Event, Record, Who, text_at
+from memsync.agents.events import About, Event, Record, Who, moment_of, text_at
 from memsync.agents.port import Agent
 from memsync.agents.session_threads import SessionThread, may_write, note_of
 from memsync.agents.sources import (
@@ -456,6 +456,9 @@ class Ingester:
         if keys and record.get("type") in ("session_meta", "response_item"):  # Codex copies these in any fork
             thread.now.key = keys[0][:1000]
         is_first = all(self._place_of(name, f"{agent.name} {key}", place) == place for key in keys)
+        if not is_first and thread.now.begun and not any(text_at(record, "payload", key) for key in ("id", "call_id")):
+            # A fork has its copies at its beginning. Later the same words are said again.
+            is_first = moment_of(record.get("timestamp"))[:16] > thread.now.begun[:16]
         for event in events:
             if event.who is not Who.USAGE or not event.id:
                 if is_first:
