@@ -322,7 +322,13 @@ class Ingester:
             end = whole_end(file, row.offset, size)
         is_new = not row.offset
         if end > row.offset or (end and (source.is_document or not row.stamp)):
-            if not self._read_or_forget(source, file, row, end):
+            self._database.execute("SAVEPOINT one_transcript")
+            is_taken = False
+            try:
+                is_taken = self._read(source, file, row, end)
+            finally:  # a transcript that is not taken in owns no message that a copy of it has, too
+                self._database.execute("RELEASE one_transcript" if is_taken else "ROLLBACK TO one_transcript")
+            if not is_taken:
                 self._keep(source, _Taken(stamp))
                 return
             self._report.new += is_new
@@ -376,18 +382,6 @@ class Ingester:
     def _raw_path(self, source: Source, name: str) -> Path:
         ending = ".json" if source.path.endswith(".json") else ".jsonl"
         return self._root / raw_files.FOLDER / source.agent.name / f"{name}{ending}.gz"
-
-    def _read_or_forget(self, source: Source, file: BinaryIO, row: _Taken, end: int) -> bool:
-        """Read as `_read` does; a transcript that is not taken in owns no message that a copy of it has, too."""
-        is_taken = False
-        self._database.execute("SAVEPOINT one_transcript")
-        try:
-            is_taken = self._read(source, file, row, end)
-        finally:
-            if not is_taken:
-                self._database.execute("ROLLBACK TO one_transcript")
-            self._database.execute("RELEASE one_transcript")
-        return is_taken
 
     def _read(self, source: Source, file: BinaryIO, row: _Taken, end: int) -> bool:
         """Write the thread and the raw file of source[:end], and update `row`; return whether it was taken in.

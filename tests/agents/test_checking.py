@@ -142,21 +142,14 @@ def test_transcripts_that_nobody_has_read_are_named(program: Path, tmp_path: Pat
     assert wrong("claude-code", tmp_path) == ""
 
 
-def test_server_that_is_no_more_is_named(program: Path, tmp_path: Path) -> None:
-    """An installation that moved leaves its path in the settings; an entry that was edited is the user's own."""
-    connected("codex", program)
-    assert wrong("codex", tmp_path) == ""
-    file = agent_named("codex").home() / "config.toml"
-    file.write_text(file.read_text().replace(str(program), "/gone/memsync"))
-    assert "MCP server in" in wrong("codex", tmp_path)
-
-
-def test_server_of_openclaw_that_is_no_more_is_named(program: Path, tmp_path: Path) -> None:
-    """It is two objects deep."""
-    connected("openclaw", program)
-    file = agent_named("openclaw").home() / "openclaw.json"
-    file.write_text(file.read_text().replace(str(program), "/gone/memsync"))
-    assert "MCP server in" in wrong("openclaw", tmp_path)
+@pytest.mark.parametrize(("name", "file"), [("codex", "config.toml"), ("openclaw", "openclaw.json")])
+def test_server_that_is_no_more_is_named(name: str, file: str, program: Path, tmp_path: Path) -> None:
+    """An installation that moved leaves its path in the settings. OpenClaw's entry is two objects deep."""
+    connected(name, program)
+    assert wrong(name, tmp_path) == ""
+    settings = agent_named(name).home() / file
+    settings.write_text(settings.read_text().replace(str(program), "/gone/memsync"))
+    assert "MCP server in" in wrong(name, tmp_path)
 
 
 def test_broken_file_of_a_clone_is_a_fault_of_one_agent(
