@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memsync.agents.events import About, Event, Record, Who, at, call, count_at, moment_of, spent, text_at, words_of
-from memsync.agents.port import Agent, Obstacle, SetupFile, below, folder, grouped, server, specific
+from memsync.agents.port import Agent, Obstacle, SetupFile, below, folder, grouped, is_false, server, specific
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
 _ANSWERS = ("function_call_output", "custom_tool_call_output")
@@ -82,12 +82,7 @@ AGENT = Agent(
     afterwards="Codex runs no hook before you trust it: start codex, and type /hooks.",
     program="codex",
     obstacles=(
-        Obstacle(
-            "config.toml",
-            ("features", "hooks"),
-            lambda value: value is False,
-            "[features] hooks = false turns all hooks off",
-        ),
+        Obstacle("config.toml", ("features", "hooks"), is_false, "[features] hooks = false turns all hooks off"),
     ),
     read=read,
 )

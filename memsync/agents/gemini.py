@@ -18,6 +18,7 @@ from memsync.agents.port import (
     below,
     folder,
     grouped,
+    is_false,
     server,
     specific,
     united,
@@ -97,10 +98,7 @@ AGENT = Agent(
     program="gemini",
     obstacles=(
         Obstacle(
-            "settings.json",
-            ("hooksConfig", "enabled"),
-            lambda value: value is False,
-            "hooksConfig.enabled = false turns all hooks off",
+            "settings.json", ("hooksConfig", "enabled"), is_false, "hooksConfig.enabled = false turns all hooks off"
         ),
     ),
     read=read,

@@ -47,6 +47,11 @@ class Obstacle(NamedTuple):
     reason: str
 
 
+def is_false(value: Any) -> bool:
+    """Tell whether a setting turns something off."""
+    return value is False
+
+
 def stem(path: str) -> str:
     """Return a file's name without its extension."""
     return os.path.splitext(os.path.basename(path))[0]
