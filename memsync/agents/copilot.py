@@ -33,11 +33,6 @@ def read(record: Record, about: About) -> Iterator[Event]:
         yield Event(Who.SYSTEM, text_at(data, "summaryContent") or "The agent compacted the conversation here.", time)
 
 
-def session_name(path: str) -> str:
-    """Return the name of a transcript's folder, because every transcript is called events.jsonl."""
-    return os.path.basename(os.path.dirname(path))
-
-
 HOME = folder("COPILOT_HOME", ".copilot")
 EVENTS = {"session-start": "sessionStart", "prompt": "userPromptSubmitted", "session-end": "sessionEnd"}
 
@@ -62,5 +57,5 @@ AGENT = Agent(
     ),
     program="copilot",
     read=read,
-    session_name=session_name,
+    session_name=lambda path: os.path.basename(os.path.dirname(path)),  # because every transcript is events.jsonl
 )

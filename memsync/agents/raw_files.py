@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from memsync.agents.project import facts_of
 from memsync.errors import FilesystemError, UsageError
 from memsync.model.text import quoted
 from memsync.settings.roots import TRANSCRIPTS, registered_roots
@@ -18,8 +18,6 @@ from memsync.system.user_folders import open_private
 FOLDER = "raw"
 BLOCK_BYTES = 1_000_000
 _LEVEL = 3
-_HEAD_CHARS = 4_000
-_SESSION = re.compile(r'^session: "?(.*?)"?$', re.MULTILINE)
 _GZIP = 31
 
 
@@ -97,18 +95,10 @@ def raw_file(session: str) -> Path:
     names = {f"{path.parent.name}-{path.name.partition('.json')[0]}": path for path in files}
     wanted = session.removeprefix("threads/").removesuffix(".md")
     same = [wanted] if wanted in names else [name for name in names if name.endswith(f"-{wanted}")]
-    same = same or [name for name in names if _is_of(folder / "threads" / f"{name}.md", wanted)]
+    same = same or [name for name in names if facts_of(folder / "threads" / f"{name}.md").get("session") == wanted]
     if not same:
         hint = "List them: memsync --root transcripts sessions. memsync keeps no raw transcript with a secret in it."
         raise UsageError(f"there is no raw transcript of {quoted(session)}", hint=hint)
     if len(same) > 1:
         raise UsageError(f"several raw transcripts match {quoted(session)}", hint=f"Name one: {', '.join(same[:5])}")
     return names[same[0]]
-
-
-def _is_of(thread: Path, session: str) -> bool:
-    """Tell whether a thread's front matter names this session."""
-    with suppress(OSError), thread.open(encoding="utf-8", errors="replace") as file:
-        found = _SESSION.search(file.read(_HEAD_CHARS))
-        return found is not None and found[1] == session
-    return False

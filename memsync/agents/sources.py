@@ -8,7 +8,7 @@ import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -280,27 +280,21 @@ def sessions_of(path: str) -> Iterator[tuple[str, list[int], Callable[[BinaryIO]
     _, sessions, dump = DATABASES[os.path.basename(path)]
     has_log = os.path.exists(f"{path}-wal")
     uri = f"file:{quote(path)}?mode=ro" + "&immutable=1" * (not has_log)
+    with _readable(), closing(sqlite3.connect(uri, uri=True)) as database:
+        database.row_factory = sqlite3.Row
+        database.execute("PRAGMA trusted_schema = OFF")
+        database.text_factory = lambda text: text.decode("utf-8", "replace")
+        for row in database.execute(sessions).fetchall():
+            stamp = [_number(row["message_at"]), _number(row["part_at"]), 0, 0]
+            yield str(row["id"]), stamp, _readable()(partial(dump, database, row))
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
     try:
-        with closing(sqlite3.connect(uri, uri=True)) as database:
-            database.row_factory = sqlite3.Row
-            database.execute("PRAGMA trusted_schema = OFF")
-            database.text_factory = lambda text: text.decode("utf-8", "replace")
-            for row in database.execute(sessions).fetchall():
-                stamp = [_number(row["message_at"]), _number(row["part_at"]), 0, 0]
-                yield str(row["id"]), stamp, partial(_dumped, dump, database, row)
+        yield
     except (sqlite3.Error, IndexError) as error:
-        raise _unreadable(error) from error
-
-
-def _dumped(dump: Dump, database: sqlite3.Connection, session: sqlite3.Row, file: BinaryIO) -> None:
-    try:
-        dump(database, session, file)
-    except (sqlite3.Error, IndexError) as error:
-        raise _unreadable(error) from error
-
-
-def _unreadable(error: Exception) -> OSError:
-    return OSError(f"the database cannot be read: {error}")
+        raise OSError(f"the database cannot be read: {error}") from error
 
 
 def _number(value: object) -> int:
