@@ -260,7 +260,7 @@ def _counts(secret: str, rule: str, is_low: bool) -> bool:
 
 
 def load() -> None:
-    """Load the scanner, so that no text waits for it: 4 s if its rules were never compiled. Raises MemsyncError."""
+    """Load the scanner, so that no text waits for it: 5 s if its rules were never compiled. Raises MemsyncError."""
     _scanners()
 
 
