@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from memsync.memory import Memory, RemoteMemory, connect_daemon, connect_here
+from memsync.memory import Memory, RemoteMemory, connect_here
 from memsync.ports import Embedder
 from memsync.settings import paths
 from memsync.settings.load import Settings, load_settings, settings_of_root
@@ -76,7 +76,7 @@ class RunningDaemon:
 
     def connect(self) -> RemoteMemory:
         """Return a new connection."""
-        return connect_daemon(self._settings)
+        return RemoteMemory.serving(self._settings)
 
     def run(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[bytes]:
         """Run a memsync command on the same root."""

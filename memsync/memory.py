@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from memsync import features
-from memsync.client import wire
 from memsync.client.connection import MAYBE_WRITTEN, Client
 from memsync.errors import (
     ODD_ERRORS,
@@ -148,7 +147,7 @@ class Memory(Workspace, MemoryApi):
 
         Raises DaemonUnavailable when no daemon serves this root with these settings, ConfigError, RootError.
         """
-        return connect_daemon(load_settings(config=config, root=root))
+        return RemoteMemory.serving(load_settings(config=config, root=root))
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an operation here; if the index was damaged, retry once on the new index that replaced it."""
@@ -233,22 +232,12 @@ def served(settings: Settings, notice: Callable[[str], None] = lambda text: None
     """
     if settings["daemon.use"]:
         try:
-            return connect_daemon(settings)
+            return RemoteMemory.serving(settings)
         except DaemonNotRunning:
             pass
         except DaemonUnavailable as error:
             notice(f"{error.message}: working in this process ({error.hint})")
     return None
-
-
-def connect(settings: Settings, notice: Callable[[str], None] = lambda text: None) -> RemoteMemory | Memory:
-    """Return the memory of these settings: `served` by its daemon, otherwise in this process."""
-    return served(settings, notice) or connect_here(settings)
-
-
-def connect_daemon(settings: Settings) -> RemoteMemory:
-    """Return the memory through its daemon. Raises DaemonUnavailable."""
-    return RemoteMemory(wire.socket_path(settings.index_name), wire.settings_digest(settings))
 
 
 def connect_here(

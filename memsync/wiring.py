@@ -14,7 +14,6 @@ from memsync.settings.load import BUILT_IN_MODEL, Settings
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memsync.client.connection import Client
     from memsync.index.postgres.access import DatabaseStatus
     from memsync.index.postgres.database import Database
     from memsync.index.postgres.stored import StoredIndex
@@ -33,9 +32,6 @@ DATABASE_STATUS = "memsync.index.postgres.database:status_of"
 FORGET = "memsync.index.postgres.database:forget_memory"
 MOVED_DATABASE = ("memsync.index.postgres.opening:open_moved", "memory.json")
 STORED_INDEX = "memsync.index.postgres.stored:StoredIndex"
-VECTOR_CACHE = "memsync.embed.cache.cache:SqliteVectorCache"
-RERANKER = "memsync.embed.cross_encoder:load"
-TOKEN_COUNTER = "memsync.embed.minilm:WordPieceCounter"  # noqa: S105 (because this token is not a password)
 
 # A model's name or its prefix -> its loader, and how to call it with the name and the number of threads.
 EMBEDDERS: dict[str, tuple[str, Callable[[Callable[..., Embedder], str, int], Embedder]]] = {
@@ -56,8 +52,9 @@ def make_embedder(model: str, threads: int) -> Embedder:
 
 def make_reranker(model: str, threads: int) -> Reranker:
     """Return the cross-encoder that `[search] rerank_model` names, not loaded yet. Raises UnknownModel."""
-    reranker: Reranker = _load(RERANKER)(model, threads)
-    return reranker
+    from memsync.embed.cross_encoder import load
+
+    return load(model, threads)
 
 
 def model_of(space: EmbeddingSpace) -> str:
@@ -165,11 +162,10 @@ def make_stored_index(dsn: str, name: str, source: str) -> StoredIndex:
 
 def make_vector_cache(settings: Settings) -> VectorCache | None:
     """Return the vector cache that all memory roots of the user share; None if it is switched off."""
+    from memsync.embed.cache.cache import SqliteVectorCache
+
     max_bytes = vector_cache_bytes(settings)
-    if not max_bytes:
-        return None
-    cache: VectorCache = _load(VECTOR_CACHE)(vector_cache_path(), max_bytes)
-    return cache
+    return SqliteVectorCache(vector_cache_path(), max_bytes) if max_bytes else None
 
 
 def vector_cache_path() -> Path:
@@ -188,8 +184,9 @@ def vector_cache_bytes(settings: Settings) -> int:
 
 def backend_versions() -> tuple[str, str]:
     """Try SQLite and vec0 and return their versions. Raises IndexFailure when one is missing."""
-    versions: tuple[str, str] = _load("memsync.index.sqlite.schema:capabilities")()
-    return versions
+    from memsync.index.sqlite.schema import capabilities
+
+    return capabilities()
 
 
 def check_built_in_files() -> list[str]:
@@ -197,22 +194,16 @@ def check_built_in_files() -> list[str]:
 
     They are needed with every model, because the built-in tokenizer counts all tokens.
     """
-    names: list[str] = _load("memsync.embed.minilm:check_files")()
-    return names
+    from memsync.embed.minilm import check_files
+
+    return check_files()
 
 
 def make_token_counter() -> TokenCounter:
     """Return the counter for chunks and token budgets; it is the same for every embedding model."""
-    counter: TokenCounter = _load(TOKEN_COUNTER)()
-    return counter
+    from memsync.embed.minilm import WordPieceCounter
 
-
-def connect_to_daemon(settings: Settings) -> Client:
-    """Return a connection to the daemon, which imports less than a RemoteMemory. Raises DaemonUnavailable."""
-    from memsync.client import wire
-    from memsync.client.connection import Client
-
-    return Client(wire.socket_path(settings.index_name), wire.settings_digest(settings))
+    return WordPieceCounter()
 
 
 def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda text: None) -> None:

@@ -155,10 +155,10 @@ def _await_model(settings: Settings, limit: float) -> tuple[str, str]:
     answer so, and what that means for searches; two empty texts if it does.
     """
     from memsync.features.indexing import INDEX_FAILURE
-    from memsync.memory import connect_daemon
+    from memsync.memory import RemoteMemory
 
     try:
-        with connect_daemon(settings) as memory:
+        with RemoteMemory.serving(settings) as memory:
             if not memory.wait(model=True, seconds=max(0.0, limit - time.monotonic())):
                 return "the embedding model is still being loaded", BY_WORDS
             status = memory.status()

@@ -79,11 +79,11 @@ def list_(_: click.Context) -> Answer:
     """
     from memsync.memories.several import unreachable
 
-    registered = list(registered_roots().values())
+    registered = registered_roots()
     faults = unreachable(registered)
     default_name = chosen.name if (chosen := default_root()) else None
     described, rows = [], []
-    for root in registered:
+    for root in registered.values():
         fault = faults[root.name]
         described.append({**_described(root), "reachable": not fault, "fault": fault})
         state = f"cannot be searched: {fault}" if fault else "reachable"

@@ -124,12 +124,12 @@ def _page(before: Page, port: int | None, public_url: str | None) -> Page:
 
 def _applied(settings: Settings, wanted: Page | None, wait: float) -> str:
     """Let the daemon serve the pages or end them; return their URL. Raises MemsyncError."""
-    from memsync.memory import connect_daemon
+    from memsync.memory import RemoteMemory
 
     try:
         if wanted is not None:
             daemon_started(settings, wait)
-        with connect_daemon(settings) as memory, memory.patient(wait):
+        with RemoteMemory.serving(settings) as memory, memory.patient(wait):
             return str(memory.call("web", {})["url"])
     except DaemonUnavailable:
         if wanted is not None:

@@ -122,13 +122,13 @@ def setting_of(context: click.Context, name: str) -> Any:
 def opened(context: click.Context) -> Iterator[MemoryApi]:
     """Yield the memory that the global options name, through its daemon if that serves it; otherwise say why not."""
     from memsync.daemon.autostart import start_if_wanted
-    from memsync.memory import RemoteMemory, connect
+    from memsync.memory import RemoteMemory, connect_here, served
 
     if context.obj.memory is not None:
         yield context.obj.memory
         return
     settings = load(context)
-    with connect(settings, lambda text: remark(printable(text))) as memory:
+    with served(settings, lambda text: remark(printable(text))) or connect_here(settings) as memory:
         if not isinstance(memory, RemoteMemory):  # once the answer is printed
             context.find_root().call_on_close(lambda: start_if_wanted(settings, remark))
         yield memory

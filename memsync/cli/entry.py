@@ -91,9 +91,9 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     if not _may_be_served(arguments, rest):
         return None
     from memsync.cli.terminal import show
+    from memsync.client.connection import MAYBE_WRITTEN, Client
     from memsync.errors import AnswerLost, DaemonUnavailable, MemsyncError, UsageError
     from memsync.settings.load import load_settings
-    from memsync.wiring import connect_to_daemon
 
     if options.get("--color", "auto") not in ("auto", "always", "never"):
         return None
@@ -104,7 +104,7 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
             return None
         if settings.is_default_root and SERVED[rest[0]]:
             return None
-        with connect_to_daemon(settings) as daemon:
+        with Client.serving(settings) as daemon:
             command = _command(rest, options.get("--color", "auto"), settings["cli.open_with"])
             has_asked = True
             printed = daemon.call("command", command)
@@ -113,7 +113,6 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
         if not has_asked or is_refused or rest[0] not in WRITING:
             return None
         from memsync.cli.output import report
-        from memsync.client.connection import MAYBE_WRITTEN
 
         failure = AnswerLost(str(error), hint=MAYBE_WRITTEN)
         report(failure)

@@ -47,6 +47,11 @@ class Client:
             self._socket.close()
             raise
 
+    @classmethod
+    def serving(cls, settings: Any) -> Self:
+        """Connect to the daemon of the memory that has these Settings. Raises DaemonUnavailable."""
+        return cls(wire.socket_path(settings.index_name), wire.settings_digest(settings))
+
     def _greet(self, settings_digest: str) -> None:
         self._socket.settimeout(CONNECT_SECONDS)
         try:

@@ -20,7 +20,7 @@ from typing import Any
 
 from memsync import __version__
 from memsync.client import wire
-from memsync.client.connection import end
+from memsync.client.connection import Client, end
 from memsync.daemon.daemon_lock import NAME, daemon_lock, running
 from memsync.daemon.engine import Engine
 from memsync.daemon.footprint import keep_few_arenas
@@ -34,7 +34,6 @@ from memsync.memory import connect_here
 from memsync.model.text import printable
 from memsync.settings.config_file import stamp_of
 from memsync.settings.load import Settings
-from memsync.wiring import connect_to_daemon
 
 log = logging.getLogger("memsync.daemon")
 
@@ -220,7 +219,7 @@ def report(message: dict[str, Any]) -> None:
 def outdated(settings: Settings) -> str:
     """Return why the running daemon does not fit these settings and this version; empty text if it fits."""
     try:
-        with connect_to_daemon(settings) as client:
+        with Client.serving(settings) as client:
             is_same = client.daemon_settings == wire.daemon_settings_digest(settings)
             return "" if is_same else "the daemon runs with other settings under [daemon]"
     except DaemonOutdated as error:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import MemsyncError
 from memsync.settings.roots import chosen_roots, registered_roots
+from memsync.system.once import once_property
 
 if TYPE_CHECKING:
     from memsync.memories.opener import Opener, Openers
@@ -28,7 +27,6 @@ class ServedMemories:
         self._open_own = open_own
         self.has_own = open_own is not None
         self.is_alone = is_alone
-        self._lock = threading.Lock()
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the registered memories that a call may name; none if the list is not valid."""
@@ -50,24 +48,20 @@ class ServedMemories:
         from memsync.memories.several import Memories, covered
 
         roots, given = ({}, dict(arguments)) if self.is_alone else covered(operation, arguments, names)
-        with self._lock:
-            own, openers = self._openers
+        own = self._openers.own
         if own is None or roots:
-            yield Memories(roots or chosen_roots(), own=own, openers=openers), given
+            yield Memories(roots or chosen_roots(), openers=self._openers), given
             return
         with own.memory() as memory:
             yield memory, given
 
-    @cached_property
-    def _openers(self) -> tuple[Opener | None, Openers]:
+    @once_property
+    def _openers(self) -> Openers:
         from memsync.memories.opener import Openers
 
-        return (self._open_own() if self._open_own is not None else None), Openers()
+        return Openers(self._open_own() if self._open_own is not None else None)
 
     def close(self) -> None:
         """Close every memory in this process."""
         if "_openers" in vars(self):
-            own, openers = self._openers
-            if own is not None:
-                own.close()
-            openers.close()
+            self._openers.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,18 +15,24 @@ from memsync.settings.roots import RegisteredRoot
 
 if TYPE_CHECKING:
     from memsync.memories.stored import StoredMemory
-    from memsync.memory import MemoryApi, RemoteMemory
+    from memsync.memory import MemoryApi
 
 
 class Opener:
     """Opens a memory for each call, since its daemon and its config.toml may change meanwhile.
 
     It is the daemon's memory if one serves this root now, otherwise one in this process, which answers one call at a
-    time. `settings` returns the memory's settings as they are now; it raises ConfigError, RootError.
+    time. `settings` returns the memory's settings as they are now; it raises ConfigError, RootError. A memory of a
+    database (`stored`) is opened once, because it is only read, and no daemon serves it. The memory of a daemon's own
+    process (`own`) answers all calls.
     """
 
-    def __init__(self, settings: Callable[[], Settings]) -> None:
+    def __init__(
+        self, settings: Callable[[], Settings], *, stored: RegisteredRoot | None = None, own: MemoryApi | None = None
+    ) -> None:
         self.settings = settings
+        self._stored = stored
+        self._own = own
         self._lock = threading.Lock()
         self._here: MemoryApi | None = None
         self._opened_with = ""
@@ -36,60 +43,48 @@ class Opener:
 
         Calls `notice` with the reason if a daemon is running but does not serve the memory.
         """
-        remote = self._served(notice)
-        if remote is not None:
-            self.close()  # the daemon has the model, so this process no longer needs one
-            with remote:
-                yield remote
+        if self._own is not None:
+            yield self._own
             return
+        digest = ""
+        if self._stored is None:
+            settings = self.settings()
+            if (remote := served(settings, notice)) is not None:
+                self.close()  # the daemon has the model, so this process no longer needs one
+                with remote:
+                    yield remote
+                return
+            digest = settings_digest(settings)
         with self._lock:
-            yield self._opened()
+            yield self._opened(digest)
 
     def model(self) -> str:
-        """Return the model that the memory's settings name. Raises ConfigError, RootError."""
-        return str(self.settings()["embedder.model"])
+        """Return the model that embeds questions: for a database only that of the user's own settings.
+
+        Raises ConfigError, RootError.
+        """
+        return str(default_of("embedder.model") if self._stored else self.settings()["embedder.model"])
 
     def close(self) -> None:
         """Close the memory in this process, unless a call is using it."""
         if self._here is not None and self._lock.acquire(blocking=False):
             try:
-                if self._here is not None:
-                    self._here.close()
-                    self._here = None
+                self._drop()
             finally:
                 self._lock.release()
 
-    def _served(self, notice: Callable[[str], None]) -> RemoteMemory | None:
-        return served(self.settings(), notice)
+    def _drop(self) -> None:
+        if self._here is not None:
+            self._here.close()
+            self._here = None
 
-    def _opened(self) -> MemoryApi:
-        settings = self.settings()
-        digest = settings_digest(settings)
-        if self._here is None or digest != self._opened_with:
-            if self._here is not None:
-                self._here.close()
-                self._here = None  # otherwise the next call would use it if the new one cannot be opened
-            self._here, self._opened_with = connect_here(settings), digest
-        return self._here
-
-
-class StoredOpener(Opener):
-    """Opens a memory of a database, once: it is only read. No daemon serves it."""
-
-    def __init__(self, root: RegisteredRoot) -> None:
-        super().__init__(lambda: settings_of(root))
-        self._root = root
-
-    def model(self) -> str:
-        """Return the model of the user's own settings: no other one embeds a question for a database."""
-        return str(default_of("embedder.model"))
-
-    def _served(self, notice: Callable[[str], None]) -> None:  # noqa: ARG002 (because Opener has it)
-        return None
-
-    def _opened(self) -> MemoryApi:
+    def _opened(self, digest: str) -> MemoryApi:
+        """Return the memory in this process; `digest` is of the settings that it must have."""
+        if digest != self._opened_with:
+            self._drop()  # first: the next call must not use it if the new one cannot be opened
         if self._here is None:
-            self._here = open_stored(self._root)
+            self._here = open_stored(self._stored) if self._stored is not None else connect_here(self.settings())
+            self._opened_with = digest
         return self._here
 
 
@@ -101,19 +96,25 @@ def open_stored(root: RegisteredRoot) -> StoredMemory:
 
 
 class Openers:
-    """The openers of registered memories, kept as long as a process asks them; each is made at its first use."""
+    """The openers of registered memories, kept as long as a process asks them; each is made at its first use.
 
-    def __init__(self) -> None:
+    `own` is that of the current memory, if any, and also serves the entry that has the same folder.
+    """
+
+    def __init__(self, own: Opener | None = None) -> None:
+        """Read the settings of `own`. Raises ConfigError, RootError."""
+        self.own = own
+        self.own_root = own.settings().root_name if own is not None else ""
         self._by_root: dict[RegisteredRoot, Opener] = {}
 
     def of(self, root: RegisteredRoot) -> Opener:
         """Return the opener of a memory."""
-        if root not in self._by_root:
-            opener = StoredOpener(root) if root.dsn else Opener(lambda: settings_of(root))
-            self._by_root.setdefault(root, opener)
-        return self._by_root[root]
+        if self.own is not None and root.path and os.path.realpath(root.path) == self.own_root:
+            return self.own
+        stored = root if root.dsn else None
+        return self._by_root.setdefault(root, Opener(lambda: settings_of(root), stored=stored))
 
     def close(self) -> None:
         """Close every memory in this process."""
-        for opener in list(self._by_root.values()):
+        for opener in filter(None, (self.own, *self._by_root.values())):
             opener.close()

@@ -9,8 +9,8 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -50,7 +50,7 @@ from memsync.wiring import make_token_counter
 
 if TYPE_CHECKING:
     from memsync.agents.port import Agent
-    from memsync.memory import Memory, MemoryApi
+    from memsync.memory import Memory
 
 FLOOR = 0.33
 """A line with a lower probability of answering the prompt is held back (docs/benchmarks.md measures the effect)."""
@@ -122,7 +122,7 @@ class Recaller:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._openers = _OpenersWith(memory)
+        self._openers = Openers(Opener(lambda: memory.settings, own=memory))
         self._count = make_token_counter().count
         self._sent: dict[str, Recall] = {}
 
@@ -308,27 +308,3 @@ def _tail(transcript: str, home: os.PathLike[str]) -> str:
         stream.seek(max(0, stream.seek(0, os.SEEK_END) - MAX_TRANSCRIPT_BYTES))
         return stream.read(MAX_TRANSCRIPT_BYTES).decode("utf-8", "replace")
     return ""
-
-
-class _OpenersWith(Openers):
-    """The openers of registered memories; `own` is the memory of this process."""
-
-    def __init__(self, own: Memory) -> None:
-        super().__init__()
-        self._own = own
-
-    def of(self, root: RegisteredRoot) -> Opener:
-        """Return the opener of a memory."""
-        if root.path and os.path.realpath(root.path) == os.path.realpath(self._own.settings.root_name):
-            return _Own(self._own)
-        return super().of(root)
-
-
-class _Own(Opener):
-    def __init__(self, memory: Memory) -> None:
-        super().__init__(lambda: memory.settings)
-        self._memory = memory
-
-    @contextmanager
-    def memory(self, notice: Callable[[str], None] = lambda text: None) -> Iterator[MemoryApi]:  # noqa: ARG002 (because Opener has it)
-        yield self._memory

@@ -6,7 +6,6 @@ takes instructions from the current memory, and only hits from the others.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import threading
@@ -14,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from functools import partial
 from queue import Empty, SimpleQueue
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
@@ -24,7 +22,7 @@ from msgspec.structs import replace
 from memsync import features
 from memsync.errors import MemsyncError, NoSuchNote, UsageError
 from memsync.memories.merging import Answered, merged
-from memsync.memories.opener import Opener, Openers, StoredOpener, open_stored
+from memsync.memories.opener import Openers, open_stored
 from memsync.model.answer import Excerpt, SearchResult
 from memsync.model.conversation import Neighbours
 from memsync.model.query import EmbeddedQuestion, Query, SearchRequest
@@ -63,7 +61,7 @@ class Memories:
         for hit in memories.search("which store did we choose").hits:
             print(hit.citation, hit.snippet)
 
-    `own` is the memory that the caller stands in, if any: a context takes instructions, logs and threads from it.
+    A context takes instructions, logs and threads from the current memory, which `openers` have, if there is one.
     """
 
     search = Lazy(lambda: features.search.search)
@@ -75,18 +73,15 @@ class Memories:
         self,
         roots: Mapping[str, RegisteredRoot],
         *,
-        own: Opener | None = None,
         openers: Openers | None = None,
         patience: float = PATIENCE_SECONDS,
         filters: Mapping[str, Sequence[tuple[str, str]]] = MappingProxyType({}),
     ) -> None:
-        """Take the entries of the list. With `openers` nothing is closed here; `patience` is in seconds.
+        """Take the entries of the list; `patience` is in seconds.
 
         `filters` has the filters that each memory gets besides those of a search, by its name.
         """
         self.roots = roots
-        self._own = own
-        self._is_shared = openers is not None
         self._openers = openers or Openers()
         self._patience = patience
         self._filters = filters
@@ -100,12 +95,8 @@ class Memories:
         return cls(chosen_roots(tuple(names)), patience=patience)
 
     def close(self) -> None:
-        """Release everything."""
-        if self._is_shared:
-            return
+        """Release everything, the openers included."""
         self._openers.close()
-        if self._own is not None:
-            self._own.close()
 
     def __enter__(self) -> Self:
         return self
@@ -205,9 +196,10 @@ class Memories:
 
     def _context(self, query: str = "", budget: int = 0, thread: str = "", **arguments: Any) -> Context:
         """Compose the context of the current memory with the hits of these memories; without one, of the hits alone."""
-        if self._own is None and not query.strip():
+        own = self._openers.own
+        if own is None and not query.strip():
             raise UsageError("a context of registered memories needs a query", hint="Say what the work is about.")
-        if self._own is None and thread:
+        if own is None and thread:
             hint = "Run this in the memory root of the thread, or name that with --root."
             raise UsageError("a thread belongs to one memory", hint=hint)
         from memsync.features.context.compose import context, context_of_hits, hits_for
@@ -215,23 +207,17 @@ class Memories:
         budget = budget or default_of("context.budget")
         found = self.answer(SearchRequest(query, hits_for(budget))) if query.strip() else None
         hits = found.hits if found else ()
-        if self._own is None:
+        if own is None:
             composed = context_of_hits(hits, budget, make_token_counter().count)
         else:
-            own_name = self._name_of(self._own.settings().root_name)
+            own_name = next((name for name, root in self.roots.items() if self._openers.of(root) is own), None)
             hits = tuple(replace(hit, root="") if hit.root == own_name else hit for hit in hits)
-            with self._own.memory() as memory:
+            with own.memory() as memory:
                 composed = memory.run(context, budget=budget, thread=thread, found=hits, **arguments)
         if found is None:
             return composed
         pending = composed.pending_text + found.freshness.pending_text
         return replace(composed, warnings=(*found.warnings, *composed.warnings), pending_text=pending)
-
-    def _name_of(self, root: str) -> str:
-        """Return the name under which a memory root is registered; empty if it is not among these memories."""
-        return next(
-            (name for name, entry in self.roots.items() if entry.path and os.path.normpath(entry.path) == root), ""
-        )
 
     # ------------------------------------------------------------------------------------------- the memories
 
@@ -257,35 +243,49 @@ class Memories:
         whenever it can.
         """
         patience = patience or self._patience
-        finished: SimpleQueue[Answered] = SimpleQueue()
-        for name, root in roots.items():
-            work = partial(copy_context().run, _ask, name, self._openers.of(root), ask, finished)
-            threading.Thread(target=work, name=f"memsync {name}", daemon=True).start()
-        by_name: dict[str, Answered] = {}
-        limit = time.monotonic() + patience
-        with suppress(Empty):
-            while len(by_name) < len(roots):
-                answer = finished.get(timeout=max(0.0, limit - time.monotonic()))
-                by_name[answer.name] = _for_anywhere(answer, roots[answer.name].path)
         late = MemsyncError(f"no answer within {patience:g} s", hint="See memsync status in that memory root.")
-        return [by_name.get(name) or Answered(name, failure=late, milliseconds=patience * 1000) for name in roots]
+        answers = _at_once(roots, lambda root: self._ask(root, ask), patience)
+        return [answers.get(name) or Answered(name, failure=late, milliseconds=patience * 1000) for name in roots]
+
+    def _ask(self, root: RegisteredRoot, ask: Callable[[MemoryApi, str], Any]) -> Answered:
+        """Open one memory and ask it; return its answer or its error."""
+        started = time.perf_counter()
+        value, failure, notices = None, None, list[str]()
+        try:
+            with self._openers.of(root).memory(notices.append) as memory:
+                value = ask(memory, root.name)
+        except Exception as error:  # noqa: BLE001 (because a fault in one memory must not hide the answers of the others)
+            failure = _known(error, root)
+        milliseconds = (time.perf_counter() - started) * 1000
+        return _for_anywhere(Answered(root.name, value, failure, milliseconds, tuple(notices)), root.path)
 
 
-def _ask(name: str, opener: Opener, ask: Callable[[MemoryApi, str], Any], finished: SimpleQueue[Answered]) -> None:
-    """Open one memory and ask it; put its answer or its error into `finished`."""
-    started = time.perf_counter()
-    value, failure, notices = None, None, list[str]()
-    try:
-        with opener.memory(notices.append) as memory:
-            value = ask(memory, name)
-    except MemsyncError as error:
-        failure = error
-    except Exception as error:  # noqa: BLE001 (because a fault in one memory must not hide the answers of the others)
-        # The text of an error may have words of a database, which an agent could take for an instruction.
-        detail = "" if isinstance(opener, StoredOpener) else f": {error}"
-        failure = MemsyncError(f"memsync failed ({type(error).__name__}{detail})")
-    milliseconds = (time.perf_counter() - started) * 1000
-    finished.put(Answered(name, value, failure, milliseconds, tuple(notices)))
+def _at_once(roots: Mapping[str, RegisteredRoot], work: Callable[[RegisteredRoot], R], patience: float) -> dict[str, R]:
+    """Work on each memory on a thread of its own; return the results that came within `patience` seconds, by name."""
+    finished: SimpleQueue[tuple[str, R]] = SimpleQueue()
+
+    def run(name: str) -> None:
+        finished.put((name, work(roots[name])))
+
+    for name in roots:
+        threading.Thread(target=copy_context().run, args=(run, name), name=f"memsync {name}", daemon=True).start()
+    limit, results = time.monotonic() + patience, dict[str, R]()
+    with suppress(Empty):
+        while len(results) < len(roots):
+            name, result = finished.get(timeout=max(0.0, limit - time.monotonic()))
+            results[name] = result
+    return results
+
+
+def _known(error: Exception, root: RegisteredRoot) -> MemsyncError:
+    """Return an error of one memory as memsync's own.
+
+    An unexpected one may have words of a database, which an agent could take for an instruction.
+    """
+    detail = "" if root.dsn else f": {error}"
+    return (
+        error if isinstance(error, MemsyncError) else MemsyncError(f"memsync failed ({type(error).__name__}{detail})")
+    )
 
 
 def _for_anywhere(asked: Answered, folder: str) -> Answered:
@@ -317,30 +317,20 @@ def _all_failed(asked: Sequence[Answered]) -> MemsyncError:
     return type(first)("no memory could be searched", hint=reasons)
 
 
-def unreachable(roots: Sequence[RegisteredRoot], patience: float = PATIENCE_SECONDS) -> dict[str, str]:
+def unreachable(roots: Mapping[str, RegisteredRoot], patience: float = PATIENCE_SECONDS) -> dict[str, str]:
     """Return why each of these memories cannot be searched now, empty text if it can; asks all at the same time."""
-    finished: SimpleQueue[tuple[str, str]] = SimpleQueue()
 
-    def look(root: RegisteredRoot) -> None:
+    def look(root: RegisteredRoot) -> str:
         try:
-            if root.dsn:
-                with open_stored(root) as memory:
-                    memory.require_text()
-            finished.put((root.name, "" if root.dsn else fault_of(root)))
-        except MemsyncError as error:
-            finished.put((root.name, error.sentences()))
+            if not root.dsn:
+                return fault_of(root)
+            with open_stored(root) as memory:
+                memory.require_text()
         except Exception as error:  # noqa: BLE001 (because a fault of one memory must not hide the others)
-            finished.put((root.name, f"memsync failed ({type(error).__name__})"))
+            return _known(error, root).sentences()
+        return ""
 
-    faults = {root.name: f"no answer within {patience:g} s" for root in roots}
-    for root in roots:
-        threading.Thread(target=look, args=(root,), name=f"memsync {root.name}", daemon=True).start()
-    limit = time.monotonic() + patience
-    with suppress(Empty):
-        for _ in range(len(faults)):
-            name, fault = finished.get(timeout=max(0.0, limit - time.monotonic()))
-            faults[name] = fault
-    return faults
+    return dict.fromkeys(roots, f"no answer within {patience:g} s") | _at_once(roots, look, patience)
 
 
 # ------------------------------------------------------------------------------------- what a request covers

@@ -20,7 +20,7 @@ from memsync.index.postgres.connections import Connections, server_of
 from memsync.index.postgres.index import PostgresIndex
 from memsync.index.postgres.reader import PostgresReader
 from memsync.index.postgres.writer import PostgresWriter
-from memsync.memory import Memory, connect_daemon
+from memsync.memory import Memory, RemoteMemory
 from memsync.settings.load import Settings
 from memsync.system import clock
 from tests.conftest import FakeEmbedder, Patch, Write
@@ -159,7 +159,7 @@ def test_daemon_outlives_its_database(
     monkeypatch.setenv("MEMSYNC_INDEX_DSN", dsn)
     write("birds.md", "The heron nests.\n")
     cli.start()
-    with connect_daemon(cli.settings) as remote:
+    with RemoteMemory.serving(cli.settings) as remote:
         until(lambda: remote.status().vectors == 1, "the note is indexed")
         own.stop()
         write("new.md", "The tern dives.\n")

@@ -269,7 +269,7 @@ def test_database_without_text_is_one_that_cannot_be_searched(
         assert {hit.root for hit in result.hits} == {"home"}
         (warning,) = result.warnings
         assert warning.startswith("ours: the database has no text")
-    faults = several.unreachable(list(registered_roots().values()))
+    faults = several.unreachable(registered_roots())
     assert "store_text" in faults["ours"] and not faults["home"]
 
 
@@ -321,7 +321,7 @@ def test_advice_about_a_registered_database_names_the_list(dsn: str, reason: str
     assert run(["forget", "--root", "team"]) != 0
     forgotten = capsys.readouterr().err
     assert f"[roots.team] in {roots_path()}" in forgotten
-    told = [refused, caught.value.hint, several.unreachable([added])["team"], forgotten]
+    told = [refused, caught.value.hint, several.unreachable({"team": added})["team"], forgotten]
     assert not [text for text in told if "MEMSYNC_INDEX_DSN" in text or "next sync" in text]
 
 
