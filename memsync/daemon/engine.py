@@ -60,6 +60,10 @@ class Engine:
         for keeper in self._keepers:
             keeper.start()
 
+    def has_died(self) -> bool:
+        """Return whether a thread has ended by itself, which nothing but a new run mends."""
+        return any(keeper.has_died() for keeper in self._keepers)
+
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Keep the index open for one request."""

@@ -6,16 +6,15 @@ import logging
 from collections.abc import Callable
 
 from memsync.daemon.health import Health
-from memsync.daemon.reported_paths import Due, ReportedPaths
+from memsync.daemon.reported_paths import ReportedPaths
 from memsync.daemon.watch import MakeWatcher
-from memsync.daemon.worker import Worker
+from memsync.daemon.worker import NEVER, Worker
 from memsync.errors import IndexDamaged, MemsyncError, RootError
 from memsync.memory import Memory
 from memsync.model.text import count
 from memsync.model.vocabulary import WatcherState
 from memsync.notes.files import Places, file_system_of
 from memsync.ports import Clock
-from memsync.sync.gate import Stopped
 from memsync.sync.indexer import TextReport
 from memsync.system import clock as system_clock
 
@@ -30,6 +29,7 @@ TICK_SECONDS = 5.0
 REPORT_SECONDS = 3.0
 """If a file changed longer ago than this and no report came, reports get lost."""
 ROOT_RETRY_SECONDS = 5.0
+LONGEST_RETRY_SECONDS = 60.0
 WATCH_RETRY_SECONDS = 60.0
 SHORTEST_PAUSE_IN_SCANS = 20
 """After a comparison of all files the keeper pauses at least this many times as long as the comparison took."""
@@ -53,13 +53,11 @@ class Keeper(Worker):
         on_text: Callable[[int], None],
         clock: Clock = system_clock,
     ) -> None:
-        super().__init__("keeper")
+        super().__init__("index", health, clock, LONGEST_RETRY_SECONDS)
         settings = memory.settings
         self._memory = memory
         self._watcher = make_watcher(self._reported, self._lost)
-        self._health = health
         self._on_text = on_text
-        self._clock = clock
         self._rescan_seconds = float(settings["daemon.rescan_seconds"])
         self._reports = ReportedPaths(SETTLE_SECONDS, LONGEST_SETTLE_SECONDS)
         self._hurries = False
@@ -89,8 +87,6 @@ class Keeper(Worker):
 
     def watching(self) -> tuple[WatcherState, str]:
         """Return how the daemon learns of changes, and the reason if that is not `live` (otherwise empty text)."""
-        if self._has_died():
-            return WatcherState.DEGRADED, "the thread that indexes changes has died: run memsync restart"
         if reason := self._health.reason("root", "watcher"):
             return WatcherState.DEGRADED, f"{reason}; files are compared every {POLL_SECONDS:g} s instead"
         if self._remote:
@@ -145,66 +141,25 @@ class Keeper(Worker):
 
     # -------------------------------------------------------------------------------------------- work
 
-    def _run(self) -> None:
-        try:
-            while True:
-                due = self._wait()
-                if self._stopping:
-                    return
-                self.step(due)
-        except Stopped:
-            return
-        except BaseException as error:
-            log.error("the keeper died of %s", type(error).__name__)
-            raise
-
-    def _wait(self) -> Due:
-        """Wait until something is due and return it; return an empty Due when stopping."""
+    def due_at(self) -> float:
+        """Return when something will be due (monotonic clock); -inf is now."""
         with self._condition:
-            while not self._stopping:
-                due = self.take()
-                if due is not None:
-                    return due
-                self._condition.wait(max(0.001, self.due_at() - self._clock.monotonic()))
-            return Due()
+            return -NEVER if self._hurries else min(self._next_tick, self._next_scan, self._reports.due_at())
 
-    def take(self) -> Due | None:
-        """Return what is due now: an empty Due if only a check or a full comparison is due, None if nothing is."""
+    def attempt(self) -> None:
+        """Index what is due. An error becomes a fault in the status, and leads to a retry. Raises Stopped."""
+        super().attempt()
         with self._condition:
-            now = self._clock.monotonic()
+            self._finished = self._taken
+            self._condition.notify_all()
+
+    def step(self) -> float:
+        """Index the reported files, compare all files, check the watcher: what is due. `due_at` tells what is next."""
+        now = self._clock.monotonic()
+        with self._condition:
             due = self._reports.take(now, at_once=self._hurries)
             self._hurries = False
-            if not due and now < min(self._next_tick, self._next_scan):
-                return None
             self._taken += bool(due)
-            return due
-
-    def due_at(self) -> float:
-        """Return when something will be due, in seconds of the monotonic clock."""
-        with self._condition:
-            return min(self._next_tick, self._next_scan, self._reports.due_at())
-
-    def step(self, due: Due) -> None:
-        """Do what is due: index the reported files, compare all files, check the watcher.
-
-        An error becomes a fault in the status and leads to a retry: no error may end this thread.
-        """
-        try:
-            self._do(due)
-        except Stopped:
-            raise
-        except Exception as error:  # noqa: BLE001 (because no error may end this thread)
-            log.error("indexing failed: %s", type(error).__name__)
-            self._has_failed = self._has_just_started = True
-            retry = self._health.fault("index", f"indexing failed: {type(error).__name__}", longest_retry=60.0)
-            self._next_scan = self._clock.monotonic() + retry
-        if due:
-            with self._condition:
-                self._finished += 1
-                self._condition.notify_all()
-
-    def _do(self, due: Due) -> None:
-        now = self._clock.monotonic()
         has_new_head = False
         if now >= self._next_tick:
             self._look_after_watching()
@@ -216,6 +171,17 @@ class Keeper(Worker):
             periodic = full and not due.everything and not self._has_just_started
             self._has_just_started = self._has_just_started and not full
             self._refresh(None if full else Places(due.paths), periodic=periodic)
+        return NEVER
+
+    def _failed(self, error: Exception) -> float:
+        if isinstance(error, RootError):
+            retry = self._health.fault("root", error, longest_retry=ROOT_RETRY_SECONDS)
+        else:
+            retry = super()._failed(error)
+        # The changes found next may have been reported before this failure.
+        self._has_failed = self._has_just_started = True
+        self._next_scan = self._clock.monotonic() + retry
+        return retry
 
     def _has_new_head(self) -> bool:
         """Return whether git's HEAD moved since the index took its dates; the watcher does not report that."""
@@ -225,35 +191,24 @@ class Keeper(Worker):
             return False
 
     def _refresh(self, places: Places | None, *, periodic: bool) -> None:
-        retry: float | None = None
-        pause = 0.0
         try:
-            try:
-                report = self._memory.syncer.refresh(places=places, on_commit=self._committed)
-                if places is None and report.pending == 0:
-                    self._store_comparison()
-            except IndexDamaged as damage:  # the index was replaced by an empty one, so index all files
-                log.warning("%s", damage)
-                places = None
-                report = self._memory.syncer.refresh(on_commit=self._committed)
-        except RootError as error:
-            retry = self._health.fault("root", error, longest_retry=ROOT_RETRY_SECONDS)
-        except MemsyncError as error:
-            retry = self._health.fault("index", error, longest_retry=60.0)
-        else:
-            self.pending_text = report.pending if places is None else max(self.pending_text, report.pending)
-            pause = SHORTEST_PAUSE_IN_SCANS * self._memory.syncer.scanner.scan_seconds
-            self._on_text(0)  # a search or another process may have committed passages without vectors
-            self._health.mended("index")
-            self._health.mended("root")
-            if places is None:
-                self._judge_reports(report if periodic else None)
-        self._has_failed = retry is not None
-        if retry is not None:
-            self._has_just_started = True  # the changes found next may have been reported before this failure
-        if places is None or retry is not None:
+            report = self._memory.syncer.refresh(places=places, on_commit=self._committed)
+            if places is None and report.pending == 0:
+                self._store_comparison()
+        except IndexDamaged as damage:  # the index was replaced by an empty one, so index all files
+            log.warning("%s", damage)
+            places = None
+            report = self._memory.syncer.refresh(on_commit=self._committed)
+        self.pending_text = report.pending if places is None else max(self.pending_text, report.pending)
+        self._has_failed = False
+        self._on_text(0)  # a search or another process may have committed passages without vectors
+        self._health.mended("index")
+        self._health.mended("root")
+        if places is None:
+            self._judge_reports(report if periodic else None)
             usual = POLL_SECONDS if self.watching()[0] is not WatcherState.LIVE else self._rescan_seconds
-            self._next_scan = self._clock.monotonic() + (retry or max(usual, pause))
+            pause = SHORTEST_PAUSE_IN_SCANS * self._memory.syncer.scanner.scan_seconds
+            self._next_scan = self._clock.monotonic() + max(usual, pause)
 
     def _store_comparison(self) -> None:
         now = self._clock.monotonic()

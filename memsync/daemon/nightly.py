@@ -6,7 +6,6 @@ from datetime import date
 
 from memsync.daemon.health import Health
 from memsync.daemon.worker import Worker
-from memsync.errors import MemsyncError
 from memsync.memory import Memory
 from memsync.system import clock
 
@@ -22,30 +21,21 @@ class Nightly(Worker):
     """Runs `memsync curate --auto` on a thread of its own."""
 
     def __init__(self, memory: Memory, health: Health) -> None:
-        super().__init__("curator")
+        super().__init__("curator", health)
         self._memory = memory
-        self._health = health
-        self._failed_on: date | None = None
+        self._tried_on: date | None = None
 
     def start(self) -> None:
         """Start the thread, if the settings say so."""
         if self._memory.settings["curator.nightly"]:
+            self._due_at = clock.monotonic() + CHECK_SECONDS
             super().start()
 
-    def _run(self) -> None:
-        while self._waits(CHECK_SECONDS):
-            now = clock.now()
-            if NIGHT_HOUR <= now.hour < LAST_HOUR and now.date() != self._failed_on:  # a program may cost money
-                self.step()
-
-    def step(self) -> None:
-        """Propose what is new since the last night, if there was none today."""
-        self._failed_on = clock.today()
-        try:
+    def step(self) -> float:
+        """Propose what is new since the last night, once a day even if that fails: a program may cost money."""
+        now = clock.now()
+        if NIGHT_HOUR <= now.hour < LAST_HOUR and now.date() != self._tried_on:
+            self._tried_on = now.date()
             self._memory.curate(auto=True)
-            self._failed_on = None
-            self._health.mended("curator")
-        except MemsyncError as error:
-            self._health.fault("curator", error)
-        except Exception as error:  # noqa: BLE001 (because no error may end this thread unseen)
-            self._health.fault("curator", f"the curator failed: {type(error).__name__}")
+            self._health.mended(self._name)
+        return CHECK_SECONDS

@@ -24,7 +24,6 @@ from memsync.client.connection import Client, end
 from memsync.daemon.daemon_lock import NAME, daemon_lock, running
 from memsync.daemon.engine import Engine
 from memsync.daemon.footprint import keep_few_arenas
-from memsync.daemon.health import Health
 from memsync.daemon.isolated import IsolatedEmbedder, IsolatedReranker
 from memsync.daemon.methods import Host, RunCommand
 from memsync.daemon.server import Server, where
@@ -52,8 +51,9 @@ CHECK_SECONDS = 1.0
 class Daemon:
     """One run of the daemon. It repairs and exchanges nothing while it runs.
 
-    If its lock or its socket is not in place any more, or its settings have changed, the run ends and `begins_anew`
-    is True: `serve` then begins another run with what holds now, or ends if another daemon has taken the place.
+    If its lock or its socket is not in place any more, a thread has died, or its settings have changed, the run ends
+    and `begins_anew` is True: `serve` then begins another run with what holds now, or ends if another daemon has taken
+    the place.
     """
 
     def __init__(
@@ -99,17 +99,19 @@ class Daemon:
             if self._until_idle and server.idle_seconds() > longest_idle and not engine.web.is_on:
                 log.info("no request came for %d minutes", self._settings["daemon.idle_exit_minutes"])
                 self._until.set()
-            elif reason := self._why_anew(server, engine.health):
+            elif reason := self._why_anew(server, engine):
                 log.warning("%s; the daemon begins anew", reason)
                 self.begins_anew = True
                 self._until.set()
 
-    def _why_anew(self, server: Server, health: Health) -> str:
+    def _why_anew(self, server: Server, engine: Engine) -> str:
         """Return why the daemon has to begin anew; empty text if it need not."""
         if not self._has_lock():
             return "the lock was removed or replaced"
         if not server.is_reachable():
             return "the socket was removed or replaced"
+        if engine.has_died():
+            return "a thread has died"
         stamps = {path: stamp_of(path) for path in self._stamps}
         if stamps == self._stamps:
             return ""
@@ -117,9 +119,9 @@ class Daemon:
         try:
             settings = self._settings.load_again()
         except MemsyncError as error:  # every request is refused until they are mended
-            health.fault("settings", error)
+            engine.health.fault("settings", error)
             return ""
-        health.mended("settings")
+        engine.health.mended("settings")
         has_changed = (settings.values, settings.decisive()) != (self._settings.values, self._settings.decisive())
         return "the settings have changed" if has_changed else ""
 

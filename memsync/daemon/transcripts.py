@@ -28,11 +28,11 @@ class TranscriptKeeper(Worker):
     """Takes in transcripts on its own thread: when a hook has run, while they grow, and all of them every minute."""
 
     def __init__(self, memory: Memory, health: Health, clock: Clock = system_clock) -> None:
-        super().__init__("transcripts")
+        super().__init__("transcripts", health, clock, SCAN_SECONDS)
         self._memory = memory
-        self._health = health
-        self._clock = clock
+        self._scan_at = clock.monotonic()
         self._hooked: set[str] = set()
+        self._again: set[str] = set()
         self._growing: dict[tuple[str, str], float] = {}
 
     def start(self) -> None:
@@ -45,49 +45,37 @@ class TranscriptKeeper(Worker):
         """Check an agent's transcripts at once, because it has run a hook."""
         with self._condition:
             self._hooked |= {agent} & {*NAMES}
-            self._condition.notify_all()
+            self.wake()
 
     def _run(self) -> None:
         with suppress(MemsyncError):  # the first transcript to scan raises it again
             secrets.load()
-        scan_at, again = self._clock.monotonic(), set[str]()
-        with suppress(Stopped):
-            while not self._stopping:
-                with self._condition:
-                    hooked, self._hooked = self._hooked, set()
-                now = self._clock.monotonic()
-                found, again = hooked | again, hooked  # Copilot CLI writes its file after its last hook
-                if now >= scan_at:
-                    found, scan_at = set(NAMES), now + SCAN_SECONDS
-                self.step(found)
-                with self._condition:
-                    if not self._hooked and not self._stopping:
-                        self._condition.wait(FOLLOW_SECONDS if self._growing or again else scan_at - now)
+        super()._run()
 
-    def step(self, hooked: set[str]) -> None:
-        """Take in the transcripts of these agents, and those that have grown lately. Raises Stopped."""
+    def step(self) -> float:
+        """Take in the transcripts of agents that ran a hook, those that grow, and each minute all. Raises Stopped."""
+        with self._condition:
+            hooked, self._hooked = self._hooked, set()
+        now = self._clock.monotonic()
+        found, self._again = hooked | self._again, hooked  # Copilot CLI writes its file after its last hook
+        if now >= self._scan_at:
+            found, self._scan_at = set(NAMES), now + SCAN_SECONDS
+        with suppress(IndexBusy):  # memsync ingest is doing this now
+            self._take_in(found)
+        return FOLLOW_SECONDS if self._growing or self._again else max(0.0, self._scan_at - now)
+
+    def _take_in(self, hooked: set[str]) -> None:
         ingester = Ingester(self._memory.settings.root)
-        try:
-            with ingester.locked():
-                growing = [Source(agent_named(name), path) for name, path in self._growing if name not in hooked]
-                report = ingester.run(growing, self._progress, hooked)
-        except IndexBusy:  # memsync ingest is doing this now
-            return
-        except MemsyncError as error:
-            self._health.fault("transcripts", error)
-            return
-        except Stopped:
-            raise
-        except Exception as error:  # noqa: BLE001 (because no error may end this thread unseen)
-            self._health.fault("transcripts", f"taking in transcripts failed: {type(error).__name__}")
-            return
+        with ingester.locked():
+            growing = [Source(agent_named(name), path) for name, path in self._growing if name not in hooked]
+            report = ingester.run(growing, self._progress, hooked)
         now = self._clock.monotonic()
         self._growing |= {file: now for file in report.files if _is_growing(file[1])}
         self._growing = {found: at for found, at in self._growing.items() if now - at < LATELY_SECONDS}
         if report.wrong:
-            self._health.fault("transcripts", report.wrong[0])
+            self._health.fault(self._name, report.wrong[0])
         elif hooked:
-            self._health.mended("transcripts")
+            self._health.mended(self._name)
 
     def _progress(self, what: str, done: int, total: int) -> None:  # noqa: ARG002 (because a Progress has these)
         if self._stopping:

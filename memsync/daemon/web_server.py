@@ -15,7 +15,7 @@ from msgspec import Struct
 from memsync.client import wire
 from memsync.daemon.health import Health
 from memsync.daemon.worker import Worker
-from memsync.errors import ConfigError, DaemonError, MemsyncError
+from memsync.errors import ConfigError, DaemonError
 from memsync.settings.load import Settings
 from memsync.system.user_folders import filesystem_errors, open_private, write_own_file
 
@@ -61,9 +61,8 @@ class WebServer(Worker):
     """Starts and ends the server on a thread of its own. `url` is where it serves; empty while it does not."""
 
     def __init__(self, settings: Settings, health: Health) -> None:
-        super().__init__("web")
+        super().__init__("web", health, longest_retry=LONGEST_RETRY_SECONDS)
         self._settings = settings
-        self._health = health
         self._guard = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._page: Page | None = None
@@ -81,17 +80,14 @@ class WebServer(Worker):
             child.terminate()
 
     def _run(self) -> None:
-        pause = 0.0
-        while self._waits(pause):
-            try:
-                self.apply()
-                pause = CHECK_SECONDS
-            except MemsyncError as error:
-                pause = self._health.fault("web", error, longest_retry=LONGEST_RETRY_SECONDS)
-            except Exception as error:  # noqa: BLE001 (because no error may end this thread unseen)
-                pause = self._health.fault("web", f"the web server failed: {type(error).__name__}")
+        super()._run()
         with self._guard:
             self._end()
+
+    def step(self) -> float:
+        """Do as the record says, and look at it again in a moment."""
+        self.apply()
+        return CHECK_SECONDS
 
     def apply(self) -> str:
         """Start or end the server as the record says; return its URL, empty if it is off. Raises MemsyncError."""

@@ -12,7 +12,7 @@ from unittest import mock
 
 from memsync.daemon.engine import Engine
 from memsync.daemon.keeper import Keeper
-from memsync.daemon.vector_keeper import VectorKeeper
+from memsync.daemon.worker import Worker as DaemonWorker
 from memsync.embed.cache.cache import SqliteVectorCache
 from memsync.memory import Memory
 from memsync.model.vocabulary import WatcherState
@@ -88,39 +88,24 @@ def pausing_by(clock: SimulatedClock) -> Iterator[None]:
         yield
 
 
-class KeeperWork:
-    """The keeper's thread, as a Worker."""
+class DueWork:
+    """The work of a daemon's thread."""
 
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
-
-    def due_at(self) -> float:
-        return self._keeper.due_at()
-
-    def work(self) -> None:
-        due = self._keeper.take()
-        if due is not None:
-            self._keeper.step(due)
-
-
-class VectorWork:
-    """The vector keeper's thread, as a Worker."""
-
-    def __init__(self, vectors: VectorKeeper) -> None:
-        self._vectors = vectors
+    def __init__(self, thread: DaemonWorker) -> None:
+        self._thread = thread
 
     def due_at(self) -> float:
-        return self._vectors.due_at()
+        return self._thread.due_at()
 
     def work(self) -> None:
-        if self._vectors.take():
-            self._vectors.step()
+        if self._thread.is_due():
+            self._thread.attempt()
 
 
 class InlineLive:
     """What a search asks of the keeper, whose thread works while the search waits."""
 
-    def __init__(self, gate: Gate, keeper: Keeper, work: KeeperWork, clock: SimulatedClock) -> None:
+    def __init__(self, gate: Gate, keeper: Keeper, work: DueWork, clock: SimulatedClock) -> None:
         self._gate = gate
         self._keeper = keeper
         self._work = work
@@ -160,8 +145,8 @@ class LiveMemory:
         self._clock = clock
         self.memory = open_memory(settings, folder, embedder, clock, BACKEND.get())
         self.engine = Engine(self.memory, watcher.attach, "", clock=clock)
-        self._vector_work = VectorWork(self.engine.vectors)
-        keeper_work = KeeperWork(self.engine.keeper)
+        self._vector_work = DueWork(self.engine.vectors)
+        keeper_work = DueWork(self.engine.keeper)
         self.memory.fresh_search.live = InlineLive(self.memory.syncer.gate, self.engine.keeper, keeper_work, clock)
         self._workers: list[Worker] = [keeper_work, self._vector_work]
         clock.workers += self._workers

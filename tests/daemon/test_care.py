@@ -11,14 +11,17 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from memsync.client import wire
+from memsync.daemon import process
 from memsync.daemon.daemon_lock import daemon_lock
 from memsync.daemon.process import stop
 from memsync.errors import DaemonError, FilesystemError
 from memsync.index.sqlite.index import SqliteIndex
+from memsync.sync.gate import Stopped
 from tests.conftest import Write
 from tests.support.daemon_fixtures import Served
 from tests.support.daemon_process import Cli, until
@@ -82,6 +85,17 @@ def test_stop_names_the_daemon_that_does_not_end(cli: Cli, monkeypatch: pytest.M
     os.kill(process, signal.SIGSTOP)
     with pytest.raises(DaemonError, match=f"process {process} does not end"):
         stop(cli.settings)
+
+
+def test_daemon_begins_anew_if_a_thread_has_died(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No error ends one, so nothing of this run can be relied on."""
+    daemon = process.Daemon(served.settings, Mock(), lambda: True, until_idle=False)
+    assert served.server is not None
+    assert daemon._why_anew(served.server, served.engine) == ""
+    monkeypatch.setattr(served.engine.keeper, "step", Mock(side_effect=Stopped))
+    served.engine.keeper.notice()
+    until(served.engine.has_died, "the thread has ended")
+    assert daemon._why_anew(served.server, served.engine) == "a thread has died"
 
 
 def test_beginning_anew_leaves_no_model_behind(cli: Cli, write: Write) -> None:

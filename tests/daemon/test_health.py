@@ -57,16 +57,16 @@ def test_failing_model_is_asked_again_after_twice_the_time_and_at_once_when_it_w
     memory.syncer.refresh()
     embedder.fail = EmbedderError("the model is gone")
     for seconds in (1.0, 2.0, 4.0):
-        assert keeper.take()
-        keeper.step()
+        assert keeper.is_due()
+        keeper.attempt()
         assert keeper.due_at() == clock.monotonic() + seconds
-        assert not keeper.take()
+        assert not keeper.is_due()
         clock.ahead += seconds
     assert health.faults() == ("model: the model is gone",)
     assert [failure.reason for failure in memory.status().failures] == ["the model is gone"]
     embedder.fail = None
-    assert keeper.take()
-    keeper.step()
+    assert keeper.is_due()
+    keeper.attempt()
     assert health.faults() == ()
     assert memory.status().failures == ()
     assert keeper.due_at() == float("inf")
@@ -75,8 +75,8 @@ def test_failing_model_is_asked_again_after_twice_the_time_and_at_once_when_it_w
     write("b.md", "The tern dives.\n")
     memory.syncer.refresh()
     keeper.text_committed(1)
-    assert keeper.take()
-    keeper.step()
+    assert keeper.is_due()
+    keeper.attempt()
     assert keeper.due_at() == clock.monotonic() + 1.0
 
 
@@ -88,9 +88,8 @@ def test_report_after_a_failure_brings_in_what_was_reported_before_it(
     keeper = Keeper(memory, FakeWatcher, Health(), lambda notes: None, clock)
 
     def work() -> None:
-        due = keeper.take()
-        assert due is not None
-        keeper.step(due)
+        assert keeper.is_due()
+        keeper.attempt()
 
     work()
     write("a.md", "The heron nests.\n")
@@ -116,8 +115,8 @@ def test_busy_index_is_no_fault_of_the_model(make_memory: MakeMemory, monkeypatc
         raise IndexBusy("somebody syncs")
 
     monkeypatch.setattr(memory.syncer, "embed_in_background", busy)
-    assert keeper.take()
-    keeper.step()
+    assert keeper.is_due()
+    keeper.attempt()
     assert (keeper.due_at(), health.faults(), keeper.hanging()) == (clock.monotonic() + 1.0, (), "")
 
 

@@ -12,12 +12,14 @@ import pytest
 from memsync.daemon import nightly
 from memsync.daemon.health import Health
 from memsync.settings.load import Settings, with_changes
-from tests.conftest import MakeMemory, Write
+from tests.conftest import MakeMemory, Patch, Write
 
 
 @pytest.fixture(autouse=True)
-def _today(set_day: Callable[[str], None]) -> None:
+def _today(set_day: Callable[[str], None], monkeypatch: Patch) -> None:
     set_day("2026-11-25")
+    monkeypatch.setattr(nightly, "NIGHT_HOUR", 0)
+    monkeypatch.setattr(nightly, "LAST_HOUR", 24)
 
 
 def test_runs_only_if_asked_and_proposes(make_memory: MakeMemory, settings: Settings, write: Write, root: Path) -> None:
@@ -38,10 +40,12 @@ def test_runs_only_if_asked_and_proposes(make_memory: MakeMemory, settings: Sett
 
 
 def test_program_that_fails_is_a_fault(make_memory: MakeMemory, settings: Settings, write: Write) -> None:
-    """Its reason is in the daemon's status until a run succeeds."""
+    """Its reason is in the status until a run succeeds. The next run is tomorrow, since it may cost money."""
     write("daily/2026-11-10.md", "# 2026-11-10\n\n- 09:00 we chose SQLite for the store\n")
     command = json.dumps([sys.executable, "-c", "raise SystemExit('out of credit')"])
     memory = make_memory(own_settings=with_changes(settings, {"curator.command": command}, "test"))
     health = Health()
-    nightly.Nightly(memory, health).step()
-    assert "out of credit" in health.reason("curator")
+    curator = nightly.Nightly(memory, health)
+    for _ in range(2):  # the second time it does nothing
+        curator.attempt()
+        assert "out of credit" in health.reason("curator")

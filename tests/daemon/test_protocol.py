@@ -12,7 +12,6 @@ import pytest
 
 from memsync import errors
 from memsync.daemon.methods import method_names
-from memsync.daemon.reported_paths import Due
 from memsync.memory import Memory
 from tests.conftest import Patch, Write
 from tests.support.daemon_fixtures import Held, Served
@@ -207,9 +206,9 @@ def test_wait_for_vectors_waits_for_what_was_reported_too(served: Served, write:
     goes_on = threading.Event()
     step = served.engine.keeper.step
 
-    def held_back(due: Due) -> None:
+    def held_back() -> float:
         assert goes_on.wait(120)
-        step(due)
+        return step()
 
     monkeypatch.setattr(served.engine.keeper, "step", held_back)
     try:

@@ -12,7 +12,6 @@ import pytest
 from memsync.client import wire
 from memsync.daemon import process
 from memsync.daemon.daemon_lock import daemon_lock
-from memsync.daemon.keeper import Keeper
 from memsync.errors import FilesystemError
 from memsync.settings.load import Settings
 from memsync.system.user_folders import own_folder
@@ -125,16 +124,3 @@ def test_daemon_that_dies_passes_its_error_on(
     with pytest.raises(type(error)), warnings.catch_warnings():
         process.serve(settings)
     assert ("died: " in caplog.text) is is_logged
-
-
-def test_keeper_that_dies_passes_its_error_on(monkeypatch: Patch, caplog: pytest.LogCaptureFixture) -> None:
-    """Its thread ends with it, which the daemon notices."""
-
-    def die() -> None:
-        raise KeyError("x")
-
-    keeper = Keeper.__new__(Keeper)
-    monkeypatch.setattr(keeper, "_wait", die)
-    with pytest.raises(KeyError):
-        keeper._run()
-    assert "the keeper died of KeyError" in caplog.text

@@ -105,7 +105,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("Events.leave", "self._listeners -= 1", "pass"),
     ("Health.fault", "min(retry * 2, longest_retry)", "min(retry + 1, longest_retry)"),
     ("VectorKeeper.hanging", "seconds > HANGING_SECONDS", "False"),
-    ("VectorKeeper._embed", 'self._health.mended("model")', "pass"),
+    ("VectorKeeper.step", "self._health.mended(self._name)", "pass"),
     ("exit_code", "has_failed = result is not None", "has_failed = False"),
     ("_in_environment", ' and text != ""', ""),
     ("risky_settings", "value != without_file[name]", "False"),

@@ -140,9 +140,8 @@ def test_daemon_renews_the_moment_at_most_once_a_minute(memory: Memory, write: W
     keeper = Keeper(memory, FakeWatcher, Health(), lambda _: None, clock)
 
     def compare() -> None:
-        due = keeper.take()
-        assert due is not None
-        keeper.step(due)
+        assert keeper.is_due()
+        keeper.attempt()
 
     compare()  # starts the watcher
     compare()
@@ -182,9 +181,8 @@ def test_index_that_cannot_be_written_keeps_its_moment(
     health = Health()
     keeper = Keeper(memory, FakeWatcher, health, lambda _: None)
     for _ in range(2):  # the first one starts the watcher
-        due = keeper.take()
-        assert due is not None
-        keeper.step(due)
+        assert keeper.is_due()
+        keeper.attempt()
     assert (health.faults(), age_of(memory)) == ((), stored)
 
 
