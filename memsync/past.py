@@ -341,7 +341,7 @@ def drop_states(index_dir: Path) -> None:
 
 def _locked(folder: Path) -> AbstractContextManager[None]:
     """Let one process at a time make or delete states. Raises IndexBusy, FilesystemError."""
-    return file_lock(folder / "lock", WAIT_SECONDS, _busy, poll_seconds=0.05)
+    return file_lock(folder / "lock", WAIT_SECONDS, _busy)
 
 
 def _delete(folder: Path) -> None:

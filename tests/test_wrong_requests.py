@@ -279,7 +279,7 @@ def assert_command(world: Served, capsys: Printed, arguments: list[str], code: i
     assert run(["--root", str(world.settings.root), *arguments]) == code
     here = capsys.readouterr()
     assert here.out == "" and said in here.err and here.err.startswith("memsync: ")
-    served = run_command(world.memory, {"arguments": arguments})
+    served = run_command(world.memory, arguments)
     is_served = arguments[0] in SERVED and "--root" not in arguments
     assert served == ({"out": here.out, "err": here.err, "code": code} if is_served else {})
 

@@ -179,16 +179,15 @@ def _await_model(settings: Settings, limit: float) -> tuple[str, str]:
 
 def _watch_in_background(context: click.Context, *, until_idle: bool) -> None:
     """Run the daemon that `start` began; report to the waiting `start` that it is ready, or why it failed."""
-    from memsync.client import wire
-    from memsync.daemon import logs, process
+    from memsync.daemon import logs, process, startup
 
     try:
         settings = load(context)
         logs.log_to(logs.file_handler(settings))
-        process.serve(settings, lambda: process.report({"process": os.getpid()}), run_command, until_idle=until_idle)
+        process.serve(settings, lambda: startup.report({"process": os.getpid()}), run_command, until_idle=until_idle)
     except MemsyncError as error:
         logging.getLogger("memsync.daemon").error("%s", error.sentences())
-        process.report({"error": wire.error_message(error)})
+        startup.report_failure(error)
         sys.exit(error.exit_code)
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import threading
 import webbrowser
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from memsync.cli.command_daemon import START_WAIT, daemon_started
 from memsync.cli.common import answering, load
-from memsync.cli.output import Answer, remark, say_as_it_is
+from memsync.cli.output import Answer, remark
+from memsync.daemon.startup import report, report_failure
 from memsync.daemon.web_server import PORT, Page, turn_on, turned_on
 from memsync.errors import DaemonUnavailable, MemsyncError
 from memsync.system.extras import require
@@ -86,9 +86,7 @@ def http(context: click.Context, port: int | None, read_only: bool, public_url: 
         _serve(load(context), _page(Page(), port, public_url), is_read_only=read_only, is_child=until_eof)
     except MemsyncError as error:
         if until_eof:
-            from memsync.client import wire
-
-            _report({"error": wire.error_message(error)})
+            report_failure(error)
         raise
 
 
@@ -105,7 +103,7 @@ def _serve(settings: Settings, page: Page, *, is_read_only: bool, is_child: bool
     app = make_app(site)
     if is_child:
         threading.Thread(target=_end_with_input, daemon=True).start()
-        _report({"url": site.url})
+        report({"url": site.url})
     else:
         remark(f"serving {site.url} with the token in {settings.keep_dir / TOKEN}")
     try:
@@ -141,12 +139,6 @@ def _can_browse() -> bool:
     """Return whether a person typed this at a terminal next to a screen."""
     has_screen = sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     return has_screen and sys.stderr.isatty()
-
-
-def _report(message: dict[str, Any]) -> None:
-    """Tell the daemon that this server serves, or why it failed."""
-    say_as_it_is(json.dumps(message))
-    sys.stdout.flush()
 
 
 def _end_with_input() -> None:

@@ -79,6 +79,7 @@ def load(context: click.Context) -> Settings:
 
     This recognises a memory root that was moved, before anything opens its index.
     """
+    from memsync.settings.load import load_settings
     from memsync.wiring import recognise_root
 
     if context.obj.memory is not None:
@@ -86,18 +87,10 @@ def load(context: click.Context) -> Settings:
         return served
     settings: Settings | None = context.meta.get(_SETTINGS)
     if settings is None:
-        settings = context.meta[_SETTINGS] = load_again(context)
+        settings = context.meta[_SETTINGS] = load_settings(config=context.obj.config, root=context.obj.root)
+        for warning in settings.warnings:
+            remark(printable(warning))
         recognise_root(settings, lambda text: remark(printable(text)))
-    return settings
-
-
-def load_again(context: click.Context) -> Settings:
-    """Return the settings that the global options name, as their files are now."""
-    from memsync.settings.load import load_settings
-
-    settings = load_settings(config=context.obj.config, root=context.obj.root)
-    for warning in settings.warnings:
-        remark(printable(warning))
     return settings
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -164,19 +164,21 @@ def run(arguments: list[str], invocation: Invocation | None = None) -> int:
     return 0
 
 
-def run_command(memory: Memory, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Run the command line `params["arguments"]` in the daemon, for a client that need not load click.
+def run_command(
+    memory: Memory, command: Sequence[str], folder: str = "", open_with: str = "", **terminal: Any
+) -> dict[str, Any]:
+    """Run the command line `command` in the daemon, for a client in `folder` that need not load click.
+
+    `terminal` has fields of Kept.
 
     Return what it prints, and its exit code. An empty result declines: nothing was done, and the client runs the
     command itself. Declines all but short commands on this memory.
     """
-    terminal = bool(params.get("is_terminal")), bool(params.get("has_colour")), int(params.get("width", 0))
     out, err = StringIO(), StringIO()
-    folder, open_with = str(params.get("folder", "")), str(params.get("open_with", ""))
-    options, arguments = split_global_options(params["arguments"])
+    options, arguments = split_global_options(command)
     if options or not arguments or arguments[0] not in SERVED:
         return {}
-    mark = KEPT.set(Kept(out, err, *terminal))
+    mark = KEPT.set(Kept(out, err, **terminal))
     try:
         code = run(arguments, Invocation(memory=memory, folder=folder, open_with=open_with))
     except NotServed:

@@ -52,9 +52,9 @@ class Kept(NamedTuple):
 
     out: TextIO
     err: TextIO
-    is_terminal: bool
-    has_colour: bool
-    width: int
+    is_terminal: bool = False
+    has_colour: bool = False
+    width: int = 0
 
 
 class NotServed(Exception):

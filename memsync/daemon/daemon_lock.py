@@ -13,10 +13,9 @@ from memsync.client import wire
 from memsync.client.connection import described
 from memsync.errors import DaemonError, DaemonRunning, DaemonUnavailable
 from memsync.settings.load import Settings
-from memsync.system.file_lock import file_lock
+from memsync.system.file_lock import POLL_SECONDS, file_lock
 
 NAME = "daemon.lock"
-POLL_SECONDS = 0.02
 LOOK_SECONDS = 0.5
 """How long to wait for the lock: a process that checks for a daemon holds it for a moment."""
 
@@ -34,7 +33,7 @@ def daemon_lock(settings: Settings) -> Iterator[Callable[[], bool]]:
         who = f"process {daemon['process']}" if daemon else "another process"
         return DaemonRunning(f"{who} already serves {settings.root}", hint="Stop it with: memsync stop")
 
-    with file_lock(path, LOOK_SECONDS, taken, poll_seconds=POLL_SECONDS):
+    with file_lock(path, LOOK_SECONDS, taken):
         inode = os.stat(path).st_ino
         yield lambda: is_in_place(path, inode)
 

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable
 
 from memsync.daemon.health import Health
-from memsync.daemon.reported_paths import ReportedPaths
+from memsync.daemon.reported_paths import EVERYTHING, ReportedPaths
 from memsync.daemon.watch import MakeWatcher
 from memsync.daemon.worker import NEVER, Worker
-from memsync.errors import IndexDamaged, MemsyncError, RootError
+from memsync.errors import MemsyncError, RootError
 from memsync.memory import Memory
 from memsync.model.text import count
 from memsync.model.vocabulary import WatcherState
@@ -166,11 +166,11 @@ class Keeper(Worker):
             self._next_tick = now + TICK_SECONDS
             has_new_head = self._has_new_head()
         # After a failure a report is not enough: what was reported before the failure is not in the index yet.
-        full = due.everything or has_new_head or now >= self._next_scan or (bool(due) and self._has_failed)
-        if full or due.paths:
-            periodic = full and not due.everything and not self._has_just_started
+        full = due == EVERYTHING or has_new_head or now >= self._next_scan or (bool(due) and self._has_failed)
+        if full or due:
+            periodic = full and due != EVERYTHING and not self._has_just_started
             self._has_just_started = self._has_just_started and not full
-            self._refresh(None if full else Places(due.paths), periodic=periodic)
+            self._refresh(None if full else Places(due), periodic=periodic)
         return NEVER
 
     def _failed(self, error: Exception) -> float:
@@ -191,14 +191,9 @@ class Keeper(Worker):
             return False
 
     def _refresh(self, places: Places | None, *, periodic: bool) -> None:
-        try:
-            report = self._memory.syncer.refresh(places=places, on_commit=self._committed)
-            if places is None and report.pending == 0:
-                self._store_comparison()
-        except IndexDamaged as damage:  # the index was replaced by an empty one, so index all files
-            log.warning("%s", damage)
-            places = None
-            report = self._memory.syncer.refresh(on_commit=self._committed)
+        report = self._memory.syncer.refresh(places=places, on_commit=self._committed)
+        if places is None and report.pending == 0:
+            self._store_comparison()
         self.pending_text = report.pending if places is None else max(self.pending_text, report.pending)
         self._has_failed = False
         self._on_text(0)  # a search or another process may have committed passages without vectors

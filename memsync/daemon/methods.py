@@ -15,7 +15,6 @@ from memsync import __version__, features
 from memsync.client import wire
 from memsync.daemon.engine import Engine
 from memsync.errors import DaemonOutdated, MemsyncError, UsageError
-from memsync.memory import Memory
 from memsync.model.json import to_json
 from memsync.model.query import LATEST_GENERATION
 from memsync.operation import OPERATIONS, Operation
@@ -34,7 +33,7 @@ DAEMON_METHODS: dict[str, Operation[Any, dict[str, Any]]] = {}
 """The daemon's own methods, which are not operations of a memory, by name."""
 
 
-RunCommand = Callable[[Memory, Mapping[str, Any]], dict[str, Any]]
+RunCommand = Callable[..., dict[str, Any]]
 """Runs a command line on a memory and returns its output; an empty result declines, and the client runs it itself."""
 
 
@@ -233,9 +232,8 @@ def command(
     open_with: Annotated[str, Meta(description="Where links lead: the setting cli.open_with.")] = "",
 ) -> dict[str, Any]:
     """Run a command line and return its output. The memsync command uses this to start faster."""
-    look = {"is_terminal": is_terminal, "has_colour": has_colour, "width": width, "open_with": open_with}
-    params = {"arguments": arguments, "folder": folder, **look}
-    return request.host.run_command(request.engine.memory, params)
+    terminal = {"is_terminal": is_terminal, "has_colour": has_colour, "width": width}
+    return request.host.run_command(request.engine.memory, arguments, folder, open_with, **terminal)
 
 
 @_method(is_quick=True)

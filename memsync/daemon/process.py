@@ -3,44 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
-import select
 import signal
 import subprocess
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from memsync import __version__
 from memsync.client import wire
-from memsync.client.connection import Client, end
-from memsync.daemon.daemon_lock import NAME, daemon_lock, running
+from memsync.client.connection import Client
+from memsync.daemon.daemon_lock import daemon_lock, running, serving
 from memsync.daemon.engine import Engine
 from memsync.daemon.footprint import keep_few_arenas
 from memsync.daemon.isolated import IsolatedEmbedder, IsolatedReranker
 from memsync.daemon.methods import Host, RunCommand
 from memsync.daemon.server import Server, where
+from memsync.daemon.startup import reported
 from memsync.daemon.watch import Watcher
 from memsync.errors import DaemonError, DaemonOutdated, DaemonUnavailable, MemsyncError
 from memsync.memory import connect_here
 from memsync.model.text import printable
 from memsync.settings.config_file import stamp_of
 from memsync.settings.load import Settings
+from memsync.sync.without_daemon import WAIT_SECONDS, without_daemon
 
 log = logging.getLogger("memsync.daemon")
 
-STOP_SECONDS = 10.0
 SWITCH_SECONDS = 0.001
 """Python's thread switch interval. A search that runs next to a long parse waits for many switches."""
-POLL_SECONDS = 0.02
-STDOUT, STDERR = 1, 2
+STDERR = 2
 CHECK_SECONDS = 1.0
 """How often the daemon checks its lock, its socket and its settings."""
 
@@ -138,7 +134,7 @@ class Daemon:
 def serve(
     settings: Settings,
     ready: Callable[[], None] = lambda: None,
-    run_command: RunCommand = lambda memory, params: {},
+    run_command: RunCommand = lambda *command, **look: {},
     *,
     until_idle: bool = False,
 ) -> None:
@@ -186,17 +182,8 @@ def start(arguments: Sequence[str], wait_seconds: float) -> dict[str, Any]:
     """
     child = _in_background(arguments, subprocess.PIPE)
     assert child.stdout is not None
-    with child.stdout as reports:
-        if not select.select([reports], [], [], wait_seconds)[0]:
-            child.kill()
-            raise DaemonError(f"the daemon did not answer within {wait_seconds:g} s", hint="See: memsync logs")
-        message: dict[str, Any] = json.loads(reports.readline() or "{}")
-    if "error" in message:
-        child.wait()
-        raise wire.error_of(message["error"])
-    if "process" not in message:
-        raise DaemonError("the daemon ended before it was ready", hint="See: memsync logs")
-    return message
+    with child.stdout:
+        return reported(child, wait_seconds, "the daemon", "memsync logs")
 
 
 def start_unasked(arguments: Sequence[str]) -> None:
@@ -209,13 +196,6 @@ def _in_background(arguments: Sequence[str], reports: int, *options: str) -> sub
     return subprocess.Popen(  # noqa: S603 (because this is the same program)
         command, stdin=subprocess.DEVNULL, stdout=reports, stderr=subprocess.DEVNULL, start_new_session=True, cwd="/"
     )
-
-
-def report(message: dict[str, Any]) -> None:
-    """Tell a waiting `start` that the daemon is ready, or why it failed. Standard output leads nowhere afterwards."""
-    os.write(STDOUT, json.dumps(message).encode() + b"\n")
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), STDOUT)
 
 
 def outdated(settings: Settings) -> str:
@@ -249,17 +229,12 @@ def stop(settings: Settings) -> dict[str, Any] | None:
 
     Raises DaemonError if it does not end.
     """
-    limit = time.monotonic() + STOP_SECONDS
-    stopped: dict[str, Any] | None = None
-    while (daemon := running(settings)) is not None:
-        if stopped is None and daemon:
-            with suppress(DaemonUnavailable):
-                end(wire.socket_path(settings.index_name))
-                stopped = daemon
-        if time.monotonic() >= limit:
-            process = daemon.get("process")
-            who = f"process {process}" if process else f"the process that has {settings.index_dir}/{NAME} open"
-            hint = f"End it with: kill -9 {process}" if process else "End that process."
-            raise DaemonError(f"{who} does not end", hint=hint)
-        time.sleep(POLL_SECONDS)
-    return stopped
+    if (daemon := serving(settings, WAIT_SECONDS)) is None:
+        return None
+    process = daemon["process"]
+
+    def busy() -> DaemonError:
+        return DaemonError(f"process {process} does not end", hint=f"End it with: kill -9 {process}")
+
+    with without_daemon(settings.index_name, busy):
+        return daemon

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 STORM_PATHS = 100
 """More waiting paths than this are a storm (a checkout or a copy); when it is over, all files are compared."""
 STORM_SETTLES = 3
 """A storm is over after this many settle times without a report."""
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
-    """What is due now: everything, some paths, or nothing."""
-
-    everything: bool = False
-    paths: frozenset[str] = frozenset()
-
-    def __bool__(self) -> bool:
-        return self.everything or bool(self.paths)
+EVERYTHING = frozenset({""})
+"""What is due if any file may have changed: the root itself."""
 
 
 class ReportedPaths:
@@ -51,18 +42,18 @@ class ReportedPaths:
             return self._storm_due()
         return min((self._due(*span) for span in self._paths.values()), default=float("inf"))
 
-    def take(self, now: float, *, at_once: bool = False) -> Due:
+    def take(self, now: float, *, at_once: bool = False) -> frozenset[str]:
         """Remove and return what is due; with `at_once` also paths that have not settled yet."""
         if not at_once and now < self.due_at():
-            return Due()
+            return frozenset()
         if self._everything or self._is_storm():
             self._everything = False
             self._paths.clear()
-            return Due(everything=True)
+            return EVERYTHING
         paths = frozenset(path for path, span in self._paths.items() if at_once or now >= self._due(*span))
         for path in paths:
             del self._paths[path]
-        return Due(paths=paths)
+        return paths
 
     def _is_storm(self) -> bool:
         return len(self._paths) > STORM_PATHS

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import select
 import subprocess
 import sys
 import threading
@@ -12,8 +10,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from memsync.client import wire
 from memsync.daemon.health import Health
+from memsync.daemon.startup import reported
 from memsync.daemon.worker import Worker
 from memsync.errors import ConfigError, DaemonError
 from memsync.settings.load import Settings
@@ -112,14 +110,11 @@ class WebServer(Worker):
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
             )
         self._page = page
-        output = self._child.stdout
-        assert output is not None
-        has_line = bool(select.select([output], [], [], START_SECONDS)[0])
-        message = json.loads((has_line and output.readline()) or "{}")
-        if "url" not in message:
-            self._end()
-            raise wire.error_of(message.get("error", {"message": "the web server did not start"}))
-        self.url = message["url"]
+        try:
+            self.url = reported(self._child, START_SECONDS, "the web server", "web.log beside the index")["url"]
+        finally:
+            if not self.url:
+                self._end()
 
     def _end(self) -> None:
         """End the server, if it runs, and wait until it has freed its port."""

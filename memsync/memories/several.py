@@ -6,6 +6,7 @@ takes instructions from the current memory, and only hits from the others.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import threading
@@ -30,8 +31,7 @@ from memsync.model.vocabulary import Mode, NotePath, in_root
 from memsync.operation import Lazy, Operation
 from memsync.ports import Progress, no_progress
 from memsync.search.query_syntax import parse_request, without_roots
-from memsync.settings.load import default_of
-from memsync.settings.registering import fault_of
+from memsync.settings.load import default_of, settings_of
 from memsync.settings.roots import RegisteredRoot, chosen_roots, is_root_name, registered_roots, unknown_root
 from memsync.wiring import make_token_counter
 
@@ -322,10 +322,14 @@ def unreachable(roots: Mapping[str, RegisteredRoot], patience: float = PATIENCE_
 
     def look(root: RegisteredRoot) -> str:
         try:
-            if not root.dsn:
-                return fault_of(root)
-            with open_stored(root) as memory:
-                memory.require_text()
+            if root.dsn:
+                with open_stored(root) as memory:
+                    memory.require_text()
+            else:
+                settings_of(root)
+                os.scandir(root.path).close()
+        except OSError as error:
+            return f"{root.path}: {error.strerror or error}"
         except Exception as error:  # noqa: BLE001 (because a fault of one memory must not hide the others)
             return _known(error, root).sentences()
         return ""

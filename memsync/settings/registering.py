@@ -1,12 +1,12 @@
-"""Register a memory root, and tell whether a registered one can be searched: what needs its settings."""
+"""Register a memory root: what needs its settings."""
 
 from __future__ import annotations
 
 import os
 import shlex
 
-from memsync.errors import MemsyncError, RootError
-from memsync.settings.load import settings_of, settings_of_root
+from memsync.errors import RootError
+from memsync.settings.load import settings_of_root
 from memsync.settings.paths import expanded
 from memsync.settings.roots import FILE_NAME, RegisteredRoot, add, check_name
 
@@ -23,18 +23,6 @@ def add_root(name: str, folder: str, only: tuple[str, ...] = ()) -> RegisteredRo
     added = RegisteredRoot(name, path, only=only)
     add(added)
     return added
-
-
-def fault_of(root: RegisteredRoot) -> str:
-    """Return why a registered memory root cannot be searched now, in a sentence; empty if it can be opened."""
-    try:
-        settings_of(root)
-        with os.scandir(root.path):
-            return ""
-    except MemsyncError as error:
-        return error.sentences()
-    except OSError as error:
-        return f"{root.path}: {error.strerror or error}"
 
 
 def _memory_root(folder: str, *, is_in_place: bool) -> str:

@@ -32,7 +32,6 @@ from memsync.system.user_folders import config_folder, filesystem_errors, other_
 FILE_NAME = "roots.toml"
 MAX_NAME_CHARS = 64
 LOCK_SECONDS = 5.0
-LOCK_POLL_SECONDS = 0.02
 NO_MEMORY = "no memory is used in this folder: memsync roots add NAME FOLDER, then memsync roots default NAME"
 TRANSCRIPTS = "transcripts"
 """The name of the memory that agents' conversations are kept in."""
@@ -276,7 +275,7 @@ def _locked() -> Iterator[None]:
     def busy(holder: str) -> IndexBusy:
         return IndexBusy(f"{holder} is changing {roots_path()}", hint="Try again.")
 
-    with file_lock(Path(state_folder()) / "registered" / "lock", LOCK_SECONDS, busy, poll_seconds=LOCK_POLL_SECONDS):
+    with file_lock(Path(state_folder()) / "registered" / "lock", LOCK_SECONDS, busy):
         yield
 
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from memsync.ports import Index, IndexReader
 
 WAIT_SECONDS = 10.0
-POLL_SECONDS = 0.02
 COMPARED_NOTES = 1_000
 MAX_PATH_BYTES = 16_384
 
@@ -139,7 +138,7 @@ class _Move:
 
         with ExitStack() as locks:
             lock = Path(f"{_place(os.stat(self._root))}.lock")
-            locks.enter_context(file_lock(lock, WAIT_SECONDS, self._busy, poll_seconds=POLL_SECONDS))
+            locks.enter_context(file_lock(lock, WAIT_SECONDS, self._busy))
             if not self.folders() or not self.is_of_this_root():
                 return None
             was_served = locks.enter_context(without_daemon(self._old_index, self._busy))

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from memsync.client import connection, wire
 from memsync.errors import DaemonNotRunning, DaemonUnavailable, FilesystemError, IndexBusy, MemsyncError
-from memsync.system.file_lock import acquire
+from memsync.system.file_lock import POLL_SECONDS, acquire
 
 WAIT_SECONDS = 10.0
-POLL_SECONDS = 0.02
 
 
 @contextmanager
 def without_daemon(index_dir: str, busy: Callable[[], MemsyncError], *, create: bool = False) -> Iterator[bool]:
     """Hold the daemon's lock of an index; ask a daemon that has it to end. Yields whether one was asked.
 
-    Raises `busy()` if the daemon does not end in WAIT_SECONDS. `create` is as for `held`.
+    A daemon that does not listen yet, or just now, is asked as soon as it does. Raises `busy()` if the daemon does not
+    end in WAIT_SECONDS. `create` is as for `held`.
     """
-    path = f"{index_dir}/daemon.lock"
-    was_served = False
+    path, limit, was_asked = f"{index_dir}/daemon.lock", time.monotonic() + WAIT_SECONDS, False
     with ExitStack() as locks:
-        try:
-            locks.enter_context(held(path, _taken, 0.0, create=create))
-        except IndexBusy:
-            was_served = _is_asked_to_end(wire.socket_path(index_dir))
-            locks.enter_context(held(path, busy, WAIT_SECONDS, create=create))
-        yield was_served
+        while True:
+            try:
+                locks.enter_context(held(path, lambda: IndexBusy("a daemon has the lock"), 0.0, create=create))
+                break
+            except IndexBusy:
+                if time.monotonic() >= limit:
+                    raise busy() from None
+            was_asked = was_asked or _is_asked_to_end(wire.socket_path(index_dir))
+            time.sleep(POLL_SECONDS)
+        yield was_asked
 
 
 def _is_asked_to_end(socket_path: str) -> bool:
@@ -40,10 +44,6 @@ def _is_asked_to_end(socket_path: str) -> bool:
     except DaemonUnavailable:  # it may end all the same
         return True
     return True
-
-
-def _taken() -> IndexBusy:
-    return IndexBusy("a daemon has the lock")
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def held(path: str, busy: Callable[[], MemsyncError], wait_seconds: float, *, cr
     except OSError as error:
         raise FilesystemError(f"{path} cannot be opened: {error.strerror}", hint="Check its folder.") from error
     try:
-        acquire(descriptor, wait_seconds, lambda holder: busy(), POLL_SECONDS)
+        acquire(descriptor, wait_seconds, lambda holder: busy())
         yield
     finally:
         os.close(descriptor)

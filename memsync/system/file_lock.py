@@ -12,6 +12,8 @@ from pathlib import Path
 from memsync.errors import MemsyncError
 from memsync.system.user_folders import filesystem_errors, own_folder
 
+POLL_SECONDS = 0.02
+
 
 @contextmanager
 def file_lock(
@@ -19,7 +21,7 @@ def file_lock(
     wait_seconds: float,
     busy: Callable[[str], MemsyncError],
     *,
-    poll_seconds: float,
+    poll_seconds: float = POLL_SECONDS,
     on_wait: Callable[[str], None] = lambda holder: None,
 ) -> Iterator[None]:
     """Hold the lock on `path`; wait for it up to `wait_seconds`. If it has to wait, it calls `on_wait(holder)` once.
@@ -45,7 +47,7 @@ def acquire(
     descriptor: int,
     wait_seconds: float,
     busy: Callable[[str], MemsyncError],
-    poll_seconds: float,
+    poll_seconds: float = POLL_SECONDS,
     on_wait: Callable[[str], None] = lambda holder: None,
 ) -> None:
     """Lock an open file as `file_lock` does. The lock ends when the file is closed."""

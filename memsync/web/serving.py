@@ -47,7 +47,7 @@ def token_of(keep: Path, name: str) -> str:
     with filesystem_errors(f"{path} cannot be written"):
         own_folder(keep)
         if not path.exists():
-            with file_lock(keep / f"{name}.lock", LOCK_SECONDS, _busy, poll_seconds=0.02):
+            with file_lock(keep / f"{name}.lock", LOCK_SECONDS, _busy):
                 if not path.exists():  # another process may have just made one
                     replace_file(str(path), secrets.token_urlsafe(32).encode())
         token = path.read_text(errors="replace").strip()

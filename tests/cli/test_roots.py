@@ -90,11 +90,11 @@ def test_inside_a_memory_root_nothing_has_changed(memory: Memory, root: Path, ar
     """No key of the JSON and no sentence tells that other memories are registered."""
     (root / "pond.md").write_text("A heron nests.\n")
     memory.sync()
-    before = run_command(memory, {"arguments": list(arguments), "folder": str(root)})
+    before = run_command(memory, list(arguments), str(root))
     (root.parent / "other").mkdir()
     (root.parent / "other" / "config.toml").write_text('[memsync]\nroot = "."\n')
     add_root("other", str(root.parent / "other"))
-    after = run_command(memory, {"arguments": list(arguments), "folder": str(root)})
+    after = run_command(memory, list(arguments), str(root))
     assert _timeless(after["out"]) == _timeless(before["out"])
     assert (after["err"], after["code"]) == (before["err"], before["code"])
     if arguments[-1] == "--json" and arguments[0] == "search":
@@ -283,7 +283,7 @@ def test_a_daemon_is_not_asked_for_other_memories(
     """It serves one; and it declines what a client sends all the same."""
     monkeypatch.setattr("memsync.settings.load.load_settings", lambda **_: served.settings)
     assert answer_plainly(arguments) is None
-    assert run_command(served.memory, {"arguments": list(arguments)}) == {}
+    assert run_command(served.memory, list(arguments)) == {}
 
 
 @pytest.mark.parametrize("arguments", [("search", "heron", "kind:note"), ("get", "birds.md:3-5"), ("get", "birds:5")])

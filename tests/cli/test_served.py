@@ -28,9 +28,9 @@ def client(served: Served, monkeypatch: Patch) -> Callable[..., int | None]:
 def test_an_answer_has_its_exit_code(memory: Memory, write: Write) -> None:
     """Nothing found is 1."""
     write("a.md", "heron\n")
-    done = run_command(memory, {"arguments": ["search", "heron", "--mode", "keyword"], "folder": "/"})
+    done = run_command(memory, ["search", "heron", "--mode", "keyword"], "/")
     assert (done["code"], done["out"].partition(" ")[0]) == (0, "a.md:1")
-    assert run_command(memory, {"arguments": ["search", "nothing", "--mode", "keyword"]})["code"] == 1
+    assert run_command(memory, ["search", "nothing", "--mode", "keyword"])["code"] == 1
 
 
 def test_a_written_entry_is_written_once_and_its_place_printed(
@@ -70,7 +70,7 @@ def test_a_write_whose_answer_is_lost_is_not_made_again(
 ) -> None:
     """The daemon may have written before it failed: the client says what happened, and writes nothing itself."""
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise RuntimeError("planted")
 
     monkeypatch.setattr(methods.Host, "run_command", property(lambda _: fails))
@@ -81,7 +81,7 @@ def test_a_write_whose_answer_is_lost_is_not_made_again(
 
 def test_nothing_of_a_command_is_kept_after_it(memory: Memory) -> None:
     """The next command of the same thread prints where it should."""
-    run_command(memory, {"arguments": ["status"]})
+    run_command(memory, ["status"])
     assert KEPT.get() is None
 
 

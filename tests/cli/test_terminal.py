@@ -296,8 +296,8 @@ def test_open_without_such_a_hit_says_what_to_do(cli: Cli, write: Write, editor:
 def test_hits_of_a_served_search_are_kept_too(memory: Memory, write: Write) -> None:
     """The daemon belongs to the same user, and knows whether its client has a terminal."""
     path = write("a.md", "The heron nests.\n")
-    command = {"arguments": ["search", "heron", "--mode", "keyword"], "folder": "/"}
-    run_command(memory, command)
+    command = ["search", "heron", "--mode", "keyword"]
+    run_command(memory, command, "/")
     assert kept_hits() == []
-    run_command(memory, {**command, "is_terminal": True})
+    run_command(memory, command, "/", is_terminal=True)
     assert list(map(tuple, kept_hits())) == [(str(path.parent), "a.md", 1)]

@@ -39,7 +39,7 @@ def test_a_missing_argument_is_told(memory: Memory, capsys: Printed, arguments: 
     here = run(["--root", str(memory.settings.root), *arguments])
     said = capsys.readouterr().err
     assert (here, said.startswith("memsync: Missing argument")) == (2, True)
-    there = run_command(memory, {"arguments": arguments})
+    there = run_command(memory, arguments)
     assert (there["code"], there["err"]) == (here, said)
 
 
@@ -48,7 +48,7 @@ def test_a_missing_argument_is_told(memory: Memory, capsys: Printed, arguments: 
 )
 def test_a_daemon_runs_only_short_commands_on_its_own_memory(memory: Memory, arguments: list[str]) -> None:
     """It declines any other command line, and the client runs that itself."""
-    assert run_command(memory, {"arguments": arguments}) == {}
+    assert run_command(memory, arguments) == {}
 
 
 def test_no_library_reports_to_its_makers(tmp_path: Path) -> None:

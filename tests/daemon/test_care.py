@@ -81,7 +81,7 @@ def test_stop_finds_a_daemon_whose_socket_was_removed(cli: Cli) -> None:
 def test_stop_names_the_daemon_that_does_not_end(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel tells which process listens, even if it does not answer."""
     process = cli.start()
-    monkeypatch.setattr("memsync.daemon.process.STOP_SECONDS", 0.1)
+    monkeypatch.setattr("memsync.sync.without_daemon.WAIT_SECONDS", 0.1)
     os.kill(process, signal.SIGSTOP)
     with pytest.raises(DaemonError, match=f"process {process} does not end"):
         stop(cli.settings)

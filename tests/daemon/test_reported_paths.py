@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsync.daemon.reported_paths import STORM_PATHS, STORM_SETTLES, Due, ReportedPaths
+from memsync.daemon.reported_paths import EVERYTHING, STORM_PATHS, STORM_SETTLES, ReportedPaths
 
 SETTLE, LONGEST = 0.03, 1.0
 NEVER = float("inf")
@@ -30,9 +30,9 @@ def test_a_path_is_due_once_it_has_stood_still(reports: ReportedPaths) -> None:
     reports.add("a.md", 1.02)
     assert reports.due_at() == pytest.approx(1.0 + SETTLE)
     assert not reports.take(1.0 + SETTLE - 0.001)
-    assert reports.take(1.0 + SETTLE) == Due(paths=frozenset({"b.md"}))
+    assert reports.take(1.0 + SETTLE) == frozenset({"b.md"})
     assert reports.due_at() == pytest.approx(1.02 + SETTLE)
-    assert reports.take(1.02 + SETTLE) == Due(paths=frozenset({"a.md"}))
+    assert reports.take(1.02 + SETTLE) == frozenset({"a.md"})
     assert reports.due_at() == NEVER
 
 
@@ -41,7 +41,7 @@ def test_a_path_is_due_exactly_when_due_at_said(reports: ReportedPaths) -> None:
     for first in (0.1, 1 / 3, 12345.678):
         reports.add("a.md", first)
         due_at = reports.due_at()
-        assert reports.take(due_at) == Due(paths=frozenset({"a.md"}))
+        assert reports.take(due_at) == frozenset({"a.md"})
 
 
 def test_a_file_saved_all_the_time_is_due_after_the_longest_wait(reports: ReportedPaths) -> None:
@@ -62,7 +62,7 @@ def test_a_storm_is_one_comparison_of_everything_when_it_is_over(reports: Report
     last = (len(STORM) - 1) * 0.001
     assert not reports.take(last + SETTLE)
     assert reports.due_at() == pytest.approx(last + STORM_SETTLES * SETTLE)
-    assert reports.take(last + STORM_SETTLES * SETTLE) == Due(everything=True)
+    assert reports.take(last + STORM_SETTLES * SETTLE) == EVERYTHING
     assert reports.due_at() == NEVER
 
 
@@ -81,7 +81,7 @@ def test_as_many_paths_as_no_storm_has_are_looked_at_each(reports: ReportedPaths
     """A comparison of everything would cost more."""
     for path in STORM[1:]:
         reports.add(path, 0.0)
-    assert reports.take(SETTLE) == Due(paths=frozenset(STORM[1:]))
+    assert reports.take(SETTLE) == frozenset(STORM[1:])
 
 
 @pytest.mark.parametrize("paths", [["a.md"], STORM])
@@ -89,7 +89,7 @@ def test_at_once_takes_what_has_not_settled(paths: list[str], reports: ReportedP
     """For a search that waits for what was just saved; nothing is left over for later."""
     for path in paths:
         reports.add(path, 1.0)
-    expected = Due(everything=True) if paths is STORM else Due(paths=frozenset(paths))
+    expected = EVERYTHING if paths is STORM else frozenset(paths)
     assert reports.take(1.0, at_once=True) == expected
     assert reports.due_at() == NEVER
 
@@ -100,6 +100,6 @@ def test_lost_reports_make_everything_due_at_once(reports: ReportedPaths) -> Non
     reports.add_everything()
     reports.add_everything()
     assert reports.due_at() < 0.0
-    assert reports.take(1.0) == Due(everything=True)
+    assert reports.take(1.0) == EVERYTHING
     assert reports.due_at() == NEVER
     assert not reports.take(9.0)

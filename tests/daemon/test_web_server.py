@@ -178,7 +178,7 @@ def test_server_that_does_not_start_is_an_error(server: WebServer, settings: Set
     """Its process has ended, and it has no URL."""
     turn_on(settings, Page(0))
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(MemsyncError, match="the web server did not start"):
+    with pytest.raises(MemsyncError, match="the web server ended before it was ready"):
         server.apply()
     assert (server.url, server._child) == ("", None)
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from memsync.errors import ConfigError, RootError, UsageError
+from memsync.memories.several import unreachable
 from memsync.settings.load import load_settings, settings_of_root
-from memsync.settings.registering import add_root, fault_of
+from memsync.settings.registering import add_root
 from memsync.settings.roots import RegisteredRoot, chosen_roots, registered_roots, remove_root, roots_path
 
 
@@ -171,11 +172,11 @@ def test_an_unknown_name_is_told_with_the_nearest(tmp_path: Path) -> None:
 def test_a_memory_that_cannot_be_reached_says_why(tmp_path: Path) -> None:
     """Its folder is gone, or its config.toml is wrong."""
     root = memory_root(tmp_path / "work")
-    entry = RegisteredRoot("work", str(root))
-    assert fault_of(entry) == ""
+    roots = {"work": RegisteredRoot("work", str(root)), "gone": RegisteredRoot("gone", str(tmp_path / "gone"))}
+    assert unreachable(roots)["work"] == ""
     (root / "config.toml").write_text("[memsync]\nrot = 1\n")
-    assert 'unknown setting "memsync.rot"' in fault_of(entry)
-    assert "does not exist" in fault_of(RegisteredRoot("gone", str(tmp_path / "gone")))
+    faults = unreachable(roots)
+    assert 'unknown setting "memsync.rot"' in faults["work"] and "does not exist" in faults["gone"]
 
 
 def test_another_memory_has_not_the_settings_of_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
