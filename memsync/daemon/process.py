@@ -158,12 +158,13 @@ def serve(
             except Exception as error:
                 log.error("died: %s", where(error))
                 raise
-        if not stopped:
-            logging.shutdown()
-            os._exit(daemon.begins_anew)  # a thread that hangs keeps the process alive, and the index is crash-safe
-        if not daemon.begins_anew:
-            return
-        settings, ready = settings.load_again(), lambda: None
+            if not stopped:
+                logging.shutdown()
+                os._exit(daemon.begins_anew)  # a thread that hangs keeps the process alive, and the index is crash-safe
+            if not daemon.begins_anew:
+                return
+            # Read while the lock is held: a command that looks for the daemon meanwhile must not find none.
+            settings, ready = settings.load_again(), lambda: None
 
 
 def _thread_died(failure: threading.ExceptHookArgs) -> None:
