@@ -29,10 +29,7 @@ MAX_SERVED_CHARS = 100_000
 """Longer texts are written by this process. JSON takes up to six bytes a character, and a request a million bytes."""
 
 
-def command_of(
-    operation: Operation[Any, Any],
-    offered: Command,
-) -> click.Command:
+def command_of(operation: Operation[Any, Any], offered: Command) -> click.Command:
     """Return the click command that runs an operation, on the current memory or on registered ones that it names."""
 
     def callback(

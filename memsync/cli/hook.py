@@ -122,10 +122,9 @@ def _ask_the_daemon(asked: Mapping[str, str], known: str) -> None:
             return
         if settings["daemon.autostart"] == "never":
             raise
-        from memsync.daemon import daemon_lock, process
+        from memsync.daemon import process
 
-        if daemon_lock.running(settings) is None:
-            process.start_unasked(settings.options)
+        process.start_unasked(settings)
         raise _Starting("the daemon is starting, and answers the next prompts") from None
     write_own_file(known, socket.encode())
 

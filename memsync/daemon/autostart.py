@@ -31,13 +31,11 @@ def start_if_wanted(settings: Settings, notice: Callable[[str], None]) -> None:
     is_wanted = choice == "always" or (choice != "never" and _is_typed())
     if not (is_wanted and settings["daemon.use"]):
         return
-    from memsync.daemon import daemon_lock, process  # here, because every command imports this module
+    from memsync.daemon import process  # here, because every command imports this module
 
     with suppress(OSError, MemsyncError):  # the command itself has succeeded
-        if daemon_lock.running(settings) is None:
-            process.start_unasked(settings.options)
-            if _is_first_start():
-                notice(STARTED.format(os.path.join(config_folder(), NAME)))
+        if process.start_unasked(settings) and _is_first_start():
+            notice(STARTED.format(os.path.join(config_folder(), NAME)))
 
 
 def _is_typed() -> bool:

@@ -33,13 +33,7 @@ STOP_SECONDS = 1.5
 class Engine:
     """One memory root with a current index."""
 
-    def __init__(
-        self,
-        memory: Memory,
-        make_watcher: MakeWatcher,
-        socket: str,
-        clock: Clock = system_clock,
-    ) -> None:
+    def __init__(self, memory: Memory, make_watcher: MakeWatcher, socket: str, clock: Clock = system_clock) -> None:
         self.memory = memory
         self.health = Health()
         self._socket = socket

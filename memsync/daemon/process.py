@@ -187,9 +187,15 @@ def start(arguments: Sequence[str], wait_seconds: float) -> dict[str, Any]:
         return reported(child, wait_seconds, "the daemon", "memsync logs")
 
 
-def start_unasked(arguments: Sequence[str]) -> None:
-    """Start `memsync ARGUMENTS watch` in the background, and do not wait for it. It ends when it is idle."""
-    _in_background(arguments, subprocess.DEVNULL, "--until-idle")
+def start_unasked(settings: Settings) -> bool:
+    """Start the daemon in the background unless one runs, and do not wait for it; return whether it was started.
+
+    It ends when it is idle.
+    """
+    if running(settings) is not None:
+        return False
+    _in_background(settings.options, subprocess.DEVNULL, "--until-idle")
+    return True
 
 
 def _in_background(arguments: Sequence[str], reports: int, *options: str) -> subprocess.Popen[bytes]:

@@ -53,12 +53,10 @@ def test_command_says_how_to_install_what_it_needs(
     assert not Path("page.html").exists()
 
 
-def test_daemon_gets_the_reason_from_its_web_server(
-    plain: None, root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_daemon_gets_the_reason_from_its_web_server(plain: None, root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """It goes on without the pages."""
     assert run(["--root", str(root), "http", "--until-eof"]) == 3
-    assert "pip install" in json.loads(capsys.readouterr().out)["error"]["data"]["hint"]
+    assert "pip install" in json.loads(capfd.readouterr().out)["error"]["data"]["hint"]
 
 
 def test_doctor_names_the_extras_that_are_missing(plain: None) -> None:
