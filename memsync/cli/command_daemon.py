@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SECTION = "Daemon"
 
 STEP_SECONDS = 0.5
-"""How often `start` asks for the first vectors."""
+"""How long `start` waits for all vectors before it asks for the first ones: a few notes have them soon."""
 FIRST_VECTORS_SECONDS = 5.0
 BY_WORDS = "until then searches answer by words alone"
 CANNOT_WRITE = "until then searches that find changed files fail"
@@ -167,7 +167,7 @@ def _await_model(settings: Settings, limit: float) -> tuple[str, str]:
             if status.daemon is not None and not status.daemon.model_loaded:
                 return "the embedding model could not be loaded (see memsync logs)", BY_WORDS
             limit = min(limit, time.monotonic() + FIRST_VECTORS_SECONDS)
-            while not memory.status().space and not memory.wait(vectors=True, seconds=STEP_SECONDS):
+            while not memory.wait(vectors=True, seconds=STEP_SECONDS) and not memory.status().space:
                 if time.monotonic() >= limit:
                     return "the first vectors are still being computed", BY_WORDS
             return "", ""
