@@ -9,6 +9,7 @@ from tests.convergence.divergence import Divergence
 from tests.convergence.engine import on_backend
 from tests.convergence.planted import PLANTED
 from tests.convergence.run import REPEAT, run, run_batch, run_fresh
+from tests.support.daemon_process import until
 from tests.support.sampling import fewer
 
 
@@ -18,7 +19,7 @@ def test_index_equals_the_files_after_anything() -> None:
     run(examples=1, steps=5)
     descriptors, threads = oracle.open_descriptors(), oracle.thread_count()
     run(examples=fewer(100, 10), steps=30)
-    assert (oracle.open_descriptors(), oracle.thread_count()) == (descriptors, threads)
+    until(lambda: (oracle.open_descriptors(), oracle.thread_count()) == (descriptors, threads), "what was begun ends")
 
 
 @pytest.mark.slow

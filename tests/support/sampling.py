@@ -20,7 +20,7 @@ import hypothesis
 import pytest
 
 T = TypeVar("T")
-CASES = 2
+CASES = 1
 SHARE = 0.15
 NEEDS_PROCESSES = re.compile(r"postgres|/test_(clients|hook|http|isolated|serving|terminal|workers)\.py::")
 BY_FILE = ("tests/convergence/", "tests/faults/", "tests/web/")
