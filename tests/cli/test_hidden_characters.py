@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,58 +75,17 @@ def hostile(tmp_path: Path) -> Path:
     return root
 
 
-COMMANDS = [
-    ("sync",),
-    ("search", "heron"),
-    ("search", "heron", "--full", "--explain"),
-    ("search", "heron", "--json", "--explain"),
-    ("search", "heron", "--context", "1", "kind:thread"),
-    ("search", f"kind:{ALL}"),
-    ("search", f"in:{ALL}"),
-    ("search", f"tags:{ALL}"),
-    ("search", f"after:x{ALL}"),
-    ("search", f"--{ALL}"),
-    (f"command{ALL}",),
-    ("get", "a"),
-    ("get", f"nosuch{ALL}"),
-    ("get", f"x{ALL}\nFORGED"),
-    ("get", "daily/2026-11-21.md", "--json"),
-    ("context", "heron"),
-    ("context", "heron", "--json"),
-    ("note", "list"),
-    ("note", "list", "--json"),
-    ("note", "new", f"n{ALL}"),
-    ("thread", "list"),
-    ("thread", "show", f"t{ALL[:8]}"),
-    ("thread", "show", f"x{ALL}"),
-    ("thread", "append", f"x{ALL}", "user", "x"),
-    ("sessions",),
-    ("costs", "--by", "agent"),
-    ("costs", "--by", "model"),
-    ("runs",),
-    ("routes",),
-    ("handoff",),
-    ("export",),
-    ("pref", "list"),
-    ("pattern", "list"),
-    ("duplicates",),
-    ("stale", "--days", "0"),
-    ("collections",),
-    ("stats",),
-    ("prune", "--days", "1"),
-    ("status",),
-    ("status", "--json"),
-    ("verify",),
-    ("doctor",),
-    ("vectors", "status"),
-    ("vectors", "export", f"no such folder{ALL}/x"),
-    ("vectors", "import", f"nosuch{ALL}"),
-    ("config", "show"),
-    ("config", "show", "--json"),
-    ("mcp", "install", "claude-desktop"),
-    ("logs",),
-    ("recover",),
-]
+COMMANDS = """
+    sync, search heron, search heron --full --explain, search heron --json --explain,
+    search heron --context 1 kind:thread, search kind:<all>, search in:<all>, search tags:<all>,
+    search after:x<all>, search --<all>, command<all>, get a, get nosuch<all>, get daily/2026-11-21.md --json,
+    context heron, context heron --json, note list, note list --json, note new n<all>, thread list,
+    thread show t<some>, thread show x<all>, thread append x<all> user x, sessions, costs --by agent,
+    costs --by model, runs, routes, handoff, export, pref list, pattern list, duplicates, stale --days 0,
+    collections, stats, prune --days 1, status, status --json, verify, doctor, vectors status,
+    vectors import nosuch<all>, config show, config show --json, mcp install claude-desktop, logs, recover
+"""
+"""Separated by commas; `<all>` stands for all characters that cannot be seen, `<some>` for eight of them."""
 
 
 def test_no_command_prints_what_cannot_be_seen(hostile: Path, capsys: Printed, monkeypatch: Patch) -> None:
@@ -136,10 +94,13 @@ def test_no_command_prints_what_cannot_be_seen(hostile: Path, capsys: Printed, m
     monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
     export = hostile.parent / f"export{ALL[:6]}\nFORGED.jsonl"
     export.write_text(f'{{"thread": "x{ALL[15:]}", "role": "\\u202e"}}\nno JSON {ALL[15:]}\n')
-    for command in (*COMMANDS, ("import", str(export)), ("log", f"x{ALL}"), ("get", "README"), ("recover",)):
-        if command == ("get", "README"):
+    listed = re.split(r",\s+", COMMANDS.strip())
+    commands = [line.replace("<all>", ALL).replace("<some>", ALL[:8]).split(" ") for line in listed]
+    others = (["get", f"x{ALL}\nFORGED"], ["vectors", "export", f"no such folder{ALL}/x"], ["import", str(export)])
+    for command in (*commands, *others, ["log", f"x{ALL}"], ["get", "README"], ["recover"]):
+        if command == ["get", "README"]:
             monkeypatch.setattr(sys.stdout, "isatty", lambda: True)  # only a terminal gets a note's text changed
-        if command == ("recover",):
+        if command == ["recover"]:
             for log in hostile.glob("daily/*"):
                 log.unlink()
         with pytest.raises(SystemExit):
@@ -162,18 +123,11 @@ def test_registered_memory_is_shown_as_safely_as_the_current_one(
     (tmp_path / "outside").mkdir()
     monkeypatch.chdir(tmp_path / "outside")
     commands = [
-        ("roots", "list"),
-        ("roots", "list", "--json"),
-        ("search", "heron", "--explain", "--context", "1"),
-        ("search", "heron", "--json", "--explain"),
-        ("search", f"heron in:{ALL}"),
-        ("search", f"heron root:{ALL}"),
-        ("get", f"theirs:a{ALL}\nFORGED"),
-        ("get", f"{ALL}\nFORGED:a.md"),
-        ("get", "theirs:a", "--json"),
-        ("context", "heron"),
-        ("context", "heron", "--json"),
-    ]
+        ("roots", "list"), ("roots", "list", "--json"), ("search", "heron", "--explain", "--context", "1"),
+        ("search", "heron", "--json", "--explain"), ("search", f"heron in:{ALL}"), ("search", f"heron root:{ALL}"),
+        ("get", f"theirs:a{ALL}\nFORGED"), ("get", f"{ALL}\nFORGED:a.md"), ("get", "theirs:a", "--json"),
+        ("context", "heron"), ("context", "heron", "--json"),
+    ]  # fmt: skip
     for command in (*commands, ("move",), *commands, ("roots", "remove", "theirs")):
         if command == ("move",):
             hostile.rename(tmp_path / "moved")
@@ -307,21 +261,12 @@ def test_a_record_of_the_daemons_log_is_one_line(caplog: pytest.LogCaptureFixtur
     assert hidden_in(stream.getvalue()) == []
 
 
-def test_a_note_is_found_by_its_name_as_it_was_printed(hostile: Path, run_get: Callable[[str], str]) -> None:
+def test_a_note_is_found_by_its_name_as_it_was_printed(hostile: Path, capsys: Printed, monkeypatch: Patch) -> None:
     """An agent gives back the path that it was shown."""
-    assert "heron" in run_get(printable(NAME))
-
-
-@pytest.fixture
-def run_get(hostile: Path, capsys: Printed, monkeypatch: Patch) -> Callable[[str], str]:
     monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
-
-    def get(location: str) -> str:
-        with pytest.raises(SystemExit):
-            main(["--root", str(hostile), "get", location])
-        return capsys.readouterr().out
-
-    return get
+    with pytest.raises(SystemExit):
+        main(["--root", str(hostile), "get", printable(NAME)])
+    assert "heron" in capsys.readouterr().out
 
 
 FRAMES = """

@@ -222,18 +222,16 @@ HOSTILE: dict[str, list[str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("statements", HOSTILE.values(), ids=HOSTILE)
+NO_DATABASE = {"nothing": b"", "text": b"a text\n" * 100, "zip": b"PK\3\4" * 5_000, "zeroes": bytes(50_000)}
+"""A zip was an earlier format."""
+
+
+@pytest.mark.parametrize("given", (HOSTILE | NO_DATABASE).values(), ids=HOSTILE | NO_DATABASE)
 def test_hostile_file_is_refused_with_a_hint_and_changes_nothing(
-    small: bytes, there: Path, statements: list[str]
+    small: bytes, there: Path, given: list[str] | bytes
 ) -> None:
     """Nothing in it is run or followed; each message says that the file was not imported."""
-    refused(there, changed(small, *statements), "was not imported")
-
-
-@pytest.mark.parametrize("content", [b"", b"a text\n" * 100, b"PK\3\4" * 5_000, bytes(50_000)])
-def test_other_file_is_refused_with_a_hint(there: Path, content: bytes) -> None:
-    """Also one in an earlier format, which was a zip."""
-    refused(there, content, "was not imported")
+    refused(there, given if isinstance(given, bytes) else changed(small, *given), "was not imported")
 
 
 def test_pages_that_lead_in_a_circle_are_not_followed(here: Path, there: Path) -> None:

@@ -17,7 +17,6 @@ from memsync.doctor import check_all
 from memsync.errors import EmbedderError, IndexDamaged, MemsyncError, UnknownModel
 from memsync.index.sqlite import schema
 from memsync.index.sqlite.index import SqliteIndex
-from memsync.index.sqlite.integrity import unseen_vectors
 from memsync.memory import Memory
 from memsync.model.answer import SearchResult
 from memsync.settings.load import Settings
@@ -314,6 +313,7 @@ SEEN_BY_VERIFY = {
         "DELETE FROM chunk_fts WHERE rowid IN (SELECT id FROM old)",
         f"{INSERT} SELECT id, 'other words', '', '', '' FROM old",
     ],
+    "words of no note": [f"{INSERT} VALUES (99999, 'heron', '', '', '')"],
     "numbers of the vectors": [
         "UPDATE vec_1_chunks SET rowids = substr(rowids, 9, 8) || substr(rowids, 1, 8) || substr(rowids, 17)"
     ],
@@ -442,16 +442,6 @@ def test_word_that_a_search_misses_is_named_by_verify(synced: Memory, write: Wri
     assert memory.verify() is None
 
 
-def test_vectors_that_a_search_misses_are_told_in_an_order(synced: Memory) -> None:
-    """Two reports of the same damage are equal."""
-    run(synced, "UPDATE vec_1_chunks SET validity = zeroblob(length(validity))")
-    connection = open_database(database(synced))
-    missed = unseen_vectors(connection, 1)
-    connection.close()
-    assert len(missed) > 5
-    assert missed == sorted(missed)
-
-
 @pytest.mark.parametrize("table", ["vector", "vec_1_vector_chunks00"])
 def test_vector_that_is_another_than_its_int8_form_comes_from_the_cache_again(
     table: str, synced: Memory, make_memory: MakeMemory
@@ -500,15 +490,6 @@ def test_sync_and_doctor_find_that_searches_cannot_get_at_rows(
     assert "set aside" in index.finding
 
 
-def test_words_of_no_note_are_found_by_verify(synced: Memory) -> None:
-    """A row that was added to the word index is one too many."""
-    run(synced, f"{INSERT} VALUES (99999, 'heron', '', '', '')")
-    difference = synced.verify()
-    assert difference is not None
-    synced.rebuild()
-    assert synced.verify() is None
-
-
 @pytest.mark.parametrize(("table", "row"), [("chunk_fts", 2), ("vec_1", 2)])
 def test_sync_finds_that_rows_are_missing_and_puts_them_back(
     table: str, row: int, synced: Memory, embedder: FakeEmbedder, make_memory: MakeMemory
@@ -523,24 +504,19 @@ def test_sync_finds_that_rows_are_missing_and_puts_them_back(
     assert memory.sync().failed == ()
 
 
-def test_rebuild_that_drops_vectors_asks_the_model_first(synced: Memory, embedder: FakeEmbedder) -> None:
-    """Before anything is read: an index with vectors is not given up for a model that does not answer."""
-    before = dump(synced)
-    embedder.fail = EmbedderError("down", hint="Start it.")
-    with pytest.raises(EmbedderError, match="down"):
-        synced.rebuild(drop_vectors=True)
-    assert dump(synced) == before
-
-
-@pytest.mark.parametrize("failure", [EmbedderError("died"), KeyboardInterrupt()], ids=["error", "interrupt"])
-def test_rebuild_whose_model_dies_in_the_middle_leaves_the_old_index(
-    failure: BaseException, synced: Memory, make_memory: MakeMemory, write: Write
+@pytest.mark.parametrize(
+    ("failure", "after"),
+    [(EmbedderError("down"), 0), (EmbedderError("died"), BATCH_PASSAGES), (KeyboardInterrupt(), BATCH_PASSAGES)],
+    ids=["at once", "in the middle", "interrupt"],
+)
+def test_rebuild_whose_model_fails_leaves_the_old_index(
+    failure: BaseException, after: int, synced: Memory, make_memory: MakeMemory, write: Write
 ) -> None:
     """Some vectors are not enough to replace all of them."""
 
     class Dying(FakeEmbedder):
         def embed_passages(self, texts: list[str], pause: Callable[[], None] = lambda: None) -> list[object]:  # type: ignore[override]  # because of the short parameters
-            if len(self.seen) >= BATCH_PASSAGES:
+            if len(self.seen) >= after:
                 raise failure
             return super().embed_passages(texts, pause)
 

@@ -339,24 +339,8 @@ OWN = [
     {"thread": "a", "head": {"title": "A", "tags": ["x"]}, "role": "user", "time": "2026-11-21 10:02", "text": "hi"},
     {"thread": "b", "role": "assistant", "text": "yes", "attributes": {"id": "1", "cost": "0.1"}},
 ]
-WEIRD: list[Any] = [
-    None,
-    True,
-    -1,
-    1e300,
-    float("nan"),
-    "",
-    "x",
-    "\ud83d",
-    "\0",
-    "## system",
-    [],
-    [[]],
-    {},
-    {"a": {}},
-    "1e400",
-    10**30,
-]
+NUMBERS: list[Any] = [None, True, -1, 1e300, float("nan"), "1e400", 10**30]
+WEIRD = [*NUMBERS, "", "x", "\ud83d", "\0", "## system", [], [[]], {}, {"a": {}}]
 
 
 def mutated(value: Any, chance: random.Random, rate: float) -> Any:
@@ -404,6 +388,7 @@ def test_message_with_half_a_character_is_continued_once(memory: Memory, root: P
 
 # ---------------------------------------------------------------------------------------- nothing is lost
 
+IMAGE = {"type": "image"}
 RICH = {
     "uuid": "r-1",
     "name": "Rich",
@@ -412,10 +397,7 @@ RICH = {
             "uuid": "1",
             "sender": "human",
             "text": "See this",
-            "attachments": [
-                {"file_name": "plan.txt", "extracted_content": "Line one\nLine two"},
-                {"file_name": "x.bin"},
-            ],
+            "attachments": [{"file_name": "plan.txt", "extracted_content": "One\nTwo"}, {"file_name": "x.bin"}],
             "files": [{"file_name": "photo.png"}, {"file_name": "data.csv"}],
             "files_v2": [{"file_name": "photo.png"}],
         },
@@ -426,11 +408,7 @@ RICH = {
                 {"type": "thinking", "thinking": "It is a plan."},
                 {"type": "text", "text": "I look it up."},
                 {"type": "tool_use", "name": "web_search", "input": {"query": "herons", "n": 3}},
-                {
-                    "type": "tool_result",
-                    "name": "web_search",
-                    "content": [{"type": "text", "text": "Alder."}, {"type": "image"}],
-                },
+                {"type": "tool_result", "name": "web_search", "content": [{"type": "text", "text": "Alder."}, IMAGE]},
                 {"type": "text", "text": "In the alder."},
             ],
         },
@@ -443,8 +421,7 @@ def test_what_claude_attached_thought_and_looked_up_is_kept(memory: Memory, root
     memory.import_file(export(root, RICH))
     asked, answered = (one.text for one in memory.thread("rich").messages)
     assert asked == (
-        "See this\n\n[attachment plan.txt]\n> Line one\n> Line two\n\n[file: x.bin]\n\n[image: photo.png]\n\n"
-        "[file: data.csv]"
+        "See this\n\n[attachment plan.txt]\n> One\n> Two\n\n[file: x.bin]\n\n[image: photo.png]\n\n[file: data.csv]"
     )
     assert answered == (
         "[thinking]\n> It is a plan.\n\nI look it up.\n\n[call of web_search]\n> query: herons\n> n: 3\n\n"
@@ -545,8 +522,9 @@ def test_own_lines_are_bounded(root: Path, monkeypatch: Patch) -> None:
     assert str(beyond).startswith("line 3: over")
 
 
-def test_values_of_a_line_are_bounded(root: Path) -> None:
+def test_values_of_a_line_are_bounded(root: Path, monkeypatch: Patch) -> None:
     """As those of a conversation in an array are; the lines after it are read."""
+    monkeypatch.setattr(array, "MAX_CONTAINERS", 1_000)
     many = ",".join(['"k":{}'] * (array.MAX_CONTAINERS + 1))
     file = root.with_name("in.jsonl")
     said = json.dumps({"thread": "t", "role": "user", "text": "[{" * array.MAX_CONTAINERS})

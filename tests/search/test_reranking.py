@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ import jsonschema
 import pytest
 
 from memsync.embed import cross_encoder
-from memsync.errors import ConfigError, EmbedderError, UnknownModel
+from memsync.errors import ConfigError, EmbedderError
 from memsync.memory import Memory
 from memsync.model.answer import Hit, Rank, SearchResult
 from memsync.search.budget import CITATION_TOKENS
@@ -36,6 +37,7 @@ from tests.support.tiny_cross_encoder import MOST_TOKENS, RELEVANCE, put_in_cach
 RESULTS = json.loads((PROJECT / "docs" / "results.schema.json").read_text())
 SCHEMA = {**RESULTS["properties"]["search"], "$defs": RESULTS["$defs"]}
 NAMES = ("alder", "birch", "cedar", "dogwood")
+WORDS = ("heron", "alder", "rope")
 QUESTION = "where does the heron nest"
 NO_NETWORK = {"HF_ENDPOINT": "http://127.0.0.1:9"}
 
@@ -123,14 +125,6 @@ def test_score_is_the_blend_of_the_first_score_and_the_relevance(
     assert found == {"dogwood": Rank(1, 0.8), "cedar": Rank(2, 0.6), "birch": Rank(3, 0.4), "alder": Rank(4, 0.2)}
 
 
-def test_relevance_changes_the_order(judged: MakeMemory, judge: Judge) -> None:
-    """What the cross-encoder likes best comes first if the first score lets it."""
-    memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.9")
-    first = paths(memory.search(QUESTION))
-    judge.words = {name: number / 3 for number, name in enumerate(path.removesuffix(".md") for path in first)}
-    assert paths(memory.search(QUESTION, rerank=True)) == first[::-1]
-
-
 @pytest.mark.parametrize("weight", ["0", "0.5"])
 def test_ties_go_to_the_first_order(judged: MakeMemory, judge: Judge, weight: str) -> None:
     """Where the cross-encoder has no preference, or no say, nothing moves."""
@@ -143,15 +137,6 @@ def test_first_score_keeps_a_say() -> None:
     """A weight that leaves nothing of the first score is refused."""
     with pytest.raises(ConfigError, match=r"from 0 to 0\.9"):
         load_settings(root=".", environ={"MEMSYNC_SEARCH_RERANK_WEIGHT": "0.91"})
-
-
-def test_hits_beyond_the_limit_are_read_too(judged: MakeMemory, judge: Judge) -> None:
-    """The best one may be among those that would not have been shown."""
-    memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.9")
-    last = paths(memory.search(QUESTION))[-1]
-    judge.words, judge.otherwise = {last.removesuffix(".md"): 1.0}, 0.0
-    assert paths(memory.search(QUESTION, limit=1, rerank=True)) == [last]
-    assert len(judge.asked[-1][1]) == 4
 
 
 @pytest.mark.parametrize(("limit", "read"), [(3, RERANKED), (RERANKED + 5, RERANKED + 5)])
@@ -174,6 +159,15 @@ def test_model_reads_the_question_without_filters_and_each_hit_with_its_headings
     assert judge.asked == [(QUESTION, [expected])]
 
 
+def test_no_model_is_asked_without_the_option_or_without_hits(judged: MakeMemory, judge: Judge) -> None:
+    """It is off by default, and no hit has a rank of it; nothing found costs nothing."""
+    memory = judged()
+    found = memory.search(QUESTION)
+    assert [hit.ranks.keys() & {"rerank"} for hit in found.hits] == [set()] * 4
+    assert memory.search('"no such phrase"', rerank=True).hits == ()
+    assert (judge.asked, found.explain.timings_ms.keys() & {"rerank"}) == ([], set())
+
+
 def test_min_score_applies_to_the_blend(judged: MakeMemory, judge: Judge) -> None:
     """A hit that is lifted over the floor is shown, one that falls under it is not."""
     memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.9")
@@ -182,15 +176,6 @@ def test_min_score_applies_to_the_blend(judged: MakeMemory, judge: Judge) -> Non
     assert len(memory.search("heron roosting", min_score=0.0).hits) == 4
     assert paths(memory.search("heron roosting", min_score=floor, rerank=True)) == ["birch.md"]
     assert min(hit.score for hit in memory.search("heron roosting", min_score=0.0, rerank=True).hits) < floor
-
-
-def test_budget_of_tokens_is_filled_in_the_new_order(judged: MakeMemory, judge: Judge) -> None:
-    """What fits is what is best after reranking."""
-    memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.9")
-    best = memory.search(QUESTION, rerank=True).hits[0]
-    budget = CITATION_TOKENS + COUNTER.count([best.text])[0]
-    assert paths(memory.search(QUESTION, tokens=budget, rerank=True)) == [best.path]
-    assert best.path != memory.search(QUESTION).hits[0].path
 
 
 def test_by_words_alone_the_first_score_is_the_share_of_the_best(judged: MakeMemory, judge: Judge) -> None:
@@ -207,25 +192,22 @@ def test_by_words_alone_the_first_score_is_the_share_of_the_best(judged: MakeMem
         assert hit.score == pytest.approx(0.5 * plain[hit.path] / best + 0.5 * relevance, abs=1e-3)
 
 
+def test_best_hit_of_the_new_order_is_shown_if_there_is_room_for_one(judged: MakeMemory, judge: Judge) -> None:
+    """Whether a limit or a budget of tokens leaves that room; it need not be the best of the first order."""
+    memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.9")
+    best = memory.search(QUESTION, rerank=True).hits[0]
+    assert paths(memory.search(QUESTION, limit=1, rerank=True)) == [best.path]
+    budget = CITATION_TOKENS + COUNTER.count([best.text])[0]
+    assert paths(memory.search(QUESTION, tokens=budget, rerank=True)) == [best.path]
+    assert best.path != memory.search(QUESTION).hits[0].path
+
+
 def test_filters_alone_are_no_question(judged: MakeMemory, judge: Judge) -> None:
     """There is nothing to read hits with: the answer is the ordinary one, and says so."""
     memory = judged()
     found = memory.search("kind:note", rerank=True)
     assert (found.hits, judge.asked) == (memory.search("kind:note").hits, [])
     assert [warning for warning in found.warnings if "reranking has no effect" in warning]
-
-
-def test_without_hits_no_model_is_asked(judged: MakeMemory, judge: Judge) -> None:
-    """Nothing found costs nothing."""
-    assert judged().search('"no such phrase"', rerank=True).hits == ()
-    assert judge.asked == []
-
-
-def test_without_the_option_no_model_is_asked(judged: MakeMemory, judge: Judge) -> None:
-    """It is off by default, and no hit has a rank of it."""
-    found = judged().search(QUESTION)
-    assert [hit.ranks.keys() & {"rerank"} for hit in found.hits] == [set()] * 4
-    assert (judge.asked, found.explain.timings_ms.keys() & {"rerank"}) == ([], set())
 
 
 # ------------------------------------------------------------------------------------------- failures
@@ -375,31 +357,25 @@ class Hub(BaseHTTPRequestHandler):
         """Keep quiet."""
 
 
-@pytest.mark.usefixtures("real_models")
-def test_model_is_fetched_once(cli: Cli, write: Write, hub: dict[str, str]) -> None:
-    """At the first use, without a word where no terminal shows it; the next search finds it in the cache."""
-    write("a.md", "The heron nests in the alder.\n")
-    words = ("search", "heron", "alder", "--mode", "keyword", "--rerank", "--explain")
-    for environ in (hub, NO_NETWORK):
-        done = cli.process(*words, environ={**environ, "MEMSYNC_DAEMON_USE": "false"})
-        assert "rerank #1 (0.731)" in done.stdout
-        assert done.stderr == ""
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("real_models")
-def test_model_that_lost_a_part_on_the_disk_is_fetched_again(
+def test_model_is_fetched_once_and_again_if_it_lost_a_part_on_the_disk(
     cli: Cli, write: Write, hub: dict[str, str], tmp_path: Path
 ) -> None:
-    """Its size tells; a file that is there is otherwise never fetched."""
+    """At the first use, without a word where no terminal shows it; then it is found in the cache by its size."""
     write("a.md", "The heron nests in the alder.\n")
-    words = ("search", "heron", "alder", "--mode", "keyword", "--rerank", "--explain")
-    assert "rerank #1 (0.731)" in cli.process(*words, environ=hub).stdout
+
+    def printed(environ: dict[str, str]) -> tuple[bool, str]:
+        words = ("search", "heron", "alder", "--mode", "keyword", "--rerank", "--explain")
+        done = cli.process(*words, environ={**environ, "MEMSYNC_DAEMON_USE": "false"})
+        return "rerank #1 (0.731)" in done.stdout, done.stderr
+
+    assert (printed(hub), printed(NO_NETWORK)) == ((True, ""), (True, ""))
     (file,) = (tmp_path / "cache").rglob("model.onnx")
     whole = file.read_bytes()
     file.write_bytes(whole[:-100])
-    assert "cannot be fetched" in cli.process(*words, environ=NO_NETWORK).stderr
-    assert "rerank #1 (0.731)" in cli.process(*words, environ=hub).stdout
+    assert "cannot be fetched" in printed(NO_NETWORK)[1]
+    assert printed(hub)[0]
     assert file.read_bytes() == whole
 
 
@@ -416,7 +392,7 @@ def test_command_prints_relevance_and_json_that_fits_the_schema(cli: Cli, write:
     """The whole way from the command line, model included."""
     write("one.md", "# One\n\nThe heron and the tern are in the harbour.\n")
     write("two.md", "# Two\n\nThe harbour: heron, alder, rope.\n")
-    words = ("heron", "alder", "rope", "--mode", "keyword", "--rerank")
+    words = (*WORDS, "--mode", "keyword", "--rerank")
     document = json.loads(cli("search", *words, "--json", "--explain").stdout)
     jsonschema.validate(document, SCHEMA)
     ranks = {hit["path"]: hit["ranks"]["rerank"] for hit in document["hits"]}
@@ -459,50 +435,33 @@ def model_processes(model: str) -> list[int]:
 
 
 def search(cli: Cli, *more: str) -> dict[str, object]:
-    done = cli("search", "heron", "alder", "rope", "--json", *more)
+    done = cli("search", *WORDS, "--json", *more)
     assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads(done.stdout)
     return found
 
 
 @pytest.mark.slow
-def test_served_search_reranks_as_the_one_in_this_process(daemon: Cli) -> None:
-    """The daemon's answer is that of the command alone; the model has a process that plain searches do not begin."""
-    plain = search(daemon)
+def test_model_of_a_daemon_answers_as_one_in_this_process_and_may_hang_or_die(daemon: Cli) -> None:
+    """It has a process that plain searches neither begin nor wait for. A dead one comes again, and none outlives it."""
+    plain = search(daemon)["hits"]
     assert model_processes(RERANK_MODEL) == []
     until(lambda: search(daemon, "--rerank")["warnings"] == [], "the model is loaded")
-    assert len(model_processes(RERANK_MODEL)) == 1
-    remote = search(daemon, "--rerank")
-    words = ("search", "heron", "alder", "rope", "--json", "--rerank")
-    here = daemon.process(*words, environ={"MEMSYNC_DAEMON_USE": "false"})
-    assert remote["hits"] == json.loads(here.stdout)["hits"]
-    assert remote["hits"] != plain["hits"]
-
-
-@pytest.mark.slow
-def test_model_that_hangs_or_dies_in_a_daemon_harms_no_other_search(daemon: Cli) -> None:
-    """Questions are embedded as before; the search that waits for it ends with it, and a dead model comes again."""
-    plain = search(daemon)["hits"]
-    until(lambda: search(daemon, "--rerank")["warnings"] == [], "the model is loaded")
     reranked = search(daemon, "--rerank")["hits"]
-    assert reranked != plain
-    (process,) = model_processes(RERANK_MODEL)
-    os.kill(process, signal.SIGSTOP)
-    waiting = daemon.begin("search", "heron", "alder", "rope", "--rerank")
+    here = daemon.process("search", *WORDS, "--json", "--rerank", environ={"MEMSYNC_DAEMON_USE": "false"})
+    assert reranked == json.loads(here.stdout)["hits"] != plain
+
+    def hang() -> tuple[int, subprocess.Popen[str]]:
+        (process,) = model_processes(RERANK_MODEL)
+        os.kill(process, signal.SIGSTOP)
+        return process, daemon.begin("search", *WORDS, "--rerank")
+
+    process, waiting = hang()
     assert (search(daemon)["hits"], search(daemon)["warnings"]) == (plain, [])
     os.kill(process, signal.SIGKILL)
     assert waiting.wait(PATIENCE_SECONDS) == 0
     until(lambda: search(daemon, "--rerank")["hits"] == reranked, "the model is there again")
-    assert len(model_processes(RERANK_MODEL)) == 1
-
-
-@pytest.mark.slow
-def test_daemon_that_is_stopped_leaves_no_model_behind(daemon: Cli) -> None:
-    """Even one that hangs while a search waits for it."""
-    until(lambda: search(daemon, "--rerank")["warnings"] == [], "the model is loaded")
-    (process,) = model_processes(RERANK_MODEL)
-    os.kill(process, signal.SIGSTOP)
-    waiting = daemon.begin("search", "heron", "alder", "--rerank")
+    _, waiting = hang()
     assert daemon("stop").returncode == 0
     until(lambda: model_processes(RERANK_MODEL) == [], "the model's process has ended")
     assert waiting.wait(PATIENCE_SECONDS) == 0
@@ -549,27 +508,3 @@ def test_closed_memory_leaves_no_model_open(judge: Judge, monkeypatch: Patch) ->
     assert closed == [True]
     model.close()
     assert closed == [True, True]
-
-
-@pytest.mark.parametrize("rerank", [False, True])
-def test_socket_takes_the_option(served: Served, judge: Judge, monkeypatch: Patch, rerank: bool) -> None:
-    """As docs/protocol.md has it; anything but true and false is refused."""
-    monkeypatch.setattr(served.memory.reranking, "_make", lambda: judge)
-    judge.words, judge.otherwise = {}, 0.7
-    expected = {0.7} if rerank else set()
-    with served.peer() as peer:
-        hits = peer.result("search", query="heron", rerank=rerank)["hits"]
-        assert {hit["ranks"]["rerank"]["score"] for hit in hits if "rerank" in hit["ranks"]} == expected
-        assert "rerank must be true or false" in peer.ask("search", query="heron", rerank="yes")["error"]["message"]
-        assert len(judge.asked) == rerank
-    with served.connect() as remote:
-        found = remote.search("heron", rerank=rerank)
-    assert {hit.ranks["rerank"].score for hit in found.hits if "rerank" in hit.ranks} == expected
-
-
-def test_unknown_model_is_raised_in_python(judged: MakeMemory, judge: Judge) -> None:
-    """A program is told as the command is."""
-    memory = judged()
-    judge.fail = UnknownModel("no reranking model is called 'x'")
-    with pytest.raises(UnknownModel, match="is called 'x'"):
-        memory.search(QUESTION, rerank=True)
