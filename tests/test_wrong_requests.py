@@ -309,23 +309,14 @@ def test_a_parameter_that_lacks_or_that_there_is_not_is_named(
 @pytest.mark.parametrize(
     ("method", "params"),
     [
-        ("hello", {"protocol": "1"}),
-        ("hello", {"protocol": True}),
-        ("hello", {"version": 1}),
-        ("hello", {"secret": 1}),
-        ("wait", {"seconds": -1}),
-        ("wait", {"seconds": True}),
-        ("wait", {"generation": 1.5}),
-        ("wait", {"generation": 10**400}),
-        ("wait", {"vectors": 1}),
-        ("shutdown", {"now": True}),
-        ("sync", {"progress": "yes"}),
-        ("search", {"query": "heron", "agent": 1}),
-        ("search", ["heron"]),
+        ("hello", {"protocol": "1"}), ("hello", {"protocol": True}), ("hello", {"version": 1}),
+        ("hello", {"secret": 1}), ("wait", {"seconds": -1}), ("wait", {"seconds": True}), ("wait", {"generation": 1.5}),
+        ("wait", {"generation": 10**400}), ("wait", {"vectors": 1}), ("shutdown", {"now": True}),
+        ("sync", {"progress": "yes"}), ("search", {"query": "heron", "agent": 1}), ("search", ["heron"]),
         ("search", "heron"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_what_only_the_socket_takes_is_refused_there(world: Served, method: str, params: object) -> None:
     """The message names the parameter, not Python's innards."""
     with world.peer() as peer:

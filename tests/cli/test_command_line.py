@@ -451,20 +451,12 @@ def test_nothing_is_logged_where_a_memory_keeps_its_instructions(run: Run, root:
     ("path", "said"),
     [
         ("foo.txt", "Not a Markdown note: 'foo.txt'\n  Write foo.md, or foo.txt.md"),
-        ("image.PNG", "Not a Markdown note"),
-        ("folder/", "is a folder"),
-        (".hidden", "hidden"),
-        ("a/.b/c.md", "hidden"),
-        ("..", "not a path under"),
-        ("/etc/x", "not a path under"),
-        ("a//b", "not a path under"),
-        ("", "a note needs a name"),
-        ("a/ ", "has no file name"),
-        ("a\u202eb", "unprintable"),
-        ("build/x", "would not be a note"),
-        ("sub/private", "would not be a note"),
+        ("image.PNG", "Not a Markdown note"), ("folder/", "is a folder"), (".hidden", "hidden"),
+        ("a/.b/c.md", "hidden"), ("..", "not a path under"), ("/etc/x", "not a path under"),
+        ("a//b", "not a path under"), ("", "a note needs a name"), ("a/ ", "has no file name"),
+        ("a\u202eb", "unprintable"), ("build/x", "would not be a note"), ("sub/private", "would not be a note"),
     ],
-)
+)  # fmt: skip
 def test_a_note_that_no_scan_would_find_is_not_made(run: Run, root: Path, write: Write, path: str, said: str) -> None:
     """Nothing is left behind, no folder either."""
     write(".gitignore", "build/\n")

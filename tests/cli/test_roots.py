@@ -75,17 +75,11 @@ def test_outside_a_memory_root_nothing_registered_is_the_old_error(memsync: Run)
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("search", "heron"),
-        ("search", "heron", "--json"),
-        ("search", "heron", "--json", "--explain"),
-        ("search", "heron", "kind:note", "--full"),
-        ("get", "pond.md", "--json"),
-        ("get", "pond.md:1"),
-        ("get", "nothing.md:1"),
-        ("context", "heron", "--json"),
-        ("search", "zebra"),
+        ("search", "heron"), ("search", "heron", "--json"), ("search", "heron", "--json", "--explain"),
+        ("search", "heron", "kind:note", "--full"), ("get", "pond.md", "--json"), ("get", "pond.md:1"),
+        ("get", "nothing.md:1"), ("context", "heron", "--json"), ("search", "zebra"),
     ],
-)
+)  # fmt: skip
 def test_inside_a_memory_root_nothing_has_changed(memory: Memory, root: Path, arguments: tuple[str, ...]) -> None:
     """No key of the JSON and no sentence tells that other memories are registered."""
     (root / "pond.md").write_text("A heron nests.\n")
@@ -269,14 +263,10 @@ def test_roots_are_added_listed_and_removed(memsync: Run, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("search", "heron", "--roots", "work"),
-        ("search", "--all-roots", "heron"),
-        ("search", "heron root:work"),
-        ("context", "heron", "--all-roots"),
-        ("get", "work:store.md"),
-        ("get", "work:2026-11-21.md:3"),
+        ("search", "heron", "--roots", "work"), ("search", "--all-roots", "heron"), ("search", "heron root:work"),
+        ("context", "heron", "--all-roots"), ("get", "work:store.md"), ("get", "work:2026-11-21.md:3"),
     ],
-)
+)  # fmt: skip
 def test_a_daemon_is_not_asked_for_other_memories(
     served: Served, monkeypatch: Patch, arguments: tuple[str, ...]
 ) -> None:

@@ -25,22 +25,14 @@ def answered(peer: Peer, line: bytes) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "line",
     [
-        b"hello",
-        b"{",
-        b'{"id": 1, "method": "hello"',
-        b'{"id": 1, "method": "hello"} {}',
-        b'{"id": NaN, "method": "hello"}',
-        b'{"id": 1, "method": "wait", "params": {"seconds": Infinity}}',
+        b"hello", b"{", b'{"id": 1, "method": "hello"', b'{"id": 1, "method": "hello"} {}',
+        b'{"id": NaN, "method": "hello"}', b'{"id": 1, "method": "wait", "params": {"seconds": Infinity}}',
         b'{"id": 1, "method": "wait", "params": {"seconds": 1e999}}',
-        b'{"id": 1, "method": "wait", "params": {"seconds": %s}}' % (b"9" * 5_000),
-        b'{"id": 1, "method": "\xff\xfe"}',
-        b'\xef\xbb\xbf{"id": 1, "method": "hello"}',
-        b"[" * 400_000,
-        b'{"a":' * 100_000,
-        b"\0",
+        b'{"id": 1, "method": "wait", "params": {"seconds": %s}}' % (b"9" * 5_000), b'{"id": 1, "method": "\xff\xfe"}',
+        b'\xef\xbb\xbf{"id": 1, "method": "hello"}', b"[" * 400_000, b'{"a":' * 100_000, b"\0",
     ],
     ids=lambda line: line[:30].decode(errors="replace"),
-)
+)  # fmt: skip
 def test_what_is_no_json_is_a_parse_error_without_an_id(line: bytes, served: Served) -> None:
     """Text, halves, numbers that JSON does not have, broken UTF-8, nesting without end."""
     with served.peer() as peer:
@@ -58,18 +50,10 @@ def test_parse_error_says_where_and_quotes_nothing(served: Served) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        b"[]",
-        b'[{"id": 1, "method": "hello"}]',
-        b'"hello"',
-        b"1",
-        b"null",
-        b"{}",
-        b'{"foo": "bar"}',
-        b'{"id": true, "method": "hello"}',
-        b'{"id": [1], "method": "hello"}',
-        b'{"id": {"a": 1}, "method": "hello"}',
+        b"[]", b'[{"id": 1, "method": "hello"}]', b'"hello"', b"1", b"null", b"{}", b'{"foo": "bar"}',
+        b'{"id": true, "method": "hello"}', b'{"id": [1], "method": "hello"}', b'{"id": {"a": 1}, "method": "hello"}',
     ],
-)
+)  # fmt: skip
 def test_what_is_no_request_is_refused_without_an_id(line: bytes, served: Served) -> None:
     """A batch, another kind of JSON, no method, an id that none can be."""
     with served.peer() as peer:
@@ -111,16 +95,11 @@ def test_id_comes_back_as_it_was(number: str, served: Served) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        b'{"method": "hello"}',
-        b'{"method": "find"}',
-        b'{"method": "get", "params": {"location": 1}}',
-        b'{"method": "get", "params": [1]}',
-        b'{"method": "get", "params": {"location": "nowhere.md"}}',
-        b"",
-        b"   \t ",
+        b'{"method": "hello"}', b'{"method": "find"}', b'{"method": "get", "params": {"location": 1}}',
+        b'{"method": "get", "params": [1]}', b'{"method": "get", "params": {"location": "nowhere.md"}}', b"", b"   \t ",
         b"\r",
     ],
-)
+)  # fmt: skip
 def test_notification_and_empty_line_are_not_answered(line: bytes, served: Served) -> None:
     """A request without an id gets no answer, not even an error; the next line gets its own."""
     with served.peer() as peer:
@@ -145,21 +124,11 @@ def test_line_may_end_in_crlf_and_leave_out_the_version(served: Served) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "foo-bar",
-        "C++",
-        "a@b",
-        '"',
-        "-x",
-        "NEAR(heron)",
-        "heron\0",
-        "heron \\ud800",
-        "x" * 900_000,
-        "🐦",
-        "heron\n\r\t",
-        "*",
+        "foo-bar", "C++", "a@b", '"', "-x", "NEAR(heron)", "heron\0", "heron \\ud800", "x" * 900_000, "🐦",
+        "heron\n\r\t", "*",
     ],
     ids=lambda query: query[:20].encode("unicode_escape").decode(),
-)
+)  # fmt: skip
 def test_any_text_is_answered_as_a_question(query: str, served: Served) -> None:
     """Never an error of SQL or of Python; what only says what to leave out is refused as usage."""
     text = json.dumps(query).replace("\\\\ud800", "\\ud800")

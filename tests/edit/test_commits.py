@@ -17,6 +17,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.git import TooSlow, open_git
 from memsync.notes.git_files import changed_since, find_repository
 from memsync.settings.load import load_settings
+from tests.support.repository import SPRING, repository_of
 
 Git = Callable[..., str]
 Open = Callable[[Path], Memory]
@@ -97,15 +98,13 @@ def test_worktree_has_its_own_head_and_index(repository: Path, git: Git, committ
     assert git(tmp_path / "second", "reflog", "-1").strip().endswith("commit: memsync note: new.md")
 
 
-def test_submodule_commits_to_its_own_repository(repository: Path, git: Git, committing: Open, tmp_path: Path) -> None:
-    """Its HEAD is no branch."""
-    outer = tmp_path / "outer"
-    outer.mkdir()
-    git(outer, "init", "-q")
-    git(outer, "submodule", "--quiet", "add", str(repository), "notes")
-    git(outer / "notes", "checkout", "-q", "--detach")
-    assert_committed(git, outer / "notes", committing(outer / "notes"), "new.md")
-    assert git(outer / "notes", "symbolic-ref", "-q", "--short", "refs/remotes/origin/HEAD").startswith("origin/")
+@pytest.mark.parametrize("sort", ["submodule", "sha256", "packed"])
+def test_other_sorts_of_repositories(sort: str, git: Git, committing: Open, tmp_path: Path) -> None:
+    """HEAD of a submodule is no branch; names of objects are longer; no reference is a file of its own."""
+    root = repository_of(sort, tmp_path, {SPRING: "one\n"})
+    if sort == "submodule":
+        git(root, "checkout", "-q", "--detach")
+    assert_committed(git, root, committing(root), "new.md")
 
 
 def test_root_may_be_a_folder_of_the_repository(repository: Path, git: Git, committing: Open) -> None:
@@ -123,22 +122,6 @@ def test_first_commit_of_a_repository(root: Path, git: Git, committing: Open) ->
     written = committing(root).log("one")
     assert git(root, "rev-list", "HEAD").split() == [written.commit]
     assert git(root, "status", "--porcelain") == ""
-
-
-def test_repository_of_sha256(root: Path, git: Git, committing: Open) -> None:
-    """Names of objects are longer there."""
-    (root / "mine.md").write_text("one\n")
-    git(root, "init", "-q", "--object-format=sha256")
-    git(root, "add", ".")
-    git(root, "commit", "-qm", "first")
-    assert_committed(git, root, committing(root), "new.md")
-
-
-def test_packed_references_and_objects(repository: Path, git: Git, committing: Open) -> None:
-    """After `git gc` no reference is a file of its own."""
-    git(repository, "gc", "-q")
-    assert not (repository / ".git/refs/heads/master").exists()
-    assert_committed(git, repository, committing(repository), "new.md")
 
 
 def test_split_index_and_note_that_was_only_announced(repository: Path, git: Git, committing: Open) -> None:
@@ -301,13 +284,10 @@ def assert_nothing_left(git: Git, folder: Path, memory: Memory, reason: str, out
 @pytest.mark.parametrize(
     "chain",
     [
-        ["refs/heads/a", "refs/heads/b"],
-        ["refs/heads/a", "refs/heads/c", "refs/heads/b"],
-        ["refs/remotes/a", "refs/heads/b"],
-        ["refs/worktree/a"],
-        ["refs/bisect/a"],
+        ["refs/heads/a", "refs/heads/b"], ["refs/heads/a", "refs/heads/c", "refs/heads/b"],
+        ["refs/remotes/a", "refs/heads/b"], ["refs/worktree/a"], ["refs/bisect/a"],
     ],
-)
+)  # fmt: skip
 def test_head_that_leads_to_a_branch_by_a_detour_is_refused(
     chain: list[str], repository: Path, git: Git, committing: Open, outside: Path
 ) -> None:
@@ -510,16 +490,10 @@ def test_without_git_a_write_stands(repository: Path, committing: Open, monkeypa
 @pytest.mark.parametrize(
     "name",
     [
-        ".git",
-        ".git/HEAD",
-        ".git/config",
-        ".git/packed-refs",
-        ".git/refs/heads/master",
-        ".git/objects/info/alternates",
-        ".gitattributes",
-        ".git/index",
+        ".git", ".git/HEAD", ".git/config", ".git/packed-refs", ".git/refs/heads/master",
+        ".git/objects/info/alternates", ".gitattributes", ".git/index",
     ],
-)
+)  # fmt: skip
 def test_fifo_in_a_repository_is_not_waited_for(name: str, repository: Path, committing: Open, git: Git) -> None:
     """Neither by a write nor by a sync, nor where memsync asks what git did lately."""
     path = repository / name

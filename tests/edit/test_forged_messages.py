@@ -215,13 +215,10 @@ def test_long_thread_keeps_its_messages_when_it_is_read_by_lines(memory: Memory,
 @pytest.mark.parametrize(
     ("role", "time", "attributes"),
     [
-        ("developer", "", ("role=x",)),
-        ("user", "2026-01-01\n10:00", ()),
-        ("user", "", ("written=fenced",)),
-        ("user", "", ("demoted=2",)),
-        ("user", "", ("closed=x",)),
+        ("developer", "", ("role=x",)), ("user", "2026-01-01\n10:00", ()), ("user", "", ("written=fenced",)),
+        ("user", "", ("demoted=2",)), ("user", "", ("closed=x",)),
     ],
-)
+)  # fmt: skip
 def test_heading_that_would_not_be_read_back_is_refused(
     memory: Memory, root: Path, role: str, time: str, attributes: tuple[str, ...]
 ) -> None:

@@ -148,14 +148,10 @@ def test_journal_forgets_after_a_month(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("content", "lost"),
     [
-        ("- a\n- b\n  more\n- a\n", []),
-        ("- a\r\n- b\r\n  more\r\n- a", []),
-        ("- a\n- b\n  more\n", ["4"]),
-        ("- a\n- b\n", ["2", "4"]),
-        ("- aa\n- b\n  more, later\n", ["1", "2", "4"]),
-        ("", ["1", "2", "4"]),
+        ("- a\n- b\n  more\n- a\n", []), ("- a\r\n- b\r\n  more\r\n- a", []), ("- a\n- b\n  more\n", ["4"]),
+        ("- a\n- b\n", ["2", "4"]), ("- aa\n- b\n  more, later\n", ["1", "2", "4"]), ("", ["1", "2", "4"]),
     ],
-)
+)  # fmt: skip
 def test_missing_is_what_does_not_stand_there_as_often_as_it_was_appended(content: str, lost: list[str]) -> None:
     """By whole lines, whatever their ends."""
     appends = [Appended(name, 0.0, LOG, text) for name, text in (("1", "- a"), ("2", "- b\n  more"), ("4", "- a"))]

@@ -190,13 +190,10 @@ def test_text_of_an_item_brings_no_attributes_and_no_time(text: str, attributes:
 @pytest.mark.parametrize(
     "text",
     [
-        "- [ ] 10:02 call Dana\n- [ ] 10:03 write it down",
-        "- 10:02 x\n- y\n  - 10:04 z",
-        "* 10:02 x\n<b>",
-        "-\n  - 10:02 x",
-        "- 10:02 x\n[^x]: <pre>\n\n  </script>\n<link",
+        "- [ ] 10:02 call Dana\n- [ ] 10:03 write it down", "- 10:02 x\n- y\n  - 10:04 z", "* 10:02 x\n<b>",
+        "-\n  - 10:02 x", "- 10:02 x\n[^x]: <pre>\n\n  </script>\n<link",
     ],
-)
+)  # fmt: skip
 def test_text_that_is_a_list_with_times_stays_in_its_item(text: str) -> None:
     """Also where the item has neither a time nor a tag of its own, so that nothing stands behind its sign."""
     items = [Addition("- before"), list_item(text), list_item("next")]

@@ -28,18 +28,11 @@ def assert_is_quoted(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        f'["{ORDER}"]\nx = 1\n',
-        f'[search]\n"{ORDER}" = 1\n',
-        f'"{ORDER}" = 1\n',
-        f'[search]\nlimit = "{ORDER}"\n',
-        f'[search]\nmode = "{ORDER}"\n',
-        f'[kinds]\n"a.md" = "{ORDER}"\n',
-        f'["{ORDER}"]\n["{ORDER}"]\n',
-        f'a = {{"{ORDER}" = 1, "{ORDER}" = 2}}\n',
-        f'"{ORDER}" = 1\n["{ORDER}".b]\n',
-        f'[memsync]\nroot = "~{ORDER}"\n',
+        f'["{ORDER}"]\nx = 1\n', f'[search]\n"{ORDER}" = 1\n', f'"{ORDER}" = 1\n', f'[search]\nlimit = "{ORDER}"\n',
+        f'[search]\nmode = "{ORDER}"\n', f'[kinds]\n"a.md" = "{ORDER}"\n', f'["{ORDER}"]\n["{ORDER}"]\n',
+        f'a = {{"{ORDER}" = 1, "{ORDER}" = 2}}\n', f'"{ORDER}" = 1\n["{ORDER}".b]\n', f'[memsync]\nroot = "~{ORDER}"\n',
     ],
-)
+)  # fmt: skip
 def test_words_of_a_config_file_are_quoted_in_its_errors(write: Write, root: Path, text: str) -> None:
     """Names of tables and settings, values, and what the TOML parser repeats."""
     write("config.toml", f"[memsync]\n{text}" if not text.startswith("[memsync]") else text)
@@ -94,13 +87,10 @@ def test_names_that_are_not_utf_8_are_quoted(memory: Memory, root: Path) -> None
 @pytest.mark.parametrize(
     "head",
     [
-        f'"{ORDER}": 1\n"{ORDER}": 2',
-        f"? [{ORDER}]\n: 1",
-        f"a: *{ORDER.replace(' ', '-')}",
-        f"a: !<{ORDER}> 1",
+        f'"{ORDER}": 1\n"{ORDER}": 2', f"? [{ORDER}]\n: 1", f"a: *{ORDER.replace(' ', '-')}", f"a: !<{ORDER}> 1",
         f"{ORDER}: b: c",
     ],
-)
+)  # fmt: skip
 def test_keys_of_front_matter_are_quoted_in_its_warnings(memory: Memory, write: Write, head: str) -> None:
     """So are the words of a parser that repeats what it has read."""
     write("a.md", f"---\n{head}\n---\nText.\n")

@@ -317,23 +317,11 @@ def test_blank_name_is_an_error(memory: Memory, write: Write, root: Path, name: 
 @pytest.mark.parametrize(
     ("name", "written"),
     [
-        ("ada", "Ada"),
-        ("ada", "adam"),
-        ("ada", "ada lovelace"),
-        ("ada lovelace", "ada"),
-        ("null", "null"),
-        ("None", "null"),
-        ("[]", "[]"),
-        ("ada", "[ada, bob]"),
-        (".*", "ada"),
-        ("*", "ada"),
-        ("ada}", "ada"),
-        ("T", "ada"),
-        ("True", "yes"),
-        ('"ada"', '"ada"'),
-        ("true", "false"),
+        ("ada", "Ada"), ("ada", "adam"), ("ada", "ada lovelace"), ("ada lovelace", "ada"), ("null", "null"),
+        ("None", "null"), ("[]", "[]"), ("ada", "[ada, bob]"), (".*", "ada"), ("*", "ada"), ("ada}", "ada"),
+        ("T", "ada"), ("True", "yes"), ('"ada"', '"ada"'), ("true", "false"),
     ],
-)
+)  # fmt: skip
 def test_name_selects_no_other_user(memory: Memory, write: Write, root: Path, name: str, written: str) -> None:
     """A name is compared as a whole, with its case, and is no pattern."""
     write("threads/a.md", thread_of(written))

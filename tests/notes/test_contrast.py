@@ -63,16 +63,9 @@ def test_statements_have_their_lines_and_headings() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "- " * 9_000,
-        "a: " * 9_000,
-        "[[" * 9_000,
-        "`" * 20_001,
-        "1" * 90_000,
-        "*a" * 90_000,
-        "[a](" * 9_000,
+        "", "- " * 9_000, "a: " * 9_000, "[[" * 9_000, "`" * 20_001, "1" * 90_000, "*a" * 90_000, "[a](" * 9_000,
         "x\n" * 9_000,
     ],
-)
+)  # fmt: skip
 def test_any_text_takes_linear_time(text: str) -> None:
     assert isinstance(frames(text), list)

@@ -309,15 +309,10 @@ def test_private_hugo_head_is_private_even_if_it_cannot_be_read(reader: NoteRead
 @pytest.mark.parametrize(
     "head",
     [
-        ".".join("a" * 20_000) + " = 1",
-        '"a".' * 15_000 + "b = 1",
-        "x = " + "[" * 60_000,
-        "x = " + "{a = " * 12_000,
-        ".".join("a" * 40) + " = 1",
-        "x = " + "9" * 60_000,
-        "a = 1\n" * 10_000,
+        ".".join("a" * 20_000) + " = 1", '"a".' * 15_000 + "b = 1", "x = " + "[" * 60_000, "x = " + "{a = " * 12_000,
+        ".".join("a" * 40) + " = 1", "x = " + "9" * 60_000, "a = 1\n" * 10_000,
     ],
-)
+)  # fmt: skip
 def test_hostile_hugo_head_costs_one_warning(head: str, reader: NoteReader) -> None:
     """Size, depth and the length of dotted names are limited; the body is indexed as usual."""
     note, chunks = reader.read(NotePath("note.md"), f"+++\n{head}\n+++\n\n{BODY}\n".encode())

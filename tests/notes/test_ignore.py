@@ -270,16 +270,11 @@ def test_random_pattern_matches_what_git_says_it_matches(seed: int, tmp_path: Pa
 @pytest.mark.parametrize(
     ("glob", "path", "kind"),
     [
-        ("daily/", "daily/2026/a.md", "daily"),
-        ("daily", "x/daily/a.md", "daily"),
-        ("/daily", "x/daily/a.md", "note"),
-        ("**/log-*.md", "a/b/log-1.md", "daily"),
-        ("a/**/b", "a/x/y/b/c.md", "daily"),
-        ("a/**/b/", "a/x/y/b", "note"),
-        ("a/**/" * 14 + "b", "a/" * 200 + "x.md", "note"),
-        ("[z", "z", "note"),
+        ("daily/", "daily/2026/a.md", "daily"), ("daily", "x/daily/a.md", "daily"), ("/daily", "x/daily/a.md", "note"),
+        ("**/log-*.md", "a/b/log-1.md", "daily"), ("a/**/b", "a/x/y/b/c.md", "daily"), ("a/**/b/", "a/x/y/b", "note"),
+        ("a/**/" * 14 + "b", "a/" * 200 + "x.md", "note"), ("[z", "z", "note"),
     ],
-)
+)  # fmt: skip
 def test_kind_is_told_by_a_glob_of_the_note_or_of_a_folder_above_it(glob: str, path: str, kind: str) -> None:
     """As in .gitignore, a folder's glob is about all that is in it."""
     assert PathRules({glob: "daily"}, {}).kind(NotePath(path)) == kind

@@ -53,21 +53,10 @@ def test_time_of_a_message_is_iso_text(written: str, time: str, sections: Sectio
 @pytest.mark.parametrize(
     "heading",
     [
-        "user @ yesterday",
-        "user @ 2026-02-30 10:02",
-        "user @ 10:02",
-        "user @",
-        "user 2026-11-21 10:02",
-        "User",
-        "users",
-        "the user",
-        "agent:",
-        "agent: researcher",
-        "agent:two words",
-        "@ 2026-11-21 10:02",
-        "Notes",
+        "user @ yesterday", "user @ 2026-02-30 10:02", "user @ 10:02", "user @", "user 2026-11-21 10:02", "User",
+        "users", "the user", "agent:", "agent: researcher", "agent:two words", "@ 2026-11-21 10:02", "Notes",
     ],
-)
+)  # fmt: skip
 def test_heading_that_is_no_message_is_an_ordinary_section(heading: str, sections: Sections) -> None:
     """An unknown role or a time that cannot be read makes no message, and loses nothing."""
     assert [(section.role, section.time, section.heading_path) for section in sections(f"## {heading}\n\nhello\n")] == [

@@ -218,20 +218,10 @@ def test_braces_at_the_end_of_heading_or_item_are_attributes(
 @pytest.mark.parametrize(
     "block",
     [
-        "{}",
-        "{word}",
-        "{a=b c}",
-        '{a="open}',
-        "{a=}",
-        "{=b}",
-        "{a = b}",
-        "{{a=b}}",
-        "{a=b} more",
-        "{a=b}.",
-        "{.a.b}",
+        "{}", "{word}", "{a=b c}", '{a="open}', "{a=}", "{=b}", "{a = b}", "{{a=b}}", "{a=b} more", "{a=b}.", "{.a.b}",
         "{1=2}",
     ],
-)
+)  # fmt: skip
 def test_braces_that_do_not_parse_are_text(block: str, parse: Parse) -> None:
     """Nothing is cut off and nothing is lost."""
     note = parse(f"## Title {block}\n\n- Item {block}\n")

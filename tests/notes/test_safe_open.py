@@ -57,18 +57,10 @@ def test_missing_note_is_said_to_be_missing(path: str, files: NoteFiles) -> None
 @pytest.mark.parametrize(
     "path",
     [
-        "../outside/secret.md",
-        "a/../../outside/secret.md",
-        "a/../a.md",
-        "./a.md",
-        "a//a.md",
-        "",
-        ".",
-        "..",
-        "a.md/",
+        "../outside/secret.md", "a/../../outside/secret.md", "a/../a.md", "./a.md", "a//a.md", "", ".", "..", "a.md/",
         "a\0.md",
     ],
-)
+)  # fmt: skip
 def test_path_that_is_not_plainly_beneath_the_root_is_refused(
     path: str, files: NoteFiles, write: Write, secret: Path
 ) -> None:

@@ -93,15 +93,10 @@ def test_a_bare_role_is_itself_and_with_any_name(
 @pytest.mark.parametrize(
     ("by", "lines"),
     [
-        ("agent", [2, 3]),
-        ("codex", [2]),
-        ("agent:Codex", [2]),
-        ("owner", [1, 5]),
-        ("tool", [4]),
-        ("code", []),
+        ("agent", [2, 3]), ("codex", [2]), ("agent:Codex", [2]), ("owner", [1, 5]), ("tool", [4]), ("code", []),
         ("a", []),
     ],
-)
+)  # fmt: skip
 def test_by_is_an_origin_or_an_agents_name(memory: Memory, write: Write, mode: str, by: str, lines: list[int]) -> None:
     """A name must be whole; what is not marked is the owner's."""
     marks = ["", " {by=codex}", " {by=codexx}", " {by=tool}", " {by=owner}"]

@@ -23,7 +23,7 @@ from memsync.settings.load import Settings, load_settings, with_changes
 from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.backends import only_sqlite
 from tests.support.daemon_fixtures import Served
-from tests.support.repository import AUTUMN, SPRING, SUMMER, Repository
+from tests.support.repository import AUTUMN, SORTS, SPRING, SUMMER, Repository, repository_of
 from tests.support.sampling import sampled
 
 WORDS = ["heron", "tern", "ketch", "harbour", "alder", "rope", "nests", "dives"]
@@ -211,22 +211,12 @@ def test_local_edits_and_untracked_notes_are_in_no_commit(memory: Memory, histor
 @pytest.mark.parametrize(
     ("revision", "said"),
     [
-        ("main", "stork"),
-        ("HEAD~1", "sleeps"),
-        ("v1", "sleeps"),
-        ("v1^0", "sleeps"),
-        ("refs/tags/v1", "sleeps"),
-        ("HEAD@{1}", "sleeps"),
-        (" main~2\n", "nests"),
-        ("2023", "nests"),
-        ("2023-11", "nests"),
-        ("2024-07-03", "sleeps"),
-        ("2024-07-03T00:00", "nests"),
-        ("yesterday", "stork"),
-        ("9999", "stork"),
+        ("main", "stork"), ("HEAD~1", "sleeps"), ("v1", "sleeps"), ("v1^0", "sleeps"), ("refs/tags/v1", "sleeps"),
+        ("HEAD@{1}", "sleeps"), (" main~2\n", "nests"), ("2023", "nests"), ("2023-11", "nests"),
+        ("2024-07-03", "sleeps"), ("2024-07-03T00:00", "nests"), ("yesterday", "stork"), ("9999", "stork"),
         ("9999-12-31", "stork"),
     ],
-)
+)  # fmt: skip
 def test_commit_is_named_as_in_git_or_by_a_date(revision: str, said: str, memory: Memory, history: Repository) -> None:
     """A date means the end of its day, month or year, in local time."""
     assert said in memory.get(f"a.md@{revision}").text if ":" not in revision else True
@@ -249,21 +239,10 @@ def test_year_is_no_abbreviated_commit_but_may_be_a_tag(memory: Memory, history:
 @pytest.mark.parametrize(
     "revision",
     [
-        "mian",
-        "v2",
-        "^main",
-        "main..v1",
-        "v1:a.md",
-        "main^{tree}",
-        "--all",
-        "",
-        "\0",
-        "a" * 100_000,
-        ":/",
-        "@{u}",
+        "mian", "v2", "^main", "main..v1", "v1:a.md", "main^{tree}", "--all", "", "\0", "a" * 100_000, ":/", "@{u}",
         "deadbeef",
     ],
-)
+)  # fmt: skip
 def test_unknown_revision_names_the_nearest_names(revision: str, memory: Memory, history: Repository) -> None:
     """Whatever git might make of it; one sentence and a hint."""
     if not revision:
@@ -378,27 +357,10 @@ def test_shallow_clone_says_what_it_lacks(history: Repository, root: Path, tmp_p
 
 
 @only_sqlite
-@pytest.mark.parametrize("place", ["subfolder", "worktree", "submodule", "sha256", "packed"])
+@pytest.mark.parametrize("place", SORTS)
 def test_every_sort_of_repository_is_searched(place: str, tmp_path: Path, opened: Open) -> None:
     """The root a folder of it, a second working tree, a submodule; other names of objects; packs."""
-    outer = Repository(tmp_path / "outer")
-    inner = outer.folder / "in ner"
-    inner.mkdir(parents=True)
-    outer.git("init", "-q", *(["--object-format=sha256"] if place == "sha256" else []))
-    for text, at in (("nests", SPRING), ("sleeps", SUMMER)):
-        for folder in (outer.folder, inner):
-            (folder / "a.md").write_text(f"The heron {text} in {folder.name}.\n")
-        outer.commit(at)
-    root = inner if place == "subfolder" else outer.folder
-    if place == "worktree":
-        outer.git("worktree", "add", "-q", str(root := tmp_path / "second"))
-    elif place == "submodule":
-        (super_project := Repository(tmp_path / "super")).folder.mkdir()
-        super_project.git("init", "-q")
-        super_project.git("submodule", "--quiet", "add", str(outer.folder), "sub")
-        root = super_project.folder / "sub"
-    elif place == "packed":
-        outer.git("gc", "-q")
+    root = repository_of(place, tmp_path, {SPRING: "The heron nests in {}.\n", SUMMER: "The heron sleeps in {}.\n"})
     memory = opened(root)
     found = memory.search("heron", at="HEAD~1", path=("a.md",))
     said = "The heron nests in in ner." if place == "subfolder" else "The heron nests in outer."

@@ -270,15 +270,11 @@ def test_only_searches_since_the_moment_count(usage: UsageCounter) -> None:
 @pytest.mark.parametrize(
     ("values", "half", "most"),
     [
-        ([], 0.0, 0.0),
-        ([7.0], 7.0, 7.0),
-        ([1.0, 2.0], 1.0, 2.0),
-        ([1.0, 2.0, 3.0], 2.0, 3.0),
-        ([float(n) for n in range(1, 21)], 10.0, 19.0),
-        ([float(n) for n in range(1, 22)], 11.0, 20.0),
+        ([], 0.0, 0.0), ([7.0], 7.0, 7.0), ([1.0, 2.0], 1.0, 2.0), ([1.0, 2.0, 3.0], 2.0, 3.0),
+        ([float(n) for n in range(1, 21)], 10.0, 19.0), ([float(n) for n in range(1, 22)], 11.0, 20.0),
         ([float(n) for n in range(1, 101)], 50.0, 95.0),
     ],
-)
+)  # fmt: skip
 def test_percentiles_are_the_smallest_value_that_covers_the_share(
     values: list[float], half: float, most: float
 ) -> None:

@@ -219,20 +219,12 @@ def test_get_finds_notes_with_a_hash_in_their_name(memory: Memory, write: Write)
 @pytest.mark.parametrize(
     ("written", "is_found"),
     [
-        ("2021-12-01", True),
-        ("2021-12-01T00:00:00", True),
-        ("2021-12-01 23:59", True),
-        ("2021-12-01T23:30:00+09:00", True),
-        ("2021-12-01T00:30:00-08:00", True),
-        ("2021-12-01T10:00:00Z", True),
-        ('"2021-12-01T10:00"', True),
-        ("[2021-12-01T10:00, x]", True),
-        ("2021-12-02", False),
-        ("2021-11-30T23:59:59-12:00", False),
-        ('"2021-12-01 is the day"', False),
-        ("2021-12-011", False),
+        ("2021-12-01", True), ("2021-12-01T00:00:00", True), ("2021-12-01 23:59", True),
+        ("2021-12-01T23:30:00+09:00", True), ("2021-12-01T00:30:00-08:00", True), ("2021-12-01T10:00:00Z", True),
+        ('"2021-12-01T10:00"', True), ("[2021-12-01T10:00, x]", True), ("2021-12-02", False),
+        ("2021-11-30T23:59:59-12:00", False), ('"2021-12-01 is the day"', False), ("2021-12-011", False),
     ],
-)
+)  # fmt: skip
 def test_a_day_is_found_in_a_date_and_in_a_moment_of_that_day(
     memory: Memory, write: Callable[[str, str], Path], written: str, is_found: bool
 ) -> None:

@@ -394,16 +394,11 @@ def dated(note_date: str = "", moment: str = "", mtime: datetime | None = None) 
 @pytest.mark.parametrize(
     ("of", "days"),
     [
-        (dated("2026-11-21"), 0),
-        (dated("2026-11-20"), 1),
-        (dated("2026-11-22"), 0),
-        (dated("2026-10-22"), 30),
-        (dated("2025-11-21"), 365),
-        (dated("2026-11-01", "2026-11-19T23:59"), 2),
-        (dated("2026-11-01", "2026-11-19T00:00"), 2),
-        (dated("1969-12-31"), 20_779),
+        (dated("2026-11-21"), 0), (dated("2026-11-20"), 1), (dated("2026-11-22"), 0), (dated("2026-10-22"), 30),
+        (dated("2025-11-21"), 365), (dated("2026-11-01", "2026-11-19T23:59"), 2),
+        (dated("2026-11-01", "2026-11-19T00:00"), 2), (dated("1969-12-31"), 20_779),
     ],
-)
+)  # fmt: skip
 def test_age_counts_days_of_the_calendar_from_the_entry_else_the_note(
     zone: str, hour: int, of: IndexedChunk, days: int
 ) -> None:

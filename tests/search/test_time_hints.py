@@ -150,16 +150,11 @@ def test_a_number_that_may_be_a_year_leaves_other_times_in_force() -> None:
 @pytest.mark.parametrize(
     ("question", "only"),
     [
-        ("what happened yesterday", True),
-        ("What did I do on Monday?", True),
-        ("was war letzte Woche los", True),
-        ("what did I buy yesterday", False),
-        ("what happened", False),
-        ("yesterday", True),
-        ("2024", False),
+        ("what happened yesterday", True), ("What did I do on Monday?", True), ("was war letzte Woche los", True),
+        ("what did I buy yesterday", False), ("what happened", False), ("yesterday", True), ("2024", False),
         ("2024-03-05", False),
     ],
-)
+)  # fmt: skip
 def test_a_question_may_ask_for_nothing_but_a_time(question: str, only: bool) -> None:
     """Nothing that it could be compared with is left beside the time."""
     assert asks_only_when(question, time_hints(question, SUNDAY)) is only

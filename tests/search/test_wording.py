@@ -99,13 +99,10 @@ def test_names_without_a_word_have_no_word() -> None:
     ("text", "least"),
     [
         ("My goto recipe for bread.", COVERED + ONE_LINE + SIDE_BY_SIDE),
-        ("A recipe. My goto in one line.", COVERED + ONE_LINE),
-        ("A recipe.\nMy goto in another.", COVERED),
-        ("Gotos and recipes.", 0.0),
-        ("My goto.", 0.0),
-        ("", 0.0),
+        ("A recipe. My goto in one line.", COVERED + ONE_LINE), ("A recipe.\nMy goto in another.", COVERED),
+        ("Gotos and recipes.", 0.0), ("My goto.", 0.0), ("", 0.0),
     ],
-)
+)  # fmt: skip
 def test_bonus_grows_with_how_literally_the_words_stand_there(text: str, least: float) -> None:
     """Side by side, in one line, anywhere; a part of the words counts for nearly nothing."""
     wording = Wording("goto recipe", IDFS)

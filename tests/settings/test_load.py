@@ -233,17 +233,12 @@ def test_empty_variables_are_as_unset_and_zero_is_a_value(
 @pytest.mark.parametrize(
     ("variable", "text"),
     [
-        ("MEMSYNC_SEARCH_LIMIT", "0"),
-        ("MEMSYNC_SEARCH_RECENCY_DAYS", "0"),
-        ("MEMSYNC_DAEMON_RESCAN_SECONDS", "0"),
-        ("MEMSYNC_USAGE_COUNT", "no"),
-        ("MEMSYNC_SEARCH_KEYWORD_WEIGHT", "1.01"),
-        ("MEMSYNC_SEARCH_KEYWORD_WEIGHT", "-0.01"),
-        ("MEMSYNC_SEARCH_KEYWORD_WEIGHT", "nan"),
-        ("MEMSYNC_SEARCH_LIMIT", "1.0"),
-        ("MEMSYNC_SEARCH_LIMIT", " "),
+        ("MEMSYNC_SEARCH_LIMIT", "0"), ("MEMSYNC_SEARCH_RECENCY_DAYS", "0"), ("MEMSYNC_DAEMON_RESCAN_SECONDS", "0"),
+        ("MEMSYNC_USAGE_COUNT", "no"), ("MEMSYNC_SEARCH_KEYWORD_WEIGHT", "1.01"),
+        ("MEMSYNC_SEARCH_KEYWORD_WEIGHT", "-0.01"), ("MEMSYNC_SEARCH_KEYWORD_WEIGHT", "nan"),
+        ("MEMSYNC_SEARCH_LIMIT", "1.0"), ("MEMSYNC_SEARCH_LIMIT", " "),
     ],
-)
+)  # fmt: skip
 def test_values_beyond_their_bounds_are_refused_by_variable(tmp_path: Path, variable: str, text: str) -> None:
     """With the variable's name, and the value as it was written."""
     with pytest.raises(ConfigError, match=variable):

@@ -25,44 +25,15 @@ from memsync.system.user_folders import config_folder, own_folder, state_folder
 from tests.conftest import Patch
 from tests.support.daemon_process import Cli
 
-LEADS_SOMEWHERE = {
-    "index.backend": '[index]\nbackend = "other"\n',
-    "index.name": '[index]\nname = "other"\n',
-    "index.store_text": "[index]\nstore_text = true\n",
-    "index.vector_cache_mb": "[index]\nvector_cache_mb = 1\n",
-    "embedder.model": '[embedder]\nmodel = "openai:text-embedding-3-small"\n',
-    "search.rerank_model": '[search]\nrerank_model = "BAAI/bge-reranker-v2-m3"\n',
-    "search.min_score": "[search]\nmin_score = 1.0\n",
-    "embedder.threads": "[embedder]\nthreads = 200\n",
-    "index.processes": "[index]\nprocesses = 60\n",
-    "usage.queries": "[usage]\nqueries = true\n",
-    "git.commit": "[git]\ncommit = true\n",
-    "curator.command": '[curator]\ncommand = ["claude", "-p"]\n',
-    "curator.judge": '[curator]\njudge = ["claude", "-p"]\n',
-    "curator.nightly": "[curator]\nnightly = true\n",
-    "daemon.autostart": '[daemon]\nautostart = "always"\n',
-    "agents.roots": '[agents]\nroots = ["all"]\n',
-    "agents.off": '[agents]\noff = ["/"]\n',
-    "agents.keep_raw": "[agents]\nkeep_raw = true\n",
-    "cli.open_with": '[cli]\nopen_with = "evil://{path}"\n',
-}
 VALUES = {
-    "daemon.autostart": "always",
-    "cli.open_with": "vscode",
-    "curator.command": '["claude"]',
-    "curator.judge": '["claude"]',
-    "curator.nightly": "true",
-    "agents.roots": '["work"]',
-    "agents.off": '["/elsewhere"]',
-    "agents.keep_raw": "true",
-    "index.backend": "other",
-    "index.name": "other",
-    "index.store_text": "true",
-    "index.vector_cache_mb": "1",
-    "search.min_score": "0.5",
-    "embedder.model": "BAAI/bge-small-en-v1.5",
-    "search.rerank_model": "BAAI/bge-reranker-base",
-}
+    "index.backend": '"other"', "index.name": '"other"', "index.store_text": "true", "index.vector_cache_mb": "1",
+    "embedder.model": '"openai:text-embedding-3-small"', "embedder.threads": "200", "index.processes": "60",
+    "search.rerank_model": '"BAAI/bge-reranker-v2-m3"', "search.min_score": "1.0", "usage.queries": "true",
+    "git.commit": "true", "curator.command": '["claude", "-p"]', "curator.judge": '["claude", "-p"]',
+    "curator.nightly": "true", "daemon.autostart": '"always"', "agents.roots": '["all"]', "agents.off": '["/"]',
+    "agents.keep_raw": "true", "cli.open_with": '"evil://{path}"',
+}  # fmt: skip
+LEADS_SOMEWHERE = {name: "[{}]\n{} = {}\n".format(*name.split("."), value) for name, value in VALUES.items()}
 
 
 def config(folder: Path, text: str = "", root: str = ".") -> Path:
@@ -148,9 +119,7 @@ def test_user_decides_by_command_line_environment_or_own_file(tmp_path: Path, mo
     assert load_settings(config=path, environ={})[name] != default
     assert load_settings(environ={"MEMSYNC_CONFIG": str(path)}, cwd="/")[name] != default
     variable = next(setting.variable for setting in SETTINGS if setting.name == name)
-    plain = {"git.commit": "true", "usage.queries": "true", "embedder.threads": "2", "index.processes": "2"}
-    said = plain.get(name, VALUES.get(name, ""))
-    assert load_settings(environ={variable: said}, cwd=path.parent)[name] != default
+    assert load_settings(environ={variable: VALUES[name].strip('"')}, cwd=path.parent)[name] != default
     config(tmp_path / "config" / "memsync", text.replace("../app", "app"), root=str(path.parent))
     path.write_text('[other]\ntitle = "no memory"\n')
     assert found(tmp_path)[name] != default

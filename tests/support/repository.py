@@ -1,9 +1,10 @@
-"""A git repository of a test, with commits at given moments."""
+"""Git repositories of tests, with commits at given moments, of each sort that people have."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 SPRING, SUMMER, AUTUMN = 1_699_956_000, 1_720_000_800, 1_739_959_200
@@ -39,3 +40,33 @@ class Repository:
         """Commit everything as it is."""
         self.git("add", "-A")
         self.git("commit", "-qm", "x", "--allow-empty", at=at)
+
+
+SORTS = ("subfolder", "worktree", "submodule", "sha256", "packed")
+
+
+def repository_of(sort: str, folder: Path, texts: Mapping[int, str]) -> Path:
+    """Commit `a.md` with each of these texts, by moment; return the root, whose last note says so and where it is.
+
+    The root is a folder of the repository, a second working tree, or a submodule; or names of objects are longer, or
+    objects and references are packed. `{}` in a text stands for the name of the folder: "outer" or "in ner".
+    """
+    outer = Repository(folder / "outer")
+    inner = outer.folder / "in ner"
+    inner.mkdir(parents=True)
+    outer.git("init", "-q", *(["--object-format=sha256"] if sort == "sha256" else []))
+    for at, text in texts.items():
+        for place in (outer.folder, inner):
+            (place / "a.md").write_text(text.format(place.name))
+        outer.commit(at)
+    if sort == "worktree":
+        outer.git("worktree", "add", "-q", str(folder / "second"))
+        return folder / "second"
+    if sort == "submodule":
+        (above := Repository(folder / "super")).folder.mkdir()
+        above.git("init", "-q")
+        above.git("submodule", "--quiet", "add", str(outer.folder), "sub")
+        return above.folder / "sub"
+    if sort == "packed":
+        outer.git("gc", "-q")
+    return inner if sort == "subfolder" else outer.folder

@@ -21,7 +21,7 @@ from tests.convergence.test_index_purity import fresh_dump
 from tests.support.backends import only_sqlite
 from tests.support.daemon_fixtures import Served, wait_until
 from tests.support.index_checks import database, dump, value
-from tests.support.repository import AUTUMN, SPRING, SUMMER, Repository
+from tests.support.repository import AUTUMN, SORTS, SPRING, SUMMER, Repository, repository_of
 from tests.support.sampling import sampled
 
 
@@ -158,31 +158,12 @@ def test_shallow_clone_dates_by_what_it_has(memory: Memory, root: Path, tmp_path
     assert (dated(memory, "nests.md"), dated(memory, "sleeps.md")) == (SPRING, SUMMER)
 
 
-@pytest.mark.parametrize("place", ["subfolder", "worktree", "submodule", "sha256", "packed"])
+@pytest.mark.parametrize("place", SORTS)
 def test_every_sort_of_repository_dates(place: str, tmp_path: Path, make_memory: MakeMemory) -> None:
     """The root a folder of it, a second working tree, a submodule; other names of objects; packed references."""
-    outer = Repository(tmp_path / "outer")
-    (outer.folder / "in ner").mkdir(parents=True)
-    outer.git("init", "-q", *(["--object-format=sha256"] if place == "sha256" else []))
-    for name in ("a.md", "in ner/a.md"):
-        (outer.folder / name).write_text(f"The heron of {name}.\n")
-        outer.commit(SPRING if name == "a.md" else SUMMER)
-    root = outer.folder
-    if place == "subfolder":
-        root = outer.folder / "in ner"
-    elif place == "worktree":
-        root = tmp_path / "second"
-        outer.git("worktree", "add", "-q", str(root))
-    elif place == "submodule":
-        super_project = Repository(tmp_path / "super")
-        super_project.folder.mkdir()
-        super_project.git("init", "-q")
-        super_project.git("submodule", "--quiet", "add", str(outer.folder), "sub")
-        root = super_project.folder / "sub"
-    elif place == "packed":
-        outer.git("gc", "-q")
+    root = repository_of(place, tmp_path, {SPRING: "The heron nests.\n", SUMMER: "The heron sleeps.\n"})
     memory = make_memory(own_settings=load_settings(root=root, environ={}, cwd=root))
-    assert dated(memory, "a.md") == (SUMMER if place == "subfolder" else SPRING)
+    assert dated(memory, "a.md") == SUMMER
     assert (memory.status().dated_by, memory.status().undated) == (Repository(root).git("rev-parse", "HEAD"), "")
 
 

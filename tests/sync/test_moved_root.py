@@ -189,13 +189,6 @@ def test_root_is_recognised_wherever_it_goes_and_when_it_comes_back(indexed: Pat
     assert states(back) == (True, True)
 
 
-def test_it_is_said_once(indexed: Path) -> None:
-    """The next command finds everything under the new name."""
-    new = moved(indexed, "renamed")
-    assert said(new) == [RECOGNISED.format(indexed)]
-    assert said(new) == []
-
-
 def test_old_path_may_lead_to_another_folder_by_now(indexed: Path, opened: Open) -> None:
     """What is there now is new; it gets an index of its own."""
     new = moved(indexed, "renamed")

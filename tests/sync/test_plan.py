@@ -106,19 +106,12 @@ WHOLE: Identity = (10, WRITTEN + 7_000_000, WRITTEN + 7_000_000, 7)
 @pytest.mark.parametrize(
     ("file", "is_local", "age_ns", "is_read_again"),
     [
-        (FINE, True, 0, True),
-        (FINE, True, TENTH - 1, True),
-        (FINE, True, TENTH, False),
-        (FINE, True, -TENTH, False),
-        (FINE, True, 1 - TENTH, True),
-        (FINE, False, TENTH, True),
-        (FINE, False, 2 * SECOND - 1, True),
-        (FINE, False, 2 * SECOND, False),
-        (WHOLE, True, TENTH, True),
-        (WHOLE, True, 2 * SECOND - 1, True),
+        (FINE, True, 0, True), (FINE, True, TENTH - 1, True), (FINE, True, TENTH, False), (FINE, True, -TENTH, False),
+        (FINE, True, 1 - TENTH, True), (FINE, False, TENTH, True), (FINE, False, 2 * SECOND - 1, True),
+        (FINE, False, 2 * SECOND, False), (WHOLE, True, TENTH, True), (WHOLE, True, 2 * SECOND - 1, True),
         (WHOLE, True, 2 * SECOND, False),
     ],
-)
+)  # fmt: skip
 def test_a_stamp_of_whole_milliseconds_is_coarser_than_it_looks(
     file: Identity, is_local: bool, age_ns: int, is_read_again: bool
 ) -> None:

@@ -351,17 +351,11 @@ def test_long_note_comes_in_parts(site: Site, write: Write, browser: TestClient)
 @pytest.mark.parametrize(
     "text",
     [
-        "word " * 2_000_000,
-        "one line of text\n" * 600_000,
-        "&" * 200_000,
-        "[[birds]]" * 20_000,
-        "*" * 200_000,
-        "[" * 200_000,
-        "> " * 100_000,
-        "```\n" + "code\n" * 40_000,
+        "word " * 2_000_000, "one line of text\n" * 600_000, "&" * 200_000, "[[birds]]" * 20_000, "*" * 200_000,
+        "[" * 200_000, "> " * 100_000, "```\n" + "code\n" * 40_000,
     ],
     ids=["a line of 10 MB", "10 MB", "ampersands", "links", "stars", "brackets", "quotes", "fence"],
-)
+)  # fmt: skip
 def test_hostile_note_makes_small_pages(site: Site, write: Write, browser: TestClient, text: str) -> None:
     """Whatever its markup would become: its first, its second and its last part are small."""
     write("big.md", text)
