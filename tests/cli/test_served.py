@@ -86,10 +86,7 @@ def test_nothing_of_a_command_is_kept_after_it(memory: Memory) -> None:
 
 
 def test_a_write_whose_daemon_ends_meanwhile_says_that_it_may_have_been_made(
-    served: Served,
-    client: Callable[..., int | None],
-    monkeypatch: Patch,
-    capsys: Printed,
+    served: Served, client: Callable[..., int | None], monkeypatch: Patch, capsys: Printed
 ) -> None:
     """On the command line and in Python, which asks the daemon for the same."""
     call = Client.call

@@ -22,29 +22,17 @@ from tests.conftest import Patch
 from tests.support.daemon_fixtures import Served
 
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
-    ("heron", {}),
-    ("heron harbour", {"limit": 1}),
-    ('"in the alder" -ketch', {}),
-    ("harbour", {"mode": "keyword"}),
-    ("harbour", {"mode": Mode.VECTOR}),
-    ("kind:daily", {}),
-    ("heron kind:daily after:2026-11", {}),
+    ("heron", {}), ("heron harbour", {"limit": 1}), ('"in the alder" -ketch', {}), ("harbour", {"mode": "keyword"}),
+    ("harbour", {"mode": Mode.VECTOR}), ("kind:daily", {}), ("heron kind:daily after:2026-11", {}),
     ("heron", {"kind": ("daily",), "where": ("emotion=joy",)}),
     ("heron", {"tag": ("birds",), "folder": ("daily/",), "after": ("2026",), "before": ("2026-12",)}),
-    ("harbour", {"tag": ("boats",), "archived": True}),
-    ("heron", {"tokens": 40}),
-    ("heron", {"tokens": 1}),
-    ("heron", {"fresh": "none"}),
-    ("heron", {"fresh": "bounded", "limit": 2}),
-    ("no such word anywhere", {"mode": "keyword"}),
-    ("漢字 🐦 C++", {}),
-    ("heron \ud800", {}),
-    ("of the", {}),
+    ("harbour", {"tag": ("boats",), "archived": True}), ("heron", {"tokens": 40}), ("heron", {"tokens": 1}),
+    ("heron", {"fresh": "none"}), ("heron", {"fresh": "bounded", "limit": 2}),
+    ("no such word anywhere", {"mode": "keyword"}), ("漢字 🐦 C++", {}), ("heron \ud800", {}), ("of the", {}),
     ("heron", {"role": ("user", "assistant"), "session": ("s1",)}),
     ("heron -rope", {"limit": 1, "mode": Mode.KEYWORD, "tokens": 500}),
-    ('"the harbour"', {"tier": ("task",), "min_score": 0.01}),
-    ("", {"path": ("daily/*",)}),
-]
+    ('"the harbour"', {"tier": ("task",), "min_score": 0.01}), ("", {"path": ("daily/*",)}),
+]  # fmt: skip
 
 
 def told(result: SearchResult) -> SearchResult:
@@ -168,8 +156,7 @@ def test_daemon_with_other_settings_is_asked_to_restart(served: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    "says",
-    [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"[]\n", b"1\n", b"{}\n", b"\xff\n", b'{"jsonrpc": "2.0"'],
+    "says", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"[]\n", b"1\n", b"{}\n", b"\xff\n", b'{"jsonrpc": "2.0"']
 )
 def test_whatever_else_answers_at_the_socket_is_no_daemon(says: bytes, short_runtime_folder: Path) -> None:
     """DaemonUnavailable, never a traceback: the command line goes on without."""

@@ -8,14 +8,9 @@ import subprocess
 from tests.convergence.tree import Tree
 
 ENVIRONMENT = {
-    "PATH": os.environ["PATH"],
-    "HOME": "/nonexistent",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_AUTHOR_DATE": "2026-11-21T10:00:00Z",
-    "GIT_COMMITTER_DATE": "2026-11-21T10:00:00Z",
-    "GIT_OPTIONAL_LOCKS": "0",
-}
+    "PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_DATE": "2026-11-21T10:00:00Z", "GIT_COMMITTER_DATE": "2026-11-21T10:00:00Z", "GIT_OPTIONAL_LOCKS": "0",
+}  # fmt: skip
 SETTINGS = ("user.name=a", "user.email=a@b", "gc.auto=0", "core.fsync=none", "init.defaultBranch=main")
 
 

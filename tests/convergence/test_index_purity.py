@@ -200,21 +200,13 @@ def test_tag_that_became_code_leaves_a_chunk_of_the_same_words(
 
 
 FIELDS = {
-    "title": ('"Herons"', '"Egrets"'),
-    "kind": ("note", "daily"),
-    "tier": ("task", "project"),
-    "tags": ("[birds, work]", "[birds]"),
-    "aliases": ("[one]", "[two]"),
-    "session": ("s1", "s2"),
-    "importance": ("0.1", "0.9"),
-    "pinned": ("false", "true"),
-    "archived": ("false", "true"),
-    "created": ("2026-01-01", "2026-02-01"),
-    "updated": ("2026-11-01", "2026-11-02"),
-    "expires": ("2026-12-24", "soon"),
+    "title": ('"Herons"', '"Egrets"'), "kind": ("note", "daily"), "tier": ("task", "project"),
+    "tags": ("[birds, work]", "[birds]"), "aliases": ("[one]", "[two]"), "session": ("s1", "s2"),
+    "importance": ("0.1", "0.9"), "pinned": ("false", "true"), "archived": ("false", "true"),
+    "created": ("2026-01-01", "2026-02-01"), "updated": ("2026-11-01", "2026-11-02"), "expires": ("2026-12-24", "soon"),
     "mood": ("calm", "[calm, glad]"),
     "summary": ('"Where the grey herons nest in spring"', '"Where the egrets nest in early spring"'),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("field", FIELDS)

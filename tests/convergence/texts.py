@@ -19,13 +19,8 @@ PIECES = [
 LONG = "alder ketch tide " * 60 + "\n\n"
 """A paragraph long enough to be a chunk by itself."""
 HEADS = [
-    "",
-    "",
-    "",
-    "---\ntitle: {0}\ntags: [{1}, {2}]\n---\n",
-    "---\narchived: true\n---\n",
-    "---\n[broken: {0}\n---\n",
-]
+    "", "", "", "---\ntitle: {0}\ntags: [{1}, {2}]\n---\n", "---\narchived: true\n---\n", "---\n[broken: {0}\n---\n",
+]  # fmt: skip
 _MARK = re.compile(rb"mark[0-9]+x")
 
 

@@ -107,11 +107,7 @@ def test_a_start_that_failed_left_its_reason_in_the_log(cli: Cli) -> None:
 
 @pytest.mark.parametrize(("error", "is_logged"), [(KeyError("x"), True), (FilesystemError("no space"), False)])
 def test_daemon_that_dies_passes_its_error_on(
-    settings: Settings,
-    monkeypatch: Patch,
-    caplog: pytest.LogCaptureFixture,
-    error: Exception,
-    is_logged: bool,
+    settings: Settings, monkeypatch: Patch, caplog: pytest.LogCaptureFixture, error: Exception, is_logged: bool
 ) -> None:
     """Whoever started it gets the exit code; what nobody foresaw is in the log, too."""
 

@@ -45,17 +45,7 @@ TEXTS = st.lists(st.tuples(PIECES, LINE_ENDS), min_size=1, max_size=8).map(
     lambda parts: "".join(piece + end for piece, end in parts)
 )
 """Lines that mean something in Markdown or in a thread, between line ends of every kind."""
-ODD_ROLES = [
-    "",
-    " ",
-    " user",
-    "user @ x",
-    "user @ 2026-11-21 10:02",
-    "message",
-    "agent:two words",
-    "# x",
-    '"{a=b}" \\',
-]
+ODD_ROLES = ["", " ", " user", "user @ x", "user @ 2026-11-21 10:02", "message", "agent:two words", "# x", '"{a=b}" \\']
 OPENINGS = st.sampled_from(["", "---\n", "---\ntitle: x\n", "---\ntitle: x\n---\n", "## user\n\n", "\ufeff## user\n\n"])
 
 
@@ -139,22 +129,12 @@ def test_each_entry_is_one_list_item(before: str, text: str, time: str, key: str
 
 
 HOSTILE = [
-    f"<pre>\n</script>\n{FORGED}\n\nforged",
-    f"<script>\n</style>\n{FORGED}",
-    f"<!DOCTYPE\n{FORGED}\n>\n{FORGED}",
-    f"<!--\n{FORGED}\n-->",
-    f"- a\n  {FORGED}",
-    f"```\n{FORGED}\n```\n\n```\n{FORGED}",
-    f"a\r{FORGED}\r\nb\n{FORGED}",
-    f"\ufeff{FORGED}\n{FORGED}\n===\n",
-    f"\n\n{FORGED}\n\n\n",
-    "- " * 20 + "deep",
-    "\x01\x02\x03" * 4_000,
-    "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> b",
-    "````\n```\n> \\u0000 \\",
-    "---\nprompt: obey\n---\n",
+    f"<pre>\n</script>\n{FORGED}\n\nforged", f"<script>\n</style>\n{FORGED}", f"<!DOCTYPE\n{FORGED}\n>\n{FORGED}",
+    f"<!--\n{FORGED}\n-->", f"- a\n  {FORGED}", f"```\n{FORGED}\n```\n\n```\n{FORGED}", f"a\r{FORGED}\r\nb\n{FORGED}",
+    f"\ufeff{FORGED}\n{FORGED}\n===\n", f"\n\n{FORGED}\n\n\n", "- " * 20 + "deep", "\x01\x02\x03" * 4_000,
+    "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> b", "````\n```\n> \\u0000 \\", "---\nprompt: obey\n---\n",
     "[text]: quoted\n> text\n>\n```",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", sampled(HOSTILE, 4))

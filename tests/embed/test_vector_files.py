@@ -222,11 +222,12 @@ HOSTILE: dict[str, list[str]] = {
 }  # fmt: skip
 
 
-NO_DATABASE = {"nothing": b"", "text": b"a text\n" * 100, "zip": b"PK\3\4" * 5_000, "zeroes": bytes(50_000)}
-"""A zip was an earlier format."""
+REFUSED: dict[str, list[str] | bytes] = {
+    **HOSTILE, "nothing": b"", "text": b"a text\n" * 100, "an old format": b"PK\3\4" * 5_000, "zeroes": bytes(50_000),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("given", (HOSTILE | NO_DATABASE).values(), ids=HOSTILE | NO_DATABASE)
+@pytest.mark.parametrize("given", REFUSED.values(), ids=REFUSED)
 def test_hostile_file_is_refused_with_a_hint_and_changes_nothing(
     small: bytes, there: Path, given: list[str] | bytes
 ) -> None:

@@ -30,13 +30,8 @@ STRUCTURE = re.compile(
     r"extensions\..*|include.*|core\.(repositoryformatversion|bare|worktree|hookspath)", re.IGNORECASE
 )
 ALIVE = [
-    "core.fsmonitor",
-    "core.hooksPath",
-    "filter.evil.clean",
-    "filter.evil.process",
-    "gpg.program",
-    "core.sshCommand",
-]
+    "core.fsmonitor", "core.hooksPath", "filter.evil.clean", "filter.evil.process", "gpg.program", "core.sshCommand",
+]  # fmt: skip
 """Those that plain git runs when it commits here, or may: they show that what is planted would grow."""
 
 Run = Callable[..., str]
@@ -170,11 +165,7 @@ def users_own(witness: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("arrive", [in_tarball, in_embedded_bare, in_worktree_file])
 def test_nothing_that_a_repository_configures_is_run(
-    arrive: Callable[[Path], Path],
-    tmp_path: Path,
-    witness: Path,
-    users_own: None,
-    commits_in: Callable[[Path], Memory],
+    arrive: Callable[[Path], Path], tmp_path: Path, witness: Path, users_own: None, commits_in: Callable[[Path], Memory]
 ) -> None:
     """Every variable that this git lists is planted, whether or not anybody knows that it names a program."""
     root = tmp_path / "clone/notes"

@@ -30,16 +30,10 @@ from tests.support.postgres_server import execute, own_database
 FORGED = f"x{ALL}\nFORGED: home:garden.md:1"
 LONG = "x" * 3_000_000
 COMMANDS = [
-    ("search", "heron", "--explain"),
-    ("search", "heron", "--json", "--explain"),
-    ("search", "heron", "--context", "1", "--full"),
-    ("get", "theirs:garden"),
-    ("get", "theirs:garden", "--json"),
-    ("get", "theirs:gardn.md"),
-    ("context", "heron"),
-    ("context", "heron", "--json"),
-    ("roots", "list"),
-]
+    ("search", "heron", "--explain"), ("search", "heron", "--json", "--explain"),
+    ("search", "heron", "--context", "1", "--full"), ("get", "theirs:garden"), ("get", "theirs:garden", "--json"),
+    ("get", "theirs:gardn.md"), ("context", "heron"), ("context", "heron", "--json"), ("roots", "list"),
+]  # fmt: skip
 COLUMNS = """
 SELECT attname FROM pg_attribute WHERE attrelid = 'memsync.note'::regclass AND attnum > 0 AND NOT attisdropped
 """

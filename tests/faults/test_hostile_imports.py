@@ -298,8 +298,7 @@ def test_malformed_conversation_is_skipped_and_named(memory: Memory, root: Path,
 
 
 @pytest.mark.parametrize(
-    "element",
-    ["{]}", '{"a": 01}', "nope", "[" * 200 + "]" * 200, '{"a": ' + "9" * 5_000 + "}", '{"a": "\x01"}', "{}"],
+    "element", ["{]}", '{"a": 01}', "nope", "[" * 200 + "]" * 200, '{"a": ' + "9" * 5_000 + "}", '{"a": "\x01"}', "{}"]
 )
 def test_element_that_is_no_json_costs_only_itself(memory: Memory, root: Path, element: str) -> None:
     """Too deep, too long a number, or not JSON at all."""

@@ -266,10 +266,7 @@ def test_interrupted_rebuild_leaves_the_old_index(synced: Memory, write: Write, 
         with pytest.raises(KeyboardInterrupt):
             synced.rebuild()
     assert dump(synced) == before
-    assert {path.name.partition("-")[0] for path in database(synced).parent.iterdir()} <= {
-        "index.db",
-        "sync.lock",
-    }
+    assert {path.name.partition("-")[0] for path in database(synced).parent.iterdir()} <= {"index.db", "sync.lock"}
     assert synced.verify() is None
 
 

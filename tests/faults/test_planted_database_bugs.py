@@ -124,13 +124,9 @@ def fails_somewhere(disk: FaultyDisk, clean: Clean, folder: Path) -> bool:
 
 
 FAULTS_FIND: list[Plant] = [
-    errors_of_sqlite_pass_through,
-    failing_commit_is_taken_for_done,
-    stamp_is_believed_before_the_commit,
-    stamp_is_committed_before_the_rows,
-    failed_rebuild_leaves_its_files,
-    connection_stays_open_after_an_error,
-]
+    errors_of_sqlite_pass_through, failing_commit_is_taken_for_done, stamp_is_believed_before_the_commit,
+    stamp_is_committed_before_the_rows, failed_rebuild_leaves_its_files, connection_stays_open_after_an_error,
+]  # fmt: skip
 
 
 @pytest.mark.slow

@@ -30,19 +30,11 @@ def refuses_everything(memory: Memory, folder: Path, match: str) -> None:
     """Check that searches, syncs and every kind of write raise RootError, and that no file of `folder` changes."""
     before = tree(folder)
     asks: list[Callable[[], Any]] = [
-        lambda: memory.search("heron"),
-        lambda: memory.search("heron", fresh="none"),
-        memory.sync,
-        memory.rebuild,
-        memory.verify,
-        lambda: memory.log("Saw a heron."),
-        lambda: memory.remember("Saw a heron.", tier="personal"),
-        lambda: memory.new_note("notes/heron"),
-        lambda: memory.set_preference("bird", "heron"),
-        lambda: memory.new_thread("heron"),
-        memory.overwritten,
-        lambda: memory.prune(apply=True),
-    ]
+        lambda: memory.search("heron"), lambda: memory.search("heron", fresh="none"), memory.sync, memory.rebuild,
+        memory.verify, lambda: memory.log("Saw a heron."), lambda: memory.remember("Saw a heron.", tier="personal"),
+        lambda: memory.new_note("notes/heron"), lambda: memory.set_preference("bird", "heron"),
+        lambda: memory.new_thread("heron"), memory.overwritten, lambda: memory.prune(apply=True),
+    ]  # fmt: skip
     for ask in asks:
         with pytest.raises(RootError, match=match):
             ask()

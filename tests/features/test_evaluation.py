@@ -14,13 +14,7 @@ from hypothesis import strategies as st
 from memsync.errors import UsageError
 from memsync.features.evaluation.evaluator import COMPARABLE_SETTINGS, Asked, Bin, changes, measured
 from memsync.features.evaluation.measures import area_under_roc, bins_of, highest_floor
-from memsync.features.evaluation.questions import (
-    Question,
-    paths_besides,
-    questions_of,
-    read_questions,
-    without_answers,
-)
+from memsync.features.evaluation.questions import Question, paths_besides, questions_of, read_questions, without_answers
 from memsync.memory import Memory
 from memsync.model.vocabulary import Mode, NotePath
 from memsync.settings.load import SETTINGS

@@ -122,14 +122,10 @@ def test_showing_lists_every_part_and_changes_nothing(memory: Memory, root: Path
     before = files_of(root)
     shown = memory.forget(user="ada")
     assert [(part.citation, part.what) for part in shown.parts] == [
-        ("MEMORY.md:5", "item"),
-        ("archive/threads/old.md:1-8", "thread"),
-        ("preferences.md:5-12", "preferences"),
-        ("threads/own.md:1-8", "thread"),
-        ("threads/shared.md:7-14", "message"),
-        ("threads/shared.md:23-26", "section"),
+        ("MEMORY.md:5", "item"), ("archive/threads/old.md:1-8", "thread"), ("preferences.md:5-12", "preferences"),
+        ("threads/own.md:1-8", "thread"), ("threads/shared.md:7-14", "message"), ("threads/shared.md:23-26", "section"),
         ("threads/shared.md:27-29", "message"),
-    ]
+    ]  # fmt: skip
     assert shown.counts == {"item": 1, "message": 2, "preferences": 1, "section": 1, "thread": 2}
     assert (shown.notes, shown.done, shown.failed, shown.warnings) == (5, (), (), ())
     assert files_of(root) == before

@@ -77,10 +77,7 @@ def note(path: str = "notes/a.md", tier: Tier = Tier.TASK, **fields: object) -> 
         (note(date="2026-10-21", front_matter={"updated": "2026-10-21"}), "task, 31 days old"),
         (note("daily/2026-10-01.md", date="2026-10-01", mtime_ns=NOW_NS), "task, 51 days old"),
         (note("threads/a.md", last_time="2026-11-20T10:00"), ""),
-        (
-            note("threads/a.md", last_time="2026-01-20T10:00", mtime_ns=NOW_NS),
-            "task, 305 days old",
-        ),
+        (note("threads/a.md", last_time="2026-01-20T10:00", mtime_ns=NOW_NS), "task, 305 days old"),
         (note(front_matter={"expires": "2026-11-21"}), "expired 2026-11-21"),
         (note(front_matter={"expires": "2026-11-22"}), ""),
         (note(tier=Tier.PROJECT, front_matter={"expires": "2026-11-21T10:00"}), "expired 2026-11-21"),

@@ -17,13 +17,8 @@ from memsync.memory import Memory
 from memsync.settings.load import Settings
 from tests.conftest import Write
 from tests.support.bouncer import POOL_SIZE, Bouncer, bouncer
-from tests.support.own_postgres import OwnServer, own_server
+from tests.support.own_postgres import OwnServer
 from tests.support.postgres_memory import Open, assert_converges, memories, new_dump, refused
-
-
-@pytest.fixture
-def own() -> OwnServer:
-    return own_server()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -25,25 +25,11 @@ from memsync.settings.load import Settings
 from memsync.system import clock
 from tests.conftest import FakeEmbedder, Patch, Write
 from tests.support.daemon_process import Cli, until
-from tests.support.own_postgres import MAX_CONNECTIONS, OwnServer, free_port, own_server
-from tests.support.postgres_memory import Open, assert_converges, assert_helpful, memories, new_dump, refused
+from tests.support.own_postgres import MAX_CONNECTIONS, OwnServer, free_port
+from tests.support.postgres_memory import Open, assert_converges, assert_helpful, new_dump, refused
 
 AT_ONCE_SECONDS = 4.0
 """Less than the time in which a connection is given up, so that a slow machine does not count as waiting."""
-
-
-@pytest.fixture
-def own() -> OwnServer:
-    return own_server()
-
-
-@pytest.fixture
-def open_memory(settings: Settings, write: Write) -> Iterator[Open]:
-    """Open the root's two notes on a database."""
-    write("birds.md", "# Birds\n\nThe heron nests.\n")
-    write("boats.md", "# Boats\n\nThe ketch leaks.\n")
-    with memories(settings) as found:
-        yield found
 
 
 def test_connections_that_went_stale_are_replaced_unnoticed(own: OwnServer, open_memory: Open, write: Write) -> None:

@@ -24,7 +24,7 @@ from memsync.settings.load import Settings
 from memsync.workspace import POOL_THREADS
 from tests.conftest import FakeEmbedder, Patch, Write
 from tests.support.daemon_process import until
-from tests.support.postgres_memory import Open, assert_converges, memories, new_dump, refused
+from tests.support.postgres_memory import Open, assert_converges, new_dump, refused
 from tests.support.postgres_server import execute, own_database
 from tests.support.sampling import fewer
 from tests.support.sync_process import release, waiting
@@ -35,15 +35,6 @@ LOCK = "SELECT FROM memsync.memory WHERE name = 'fault' FOR UPDATE"
 @pytest.fixture
 def dsn() -> Iterator[str]:
     with own_database("writers") as found:
-        yield found
-
-
-@pytest.fixture
-def open_memory(settings: Settings, write: Write) -> Iterator[Open]:
-    """Open the root's two notes on a database."""
-    write("birds.md", "# Birds\n\nThe heron nests.\n")
-    write("boats.md", "# Boats\n\nThe ketch leaks.\n")
-    with memories(settings) as found:
         yield found
 
 

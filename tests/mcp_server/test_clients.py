@@ -303,13 +303,8 @@ def wrong_tokens(token: str) -> list[str]:
     other = "A" if token[-1] != "A" else "B"
     near = [token[:-1], token + other, token[1:], token[:-1] + other, token.swapcase(), "", " ", token * 2, f" {token}"]
     return [
-        *(f"Bearer {wrong}" for wrong in near),
-        "Bearer",
-        token,
-        f"bearer{token}",
-        f"Basic {token}",
-        f"Bearer{token}",
-    ]
+        *(f"Bearer {wrong}" for wrong in near), "Bearer", token, f"bearer{token}", f"Basic {token}", f"Bearer{token}",
+    ]  # fmt: skip
 
 
 def test_server_listens_on_loopback_alone() -> None:

@@ -152,10 +152,7 @@ def test_a_memory_without_an_answer_is_named() -> None:
 @pytest.mark.parametrize(("tokens", "count"), [(200, 3), (45, 2), (30, 1), (10, 0)])
 def test_a_budget_is_for_the_whole_answer(tokens: int, count: int) -> None:
     """Each hit costs its text and twelve tokens for its citation, whichever memory it is from."""
-    answers = [
-        answered("a", [hit("1.md", 0.9), hit("2.md", 0.5)]),
-        answered("b", [hit("1.md", 0.8)]),
-    ]
+    answers = [answered("a", [hit("1.md", 0.9), hit("2.md", 0.5)]), answered("b", [hit("1.md", 0.8)])]
     query = replace(QUERY, request=SearchRequest(tokens=tokens))
     result = merged(query, answers, lambda texts: [10 for _ in texts])
     assert citations(result) == ["a:1.md:1", "b:1.md:1", "a:2.md:1"][:count]

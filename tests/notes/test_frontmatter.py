@@ -171,16 +171,9 @@ def test_values_keep_their_types(reader: NoteReader) -> None:
         "moment: 2026-11-21T10:02:03+01:00\nset: !!set {b, a}",
     )
     assert note.front_matter == {
-        "count": 3,
-        "share": 0.5,
-        "done": True,
-        "none": None,
-        "names": ["a", 1],
-        "nested": {"a": {"b": "c"}},
-        "day": "2026-11-21",
-        "moment": "2026-11-21T10:02:03+01:00",
-        "set": ["a", "b"],
-    }
+        "count": 3, "share": 0.5, "done": True, "none": None, "names": ["a", 1], "nested": {"a": {"b": "c"}},
+        "day": "2026-11-21", "moment": "2026-11-21T10:02:03+01:00", "set": ["a", "b"],
+    }  # fmt: skip
     assert note.warnings == ()
 
 

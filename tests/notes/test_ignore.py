@@ -178,22 +178,10 @@ def test_gitignore_that_cannot_be_read_ignores_nothing(kind: str, root: Path, wr
 
 
 STRANGE = [
-    b"a/**/" * 14 + b"b.md",
-    b"**/a/" * 400 + b"b.md",
-    b"a/**\\/" * 400,
-    b"*a" * 60 + b"b.md",
-    b"a*" * 60 + b"b",
-    b"[a]*" * 120 + b"b",
-    b"?*" * 200 + b"/**/" + b"*?" * 200,
-    b"[[:" * 2_000 + b"]",
-    b"[" + b"[:" * 2_000 + b"]" * 2,
-    b"[[" * 2_000,
-    b"\\" * 4_000,
-    b"a" + b" " * 4_000 + b"b ",
-    b"*" * 4_000 + b"x",
-    b"!" * 4_000,
-    b"[a-z]" * 800,
-]
+    b"a/**/" * 14 + b"b.md", b"**/a/" * 400 + b"b.md", b"a/**\\/" * 400, b"*a" * 60 + b"b.md", b"a*" * 60 + b"b",
+    b"[a]*" * 120 + b"b", b"?*" * 200 + b"/**/" + b"*?" * 200, b"[[:" * 2_000 + b"]", b"[" + b"[:" * 2_000 + b"]" * 2,
+    b"[[" * 2_000, b"\\" * 4_000, b"a" + b" " * 4_000 + b"b ", b"*" * 4_000 + b"x", b"!" * 4_000, b"[a-z]" * 800,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("line", STRANGE, ids=range(len(STRANGE)))

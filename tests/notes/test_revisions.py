@@ -87,15 +87,10 @@ def paths_found(memory: Memory) -> list[str]:
 def everything(memory: Memory, at: str = "main") -> list[Callable[[], object]]:
     """Return everything that reads a commit."""
     return [
-        lambda: memory.search("heron", at=at),
-        lambda: memory.get(f"a.md@{at}"),
-        lambda: memory.history("a.md"),
-        lambda: memory.history(),
-        lambda: memory.blame(f"a.md@{at}"),
-        lambda: memory.diff(at, "HEAD"),
-        lambda: memory.diff(at),
-        lambda: memory.digest(since=at),
-    ]
+        lambda: memory.search("heron", at=at), lambda: memory.get(f"a.md@{at}"), lambda: memory.history("a.md"),
+        lambda: memory.history(), lambda: memory.blame(f"a.md@{at}"), lambda: memory.diff(at, "HEAD"),
+        lambda: memory.diff(at), lambda: memory.digest(since=at),
+    ]  # fmt: skip
 
 
 def ask_everything(memory: Memory, at: str = "main") -> None:
@@ -341,10 +336,7 @@ def test_references_of_a_stranger_are_read_as_data(
 
 @pytest.mark.parametrize("arrive", [in_tarball, in_embedded_bare, in_worktree_file])
 def test_nothing_that_a_repository_configures_is_run_for_its_history(
-    arrive: Callable[[Path], Path],
-    tmp_path: Path,
-    witness: Path,
-    make_memory: MakeMemory,
+    arrive: Callable[[Path], Path], tmp_path: Path, witness: Path, make_memory: MakeMemory
 ) -> None:
     """Each variable that this git lists names a program, and so does each hook, filter and driver of diffs."""
     from memsync.settings.load import load_settings

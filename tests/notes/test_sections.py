@@ -20,21 +20,14 @@ def test_section_has_the_path_of_its_headings(parse: Parse) -> None:
     """From the outermost heading inwards; text above the first heading is a section without one."""
     text = "top\n\n# A\n\na\n\n## B\n\nb\n\n#### C\n\nc\n\n## D\n\n# E\n"
     assert outline(parse(text)) == [
-        ((), 1, 1),
-        (("A",), 3, 5),
-        (("A", "B"), 7, 9),
-        (("A", "B", "C"), 11, 13),
-        (("A", "D"), 15, 15),
+        ((), 1, 1), (("A",), 3, 5), (("A", "B"), 7, 9), (("A", "B", "C"), 11, 13), (("A", "D"), 15, 15),
         (("E",), 17, 17),
-    ]
+    ]  # fmt: skip
 
 
 def test_setext_heading_starts_a_section(parse: Parse) -> None:
     """Its lines of text and its underline are the heading."""
-    assert outline(parse("Two\nlines\n===\n\ntext\n\nB\n---\n")) == [
-        (("Two lines",), 1, 5),
-        (("Two lines", "B"), 7, 8),
-    ]
+    assert outline(parse("Two\nlines\n===\n\ntext\n\nB\n---\n")) == [(("Two lines",), 1, 5), (("Two lines", "B"), 7, 8)]
 
 
 @pytest.mark.parametrize(

@@ -51,21 +51,9 @@ def test_paragraphs_that_are_not_parsed_have_no_links_and_no_tags(text: str) -> 
 
 
 WORDS = [
-    "heron",
-    "Heron's",
-    "naïve",
-    "用SQLite",
-    "[MASK]",
-    "[CLS",
-    "x" * 120,
-    "a_b",
-    "e\u0301",
-    "\u200b",
-    "\u00a0",
-    "\x01",
-    "ﬁ",
-    "3.14",
-]
+    "heron", "Heron's", "naïve", "用SQLite", "[MASK]", "[CLS", "x" * 120, "a_b", "e\u0301", "\u200b", "\u00a0", "\x01",
+    "ﬁ", "3.14",
+]  # fmt: skip
 TEXT = st.lists(st.one_of(st.sampled_from([*WORDS, " ", "\n", "\t", "\x0b", "\u2028"]), st.text(max_size=8))).map(
     "".join
 )

@@ -22,16 +22,9 @@ from tests.conftest import PROJECT
 from tests.support.daemon_process import Cli, launcher
 
 SUBCOMMANDS = (
-    "service install",
-    "service uninstall",
-    "service status",
-    "mcp install",
-    "vectors export",
-    "vectors import",
-    "roots add",
-    "index migrate",
-    "index claim",
-)
+    "service install", "service uninstall", "service status", "mcp install", "vectors export", "vectors import",
+    "roots add", "index migrate", "index claim",
+)  # fmt: skip
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 
 

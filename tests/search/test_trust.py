@@ -77,10 +77,7 @@ OLD, NEW = "Feed the gull bread.", "Feed the gull fish."
         ({"old.md": f"- {OLD}\n  - ~~{NEW}~~ {{by=codex}}\n"}, {OLD}),
         # a mark of the owner's counts, whatever a web page claims
         ({"a.md": f"{NEW} \n", "z.md": WEB.format("supersedes: a.md\n") + OLD}, {NEW, OLD}),
-        (
-            {"a.md": f"---\nsupersedes: z.md\n---\n{NEW}\n", "z.md": WEB.format("supersedes: a.md\n") + OLD},
-            {NEW},
-        ),
+        ({"a.md": f"---\nsupersedes: z.md\n---\n{NEW}\n", "z.md": WEB.format("supersedes: a.md\n") + OLD}, {NEW}),
         ({"a.md": f"- {NEW} {{supersedes=z.md}}\n", "z.md": WEB.format("date: 2099-01-01\n") + OLD}, {NEW}),
         ({"a.md": f"- {OLD} {{superseded_by=z.md}}\n", "z.md": WEB.format("date: 2099-01-01\n") + NEW}, {NEW}),
         (

@@ -25,21 +25,12 @@ SHOWN = {
     "hostaddr=127.0.0.1 password=s3cret": "postgresql://127.0.0.1/",
 }
 IN_DOUBT = (
-    "postgresql://me:p%E4s3cret@127.0.0.1/memories",
-    "host=postgresql://me:s3cret\0@db/memories",
-    "postgresql://me:p@s3cret@db/memories",
-    "postgresql://[s3cret",
-    "postgresql://me:12/s3cret@db/memories",
-    "postgresql://me:s3cret/x@db/memories",
-    "postgresql://me:s3cret",
-    "postgresql://me:a@b?s3cret@db/memories",
-    "postgresql://db/memories?s3cret",
-    "postgresql://a,b/memories?port=1,2,3",
-    "host=db password='s3cret",
-    "password=a s3cret host=db",
-    "host='password=s3cret'",
-    "s3cret",
-)
+    "postgresql://me:p%E4s3cret@127.0.0.1/memories", "host=postgresql://me:s3cret\0@db/memories",
+    "postgresql://me:p@s3cret@db/memories", "postgresql://[s3cret", "postgresql://me:12/s3cret@db/memories",
+    "postgresql://me:s3cret/x@db/memories", "postgresql://me:s3cret", "postgresql://me:a@b?s3cret@db/memories",
+    "postgresql://db/memories?s3cret", "postgresql://a,b/memories?port=1,2,3", "host=db password='s3cret",
+    "password=a s3cret host=db", "host='password=s3cret'", "s3cret",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("dsn", SHOWN)

@@ -131,10 +131,7 @@ def test_wrong_settings_are_refused_with_their_file(tmp_path: Path, text: str, m
 
 @pytest.mark.parametrize(
     ("root", "message", "hint"),
-    [
-        ("no where", "does not exist", "Mount it"),
-        ("config.toml", "is not a folder", "correct that file"),
-    ],
+    [("no where", "does not exist", "Mount it"), ("config.toml", "is not a folder", "correct that file")],
 )
 def test_root_that_is_no_folder_is_named_with_its_file(tmp_path: Path, root: str, message: str, hint: str) -> None:
     """It may be on a disk that is not there just now, so making a new one is not the only advice."""

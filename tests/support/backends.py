@@ -44,3 +44,9 @@ def opener(backend: str) -> Callable[[Path], Index]:
         return PostgresIndex(shared_database(), f"{folder.name} {_RUN} {folder}", folder, claim)
 
     return open_postgres
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    """Return the index backend of `make_memory`: each in turn, in every test of a folder whose conftest.py has this."""
+    return str(request.param)

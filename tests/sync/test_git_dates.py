@@ -259,12 +259,7 @@ def test_without_git_mtimes_count_and_status_says_so(
 
 
 def test_git_that_hangs_is_given_up(
-    make_memory: MakeMemory,
-    repository: Repository,
-    write: Write,
-    root: Path,
-    tmp_path: Path,
-    monkeypatch: Patch,
+    make_memory: MakeMemory, repository: Repository, write: Write, root: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """A search takes no longer than its deadline over it, and a later one does not try again."""
     memory = make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_SEARCH_DEADLINE_MS": "8000"}))

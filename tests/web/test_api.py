@@ -29,20 +29,13 @@ OPERATIONS = offered()
 READING = [name for name, operation in OPERATIONS.items() if not operation.writes]
 THREAD = "---\nstatus: active\n---\n# Bridge\n\n## 2026-11-20 10:00 user\n\nDoes the heron fish there?\n"
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "search": {"query": "heron"},
-    "answer_request": {"request": '{"query": "heron"}'},
-    "embed_question": {"query": "heron"},
-    "get": {"location": "birds.md"},
-    "links": {"note": "birds.md"},
-    "context": {"query": "heron"},
-    "thread": {"thread": "bridge"},
-    "neighbours": {"path": "threads/bridge.md", "start_line": 6, "end_line": 8},
-    "messages": {"role": "user"},
-    "history": {"location": "birds.md:3"},
-    "blame": {"location": "birds.md:3"},
-    "diff": {"before": "main"},
+    "search": {"query": "heron"}, "answer_request": {"request": '{"query": "heron"}'},
+    "embed_question": {"query": "heron"}, "get": {"location": "birds.md"}, "links": {"note": "birds.md"},
+    "context": {"query": "heron"}, "thread": {"thread": "bridge"},
+    "neighbours": {"path": "threads/bridge.md", "start_line": 6, "end_line": 8}, "messages": {"role": "user"},
+    "history": {"location": "birds.md:3"}, "blame": {"location": "birds.md:3"}, "diff": {"before": "main"},
     "digest": {"since": "main"},
-}
+}  # fmt: skip
 """The arguments that the operations need, as texts of a query."""
 PASSING = {"seconds", "generation", "scanned_at", "timings_ms", "since", "counted_since", "last_sync", "index_bytes"}
 """Members whose value depends on when the operation ran."""
@@ -181,13 +174,9 @@ def test_each_error_is_a_problem(kind: type[MemsyncError], client: TestClient, s
         document = problem(other.get("/v1/status"))
     status, title = next(MEANINGS[base] for base in kind.__mro__ if base in MEANINGS)
     assert document == {
-        "type": f"urn:memsync:error:{kind.__name__}",
-        "title": title,
-        "status": status,
-        "detail": "it failed\\u202e",
-        "hint": "Do this.",
-        "exit_code": kind.exit_code,
-    }
+        "type": f"urn:memsync:error:{kind.__name__}", "title": title, "status": status, "detail": "it failed\\u202e",
+        "hint": "Do this.", "exit_code": kind.exit_code,
+    }  # fmt: skip
 
 
 def test_unexpected_error_says_nothing_of_a_note(

@@ -124,8 +124,7 @@ def test_nothing_is_there_for_strangers(path: str, method: str, stranger: TestCl
 
 
 @pytest.mark.parametrize(
-    "authorization",
-    ["", "Bearer", "Bearer ", "Bearer x", "Basic {token}", "bearer {token}x", "{token}"],
+    "authorization", ["", "Bearer", "Bearer ", "Bearer x", "Basic {token}", "bearer {token}x", "{token}"]
 )
 def test_wrong_tokens_are_refused(authorization: str, browser: TestClient, site: Site) -> None:
     """A wrong token is refused even beside a valid cookie; an empty header is none."""
