@@ -29,13 +29,6 @@ def test_search_with_the_real_model_finds_by_meaning(root: Path, write: Write) -
     assert "vector" in hits[0].ranks
 
 
-def test_a_file_saved_before_the_search_is_in_its_answer(memory: Memory, write: Write) -> None:
-    """A search scans before it answers; nothing else has to run."""
-    memory.sync()
-    write("new.md", "The heron nests in the alder.\n")
-    assert [hit.citation for hit in memory.search("heron").hits] == ["new.md:1"]
-
-
 def test_readers_in_threads_get_the_same_answer(memory: Memory, write: Write) -> None:
     """One Memory serves many threads."""
     write("a.md", "The heron nests in the alder.\n")

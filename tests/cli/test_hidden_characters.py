@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,9 +12,14 @@ import pytest
 
 from memsync.cli.main import main, run
 from memsync.daemon.logs import log_to
+from memsync.mcp_server.memories import ServedMemories
+from memsync.mcp_server.protocol import HANDSHAKES, Peer, Server, line_of
+from memsync.memories.opener import Opener
 from memsync.model.text import json_line, printable, quotable, visible
+from memsync.settings.load import load_settings
 from memsync.settings.registering import add_root
 from tests.conftest import Patch, Printed
+from tests.mcp_server.test_protocol import message
 
 HIDDEN = [
     *map(chr, (0x01, 0x07, 0x08, 0x0B, 0x0C, 0x0D, 0x1B, 0x1C, 0x7F, 0x85, 0x9B, 0x9D, 0xAD)),
@@ -167,80 +170,48 @@ def test_no_sentence_is_hidden_behind_a_sign(base: str) -> None:
         assert kept <= 1
 
 
-class _Client:
-    """Speaks MCP with a server over its standard streams, and keeps what came as it came."""
-
-    def __init__(self, root: Path) -> None:
-        command = [sys.executable, "-m", "memsync", "--root", str(root), "mcp"]
-        environ = {**os.environ, "MEMSYNC_SEARCH_MODE": "keyword", "MEMSYNC_DAEMON_USE": "false"}
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environ
-        )
-        self.raw: list[str] = []
-        self._number = 0
-
-    def tell(self, message: dict[str, Any]) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-        self.process.stdin.flush()
-
-    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        self._number += 1
-        self.tell({"id": self._number, "method": method, "params": params})
-        assert self.process.stdout is not None
-        self.raw.append(self.process.stdout.readline().decode())
-        answer: dict[str, Any] = json.loads(self.raw[-1])
-        assert answer["id"] == self._number
-        return answer
-
-
-def test_no_tool_gives_a_model_what_cannot_be_seen(hostile: Path) -> None:
+def test_no_tool_gives_a_model_what_cannot_be_seen(hostile: Path, monkeypatch: Patch) -> None:
     """Neither in texts, data and errors nor in resources; on the wire JSON escapes it everywhere."""
-    client = _Client(hostile)
-    try:
-        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-        client.ask("initialize", about)
-        client.tell({"method": "notifications/initialized"})
-        client.ask("tools/list", {})
-        client.ask("resources/templates/list", {})
-        calls: list[tuple[str, dict[str, Any]]] = [
-            ("memory_search", {"query": "heron"}),
-            ("memory_search", {"query": f"kind:x{ALL}"}),
-            ("memory_search", {"query": f"in:x{ALL}"}),
-            ("memory_get", {"location": "a"}),
-            ("memory_get", {"location": NAME}),
-            ("memory_get", {"location": f"absent{ALL}\nFORGED"}),
-            ("memory_get", {"location": "daily/2026-11-21.md"}),
-            ("memory_get", {"location": f"/x{ALL}"}),
-            ("memory_context", {"query": "heron", "thread": f"t{ALL[:8]}.md"}),
-            ("memory_context", {"query": "heron"}),
-            ("memory_status", {}),
-            ("memory_log", {"text": "x", "tags": [f"t{ALL}"]}),
-            ("memory_log", {f"text{ALL}": "x"}),
-            ("memory_remember", {"text": "x", "note": f"x{ALL}"}),
-            ("memory_thread_append", {"thread": f"x{ALL}", "role": "user", "text": "x"}),
-            ("memory_thread_append", {"thread": "x", "role": f"user{ALL}", "text": "x"}),
-            (f"tool{ALL}", {}),
-        ]
-        for name, arguments in calls:
-            answer = client.ask("tools/call", {"name": name, "arguments": arguments})
-            told = answer.get("result", {}).get("content") or [{"text": answer["error"]["message"]}]
-            for part in told:
-                assert hidden_in(part["text"]) == [], (name, arguments)
-                assert not re.search("^FORGED", part["text"], re.MULTILINE), (name, arguments)
-        listed = client.ask("resources/list", {})["result"]["resources"]
-        assert len(listed) >= 4
-        for one in listed:
-            assert hidden_in(one["name"] + one["title"] + one["uri"]) == []
-            assert "\n" not in one["name"] + one["title"]
-            (contents,) = client.ask("resources/read", {"uri": one["uri"]})["result"]["contents"]
-            assert hidden_in(contents["text"]) == []
-        message = client.ask("resources/read", {"uri": f"other://{ALL}"})["error"]["message"]
-        assert hidden_in(message) == []
-        assert hidden_in("".join(client.raw)) == []
-    finally:
-        client.process.kill()
-        client.process.communicate()
+    monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
+    monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
+    opener = Opener(lambda: load_settings(root=hostile))
+    server, raw = Server(ServedMemories(lambda: opener), read_only=False), list[str]()
+
+    def ask(method: str, **params: Any) -> dict[str, Any]:
+        answer = server.answer(message(method, **params), Peer(HANDSHAKES[-1]))
+        raw.append(line_of(answer).decode())
+        return dict(json.loads(raw[-1]))
+
+    ask("tools/list")
+    ask("resources/templates/list")
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("memory_search", {"query": "heron"}), ("memory_search", {"query": f"kind:x{ALL}"}),
+        ("memory_search", {"query": f"in:x{ALL}"}), ("memory_get", {"location": "a"}),
+        ("memory_get", {"location": NAME}), ("memory_get", {"location": f"absent{ALL}\nFORGED"}),
+        ("memory_get", {"location": "daily/2026-11-21.md"}), ("memory_get", {"location": f"/x{ALL}"}),
+        ("memory_context", {"query": "heron", "thread": f"t{ALL[:8]}.md"}), ("memory_context", {"query": "heron"}),
+        ("memory_status", {}), ("memory_log", {"text": "x", "tags": [f"t{ALL}"]}), ("memory_log", {f"text{ALL}": "x"}),
+        ("memory_remember", {"text": "x", "note": f"x{ALL}"}), (f"tool{ALL}", {}),
+        ("memory_thread_append", {"thread": f"x{ALL}", "role": "user", "text": "x"}),
+        ("memory_thread_append", {"thread": "x", "role": f"user{ALL}", "text": "x"}),
+    ]  # fmt: skip
+    for name, arguments in calls:
+        answer = ask("tools/call", name=name, arguments=arguments)
+        told = answer.get("result", {}).get("content") or [{"text": answer["error"]["message"]}]
+        for part in told:
+            assert hidden_in(part["text"]) == [], (name, arguments)
+            assert not re.search("^FORGED", part["text"], re.MULTILINE), (name, arguments)
+    listed = ask("resources/list")["result"]["resources"]
+    assert len(listed) >= 4
+    for one in listed:
+        assert hidden_in(one["name"] + one["title"] + one["uri"]) == []
+        assert "\n" not in one["name"] + one["title"]
+        (contents,) = ask("resources/read", uri=one["uri"])["result"]["contents"]
+        assert hidden_in(contents["text"]) == []
+    refusal = ask("resources/read", uri=f"other://{ALL}")["error"]["message"]
+    assert hidden_in(refusal) == []
+    assert hidden_in("".join(raw)) == []
+    opener.close()
 
 
 def test_a_record_of_the_daemons_log_is_one_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -148,13 +148,6 @@ def test_daemon_of_another_version_protocol_or_settings_is_asked_to_restart(
     assert raised.value.hint == "Run: memsync restart"
 
 
-def test_daemon_with_other_settings_is_asked_to_restart(served: Served) -> None:
-    """It would answer by other weights, or about another root."""
-    with pytest.raises(errors.DaemonUnavailable, match="other settings") as raised:
-        RemoteMemory(served.path, "0" * 16)
-    assert raised.value.hint == "Run: memsync restart"
-
-
 @pytest.mark.parametrize(
     "says", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"[]\n", b"1\n", b"{}\n", b"\xff\n", b'{"jsonrpc": "2.0"']
 )

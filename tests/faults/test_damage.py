@@ -28,6 +28,7 @@ from tests.support.sampling import sampled
 
 PAGE = 4_096
 PARTS = 4
+FILLERS = (bytes(PAGE), bytes(range(256)) * (PAGE // 256))
 
 
 @pytest.fixture
@@ -92,7 +93,8 @@ def test_any_page_may_be_lost(part: int, synced: Memory, make_memory: MakeMemory
     for page in range(part, len(sound) // PAGE, PARTS):
         name = owner.get(page + 1, "")
         may_be_lost = passages if name == "sqlite_schema" else leaves.get(page + 1, passages if name == "vector" else 0)
-        put_back(path, sound[: page * PAGE] + bytes(PAGE) + sound[(page + 1) * PAGE :])
+        filler = FILLERS[page // PARTS % 2]
+        put_back(path, sound[: page * PAGE] + filler + sound[(page + 1) * PAGE :])
         embedder = FakeEmbedder()
         with make_memory(embedder) as memory:
             result = found(memory)

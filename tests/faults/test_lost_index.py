@@ -18,9 +18,8 @@ from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.system import clock
-from memsync.system.user_folders import own_folder
 from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
-from tests.support.index_checks import assert_sound, database, dump, open_database, value
+from tests.support.index_checks import assert_sound, database, dump, open_database
 from tests.support.stand_ins import beforehand
 
 PAGE = 4_096
@@ -91,25 +90,6 @@ def test_truncated_database_answers_in_full_or_says_rebuild(synced: Memory, make
     assert answer(memory) == before
     assert memory.verify() is None
     assert_sound(path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("filler", [bytes(PAGE), bytes(range(256)) * (PAGE // 256)], ids=["zeroes", "garbage"])
-def test_damaged_page_is_never_a_silent_empty_answer(synced: Memory, make_memory: MakeMemory, filler: bytes) -> None:
-    """Any one page lost: the very call that meets it gives the answer of before, from an index begun anew."""
-    before = answer(synced)
-    path = database(synced)
-    synced.close()
-    sound = path.read_bytes()
-    begun_anew = 0
-    for page in range(1, len(sound) // PAGE):
-        shutil.rmtree(path.parent)
-        own_folder(path.parent)
-        path.write_bytes(sound[: page * PAGE] + filler + sound[(page + 1) * PAGE :])
-        with make_memory() as memory:
-            assert answer(memory) == before, page
-        begun_anew += len(list(path.parent.glob("index.db.damaged-*")))
-    assert begun_anew > len(sound) // PAGE // 4
 
 
 def test_index_of_a_later_version_is_refused_and_left_alone(synced: Memory, make_memory: MakeMemory) -> None:
@@ -284,17 +264,3 @@ def test_rebuild_while_the_model_fails_keeps_the_vectors_there_are(synced: Memor
     embedder.fail = EmbedderError("down")
     report = synced.rebuild()
     assert (report.vectors_pending, report.failed) == (0, ())
-
-
-def test_verify_finds_what_was_changed_behind_its_back(synced: Memory) -> None:
-    """The first difference is named; a rebuild repairs it."""
-    connection = open_database(database(synced))
-    connection.execute("UPDATE note SET title = 'Other' WHERE path = 'n03.md'")
-    connection.close()
-    difference = synced.verify()
-    assert difference is not None
-    assert "Other" in difference.indexed
-    assert "Note 3" in difference.rebuilt
-    synced.rebuild()
-    assert synced.verify() is None
-    assert value(database(synced), "SELECT count(*) FROM note") == 30

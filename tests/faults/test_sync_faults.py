@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,33 +104,6 @@ def test_missing_root_is_an_error_and_deletes_nothing(memory: Memory, write: Wri
     assert memory.status().notes == 1
     away.rename(root)
     assert [hit.path for hit in memory.search("heron").hits] == ["a.md"]
-
-
-def test_replaced_root_is_refused_until_accepted(memory: Memory, write: Write, root: Path) -> None:
-    """Another folder at the same path with none of the notes: an empty mount point looks just like that."""
-    write("a.md", "The heron nests in the alder.\n")
-    memory.sync()
-    root.rename(root.with_name("away"))
-    root.mkdir()
-    for ask in (memory.sync, lambda: memory.search("heron")):
-        with pytest.raises(RootError, match="not the folder that was indexed") as caught:
-            ask()
-        assert "--accept-root" in caught.value.hint
-    assert memory.status().notes == 1
-    write("z.md", "The stork nests on the chimney.\n")
-    report = memory.sync(accept_root=True)
-    assert (report.added, report.deleted) == (1, 1)
-    assert memory.sync().failed == ()
-
-
-def test_root_restored_from_a_copy_is_recognised_by_its_notes(memory: Memory, write: Write, root: Path) -> None:
-    """A clone or a restored backup is another folder with the same notes: no reason to refuse."""
-    write("a.md", "The heron nests in the alder.\n")
-    memory.sync()
-    away = root.rename(root.with_name("away"))
-    shutil.copytree(away, root)
-    report = memory.sync()
-    assert (report.added, report.deleted, report.vectors_computed) == (0, 0, 0)
 
 
 def test_file_that_changes_between_reading_and_commit_is_planned_again(

@@ -403,27 +403,6 @@ def test_server_ends_when_it_is_told_to(cli: Cli, arguments: tuple[str, ...], nu
         assert "Traceback" not in process.stderr.read()
 
 
-def test_half_a_character_is_answered(cli: Cli, write: Write) -> None:
-    """A model that cuts an emoji in two must not wait for ever."""
-    write("zoo.md", "A zebra.\n")
-    command = [sys.executable, "-m", "memsync", "--root", str(cli.root), "mcp"]
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    asked = {"name": "memory_search", "arguments": {"query": "zebra \ud800"}}
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
-        assert process.stdin and process.stdout
-        for number, (method, params) in enumerate((("initialize", hello), ("tools/call", asked))):
-            process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n")
-            if not number:
-                process.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
-            process.stdin.flush()
-            answer = json.loads(process.stdout.readline())
-            assert answer["id"] == number
-        assert "zoo.md:1" in answer["result"]["content"][0]["text"]
-        process.stdin.close()
-        assert process.wait(120) == 0
-
-
 def test_taken_port_is_told(cli: Cli, root: Path) -> None:
     """With what to do."""
     with http_server(cli, root) as (url, _):

@@ -468,19 +468,6 @@ def test_model_of_a_daemon_answers_as_one_in_this_process_and_may_hang_or_die(da
     assert daemon.processes() == []
 
 
-@pytest.mark.usefixtures("real_models")
-def test_unknown_model_is_an_error_of_a_served_search_too(
-    cli: Cli, write: Write, short_runtime_folder: Path, monkeypatch: Patch
-) -> None:
-    """The daemon goes on."""
-    write("a.md", "The heron nests.\n")
-    monkeypatch.setenv("MEMSYNC_SEARCH_RERANK_MODEL", "BAAI/bge-reranker-bass")
-    cli.start()
-    until(lambda: "Did you mean BAAI/bge-reranker-base" in cli("search", "heron", "--rerank").stderr, "it is named")
-    assert cli("search", "heron", "--rerank").returncode == 8
-    assert cli("search", "heron").returncode == 0
-
-
 def test_one_search_waits_for_a_model_that_hangs(served: Served, judge: Judge, monkeypatch: Patch) -> None:
     """It says what to do. Those after it are answered at once; the model is not asked again before it has answered."""
     monkeypatch.setattr("memsync.search.freshness.RERANK_PATIENCE_SECONDS", 0.05)
