@@ -104,6 +104,7 @@ def test_a_write_whose_daemon_ends_meanwhile_says_that_it_may_have_been_made(
     assert error.value.hint == MAYBE_WRITTEN
 
 
+@pytest.mark.slow
 def test_a_text_that_is_too_long_for_a_request_is_written_beside_the_daemon(served: Served, monkeypatch: Patch) -> None:
     """The command writes it in its own process. A RemoteMemory raises an error that names the limit."""
     monkeypatch.setattr("memsync.settings.load.load_settings", lambda **_: served.settings)

@@ -291,6 +291,7 @@ def test_an_unanswerable_question_is_asked_without_its_notes(memory: Memory, wri
         assert one.hits
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("real_models")
 def test_the_real_model_answers_in_other_words_and_is_silent_about_the_rest(
     cli: Cli, write: Write, tmp_path: Path

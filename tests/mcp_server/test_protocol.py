@@ -279,6 +279,7 @@ def test_http_answers_with_the_status_that_the_protocol_names(
 # ------------------------------------------------------------------------------------------- long answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["heron ", "鷺"])
 def test_no_answer_is_longer_than_a_model_should_read(
     make_memory: Callable[..., Memory], write: Write, word: str

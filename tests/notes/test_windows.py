@@ -247,7 +247,7 @@ def test_long_conversation_is_cut_in_proportion(count: int) -> None:
 def test_a_conversation_is_cut_in_as_many_steps_for_each_line_however_long_it_is() -> None:
     """Which windows hold a line is not looked for line by line."""
     steps = []
-    for count in (500, 2_000):
+    for count in (250, 1_000):
         note = parse_note(NotePath(LOG), talk(count).encode(), RULES)
         calls = Counter[str]()
         sys.setprofile(lambda frame, event, argument, calls=calls: calls.update([event]))  # type: ignore[misc]  # mypy infers no lambda with a default

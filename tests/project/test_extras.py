@@ -76,6 +76,7 @@ def test_extras_are_those_of_the_project() -> None:
     assert {*optional} == {*EXTRAS, "all", "dev"}
 
 
+@pytest.mark.slow
 def test_plain_memory_and_mcp_load_no_optional_package(root: Path, write: Write) -> None:
     """In a process in which none of them can be imported."""
     write("a.md", "The heron nests.\n")

@@ -584,7 +584,7 @@ def test_states_deleted_during_searches_give_the_right_answer(
     for thread in threads:
         thread.start()
     chance = random.Random(3)
-    for _ in range(25):
+    for _ in range(15):
         for path in list(memory.settings.index_dir.glob("past/*")):
             if path.is_dir() and chance.random() < 0.5:
                 shutil.rmtree(path, ignore_errors=True)
