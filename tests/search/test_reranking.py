@@ -488,7 +488,8 @@ def test_closed_memory_leaves_no_model_open(judge: Judge, monkeypatch: Patch) ->
     """One that is made while everything is being closed is closed as well."""
     closed: list[bool] = []
     monkeypatch.setattr(judge, "close", lambda: closed.append(True))
-    model = Reranking(lambda: judge, time)
+    used, model = Reranking(lambda: judge, time), Reranking(lambda: judge, time)
+    assert (used.is_loaded, used.relevance("heron", ["heron"]), used.is_loaded) == (False, [0.5], True)
     model.close()
     assert closed == []
     assert model.relevance("heron", ["heron"]) == [0.5]
