@@ -235,16 +235,6 @@ def test_hostile_file_is_refused_with_a_hint_and_changes_nothing(
     refused(there, given if isinstance(given, bytes) else changed(small, *given), "was not imported")
 
 
-def test_pages_that_lead_in_a_circle_are_not_followed(here: Path, there: Path) -> None:
-    """They would give vectors without end."""
-    content = bytearray(exported(here))
-    with closing(apsw.Connection(str(here))) as connection:
-        root = int(str(connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'vector'").get))
-    rightmost = (root - 1) * PAGE_BYTES + 8
-    content[rightmost : rightmost + 4] = root.to_bytes(4, "big")
-    refused(there, bytes(content), "not whole")
-
-
 def test_file_larger_than_the_cache_may_be_is_refused(small: bytes, there: Path) -> None:
     """Before it is opened."""
     refused(there, small, "larger than the 0 MB", most_bytes=len(small) - 1)
@@ -466,13 +456,3 @@ with open(sys.argv[1], "rb") as file:
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     assert held(there) == before
     assert imported(there, content) == [Exchanged(SPACE.name, 20_000, 20_000)]
-
-
-def test_import_of_a_fifo_that_ends_early_is_refused(synced: Cli, tmp_path: Path) -> None:
-    """What is not a regular file is read as a stream."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    process = synced.begin("vectors", "import", str(pipe))
-    with open(pipe, "wb") as stream:
-        stream.write(b"PK\3\4")
-    assert process.wait(120) == 2

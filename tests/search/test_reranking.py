@@ -6,7 +6,6 @@ only the use of its judgement is tested, a stand-in judges by a word in the text
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import signal
@@ -14,9 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
 
 import jsonschema
 import pytest
@@ -304,79 +301,6 @@ def test_what_exceeds_the_window_is_not_read(cached: Path) -> None:
     inside, outside = "x " * (MOST_TOKENS // 2) + "heron", "x " * MOST_TOKENS + "heron"
     assert model.relevance("heron", [inside, outside]) == pytest.approx([RELEVANCE[1], RELEVANCE[0]], abs=1e-7)
     assert model.relevance("heron " + "x" * 1_000_000, ["heron"]) == pytest.approx([RELEVANCE[1]], abs=1e-7)
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """Serve the tiny model on this machine as fastembed fetches models; yield the environment that leads there."""
-    folder = put_in_cache(tmp_path / "elsewhere")
-    Hub.files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.*")}
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-class Hub(BaseHTTPRequestHandler):
-    """Answers as the host of models does, as far as fastembed asks."""
-
-    files: ClassVar[dict[str, bytes]] = {}
-
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        name = path.partition("/resolve/")[2].partition("/")[2]
-        if path.startswith(f"/api/models/{RERANK_MODEL}/tree/"):
-            found = [
-                {"type": "file", "path": name, "size": len(content), "oid": hashlib.sha256(content).hexdigest()}
-                for name, content in self.files.items()
-            ]
-            self._send(json.dumps(found).encode())
-        elif path.startswith(f"/api/models/{RERANK_MODEL}"):
-            names = [{"rfilename": name} for name in self.files]
-            self._send(json.dumps({"id": RERANK_MODEL, "sha": "a" * 40, "siblings": names}).encode())
-        elif name in self.files:
-            digest = hashlib.sha256(self.files[name]).hexdigest()
-            self._send(self.files[name], ("ETag", f'"{digest}"'), ("X-Repo-Commit", "a" * 40))
-        else:
-            self.send_error(404)
-
-    do_HEAD = do_GET  # noqa: N815 (because the server calls it so)
-
-    def _send(self, content: bytes, *headers: tuple[str, str]) -> None:
-        self.send_response(200)
-        for name, value in (*headers, ("Content-Length", str(len(content)))):
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Keep quiet."""
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("real_models")
-def test_model_is_fetched_once_and_again_if_it_lost_a_part_on_the_disk(
-    cli: Cli, write: Write, hub: dict[str, str], tmp_path: Path
-) -> None:
-    """At the first use, without a word where no terminal shows it; then it is found in the cache by its size."""
-    write("a.md", "The heron nests in the alder.\n")
-
-    def printed(environ: dict[str, str]) -> tuple[bool, str]:
-        words = ("search", "heron", "alder", "--mode", "keyword", "--rerank", "--explain")
-        done = cli.process(*words, environ={**environ, "MEMSYNC_DAEMON_USE": "false"})
-        return "rerank #1 (0.731)" in done.stdout, done.stderr
-
-    assert (printed(hub), printed(NO_NETWORK)) == ((True, ""), (True, ""))
-    (file,) = (tmp_path / "cache").rglob("model.onnx")
-    whole = file.read_bytes()
-    file.write_bytes(whole[:-100])
-    assert "cannot be fetched" in printed(NO_NETWORK)[1]
-    assert printed(hub)[0]
-    assert file.read_bytes() == whole
 
 
 def test_unloaded_model_is_loaded_again(cached: Path) -> None:
