@@ -234,10 +234,7 @@ def context(data: Path, state: Path) -> list[Row]:
                     plain = covered_share(question.relevant, taken_in_budget(hits, budget, costs))
                     shares[budget].append((covered_share(question.relevant, quoted), plain))
     measure = f"context, {len(questions)} questions at {', '.join(f'{b:,}' for b in BUDGETS)}: over the budget"
-    rows = [
-        Row(measure, over, "0", not over),
-        Row("context: median time, in-process, ms", median(times), "printed"),
-    ]
+    rows = [Row(measure, over, "0", not over), Row("context: median time, in-process, ms", median(times), "printed")]
     for budget, figures in shares.items():
         own, plain = (fmean(column) for column in zip(*figures, strict=True))
         rows.append(Row(f"context: evidence at {budget:,}", own, f"printed; plain search {plain:.3f}"))

@@ -19,10 +19,7 @@ SECTION = "Notes"
 @click.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option(
-    "--apply",
-    "is_applied",
-    is_flag=True,
-    help="Append the entries ID again; without ID, all that are not marked.",
+    "--apply", "is_applied", is_flag=True, help="Append the entries ID again; without ID, all that are not marked."
 )
 @click.option("--dismiss", is_flag=True, help="Forget the entries ID: they were deleted on purpose.")
 @option(overwritten.values["days"])

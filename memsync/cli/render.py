@@ -38,11 +38,7 @@ from memsync.model.past import SHORT, cited_at
 from memsync.model.query import TimeHint
 from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
 from memsync.model.text import count, duration, printable, visible
-from memsync.model.upkeep import (
-    Checked,
-    Conflicts,
-    Notes,
-)
+from memsync.model.upkeep import Checked, Conflicts, Notes
 from memsync.model.vocabulary import in_root, told_origin
 from memsync.model.written import Pattern, Preference, Written
 from memsync.operation import Command, Operation

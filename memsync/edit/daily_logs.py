@@ -16,15 +16,7 @@ USUAL_FOLDER = "daily/"
 USUAL_NAME = "%Y-%m-%d"
 _FORMAT_OF_SHAPE = {
     re.sub(r"\d", "0", date(2026, 11, 21).strftime(name)): name
-    for name in (
-        USUAL_NAME,
-        "%Y_%m_%d",
-        "%Y%m%d",
-        "%Y.%m.%d",
-        "%Y/%Y-%m-%d",
-        "%Y/%m/%Y-%m-%d",
-        "%Y-%m/%Y-%m-%d",
-    )
+    for name in (USUAL_NAME, "%Y_%m_%d", "%Y%m%d", "%Y.%m.%d", "%Y/%Y-%m-%d", "%Y/%m/%Y-%m-%d", "%Y-%m/%Y-%m-%d")
 }
 """A log's name with each digit replaced by 0 -> its strftime format. In every format, names sort by date."""
 

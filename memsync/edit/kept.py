@@ -65,7 +65,7 @@ _UPGRADES = {
     1: """
 ALTER TABLE step ADD COLUMN kind TEXT NOT NULL DEFAULT '';
 UPDATE step SET kind = CASE WHEN user IS NULL THEN 'prune' ELSE 'forget' END;
-""",
+"""
 }
 """Version -> what makes the next one of it."""
 

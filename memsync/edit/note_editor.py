@@ -61,13 +61,7 @@ class NoteEditor:
         return note is not None and note.kind is kind
 
     def add_to_section(
-        self,
-        path: NotePath,
-        heading: str,
-        addition: Addition,
-        head: str,
-        *,
-        replaces: Sequence[str] = (),
+        self, path: NotePath, heading: str, addition: Addition, head: str, *, replaces: Sequence[str] = ()
     ) -> Done:
         """Add an item at the end of a section unless the section has it; create the section if it does not exist.
 

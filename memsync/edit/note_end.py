@@ -75,8 +75,7 @@ def read_end(path: str, content: bytes) -> NoteEnd:
     closing = closing_lines(body)
     if closing is None:
         raise WriteRefused(
-            f"{path} ends with an open block that memsync cannot close",
-            hint="Close it in an editor, then write again.",
+            f"{path} ends with an open block that memsync cannot close", hint="Close it in an editor, then write again."
         )
     return NoteEnd(
         newline=newline,

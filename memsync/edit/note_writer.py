@@ -87,14 +87,7 @@ class NoteWriter:
         self.refuse_to_publish(first, path)
         return path
 
-    def append(
-        self,
-        path: NotePath,
-        addition: Addition,
-        *,
-        head: str = "",
-        replaces: Sequence[str] = (),
-    ) -> Done:
+    def append(self, path: NotePath, addition: Addition, *, head: str = "", replaces: Sequence[str] = ()) -> Done:
         """Append to a note and wait for the disk. A missing note is created and begins with `head`.
 
         Also restores recent appends that an editor overwrote without having read them. `replaces` holds the journal ids
@@ -115,12 +108,7 @@ class NoteWriter:
         return Done(path, 1)
 
     def rewrite(
-        self,
-        path: NotePath,
-        edit: Callable[[str], str],
-        *,
-        adds: bool = False,
-        replaces: Sequence[str] = (),
+        self, path: NotePath, edit: Callable[[str], str], *, adds: bool = False, replaces: Sequence[str] = ()
     ) -> Done:
         """Replace a note's text by `edit(text)`. If the note changes meanwhile, read it and call `edit` again.
 

@@ -73,9 +73,7 @@ def conflicts(
     memory: Workspace,
     *,
     dismiss: Annotated[
-        tuple[str, ...],
-        Meta(description="Do not show this conflict again.", extra={"writes": True}),
-        Cli(metavar="ID"),
+        tuple[str, ...], Meta(description="Do not show this conflict again.", extra={"writes": True}), Cli(metavar="ID")
     ] = (),
     progress: Progress = no_progress,
 ) -> Conflicts:

@@ -40,8 +40,7 @@ def patterns(memory: Workspace) -> tuple[Pattern, ...]:
 
 
 @operation(
-    Command("pattern observe", help="Record one observation of the pattern TEXT and print its path:line."),
-    writes=True,
+    Command("pattern observe", help="Record one observation of the pattern TEXT and print its path:line."), writes=True
 )
 def observe(
     memory: Workspace,

@@ -31,9 +31,7 @@ Ids = Annotated[tuple[str, ...], Meta(description="The ids of the entries.")]
 
 @operation()
 def overwritten(
-    memory: Workspace,
-    *,
-    days: Annotated[int, Meta(ge=0, le=MAX_DAYS, description="How many days to look back.")] = 30,
+    memory: Workspace, *, days: Annotated[int, Meta(ge=0, le=MAX_DAYS, description="How many days to look back.")] = 30
 ) -> tuple[Overwritten, ...]:
     """Return the entries that were appended within the last days and are no longer in their notes, oldest first.
 

@@ -19,9 +19,7 @@ SECTION = "Search"
 
 Values = tuple[str, ...]
 Limit = Annotated[
-    int | None,
-    Meta(ge=1, le=MAX_HITS, description="Maximum number of hits. [default: search.limit, 10]"),
-    Cli(("-n",)),
+    int | None, Meta(ge=1, le=MAX_HITS, description="Maximum number of hits. [default: search.limit, 10]"), Cli(("-n",))
 ]
 Tokens = Annotated[
     int | None, Meta(ge=1, le=MAX_TOKENS, description="Return as many hits as fit into N tokens."), Cli(metavar="N")
@@ -146,8 +144,7 @@ def answer_request(
 
 @operation(is_quick=True, needs_no_files=True)
 def embed_question(
-    memory: Searched,
-    query: Annotated[str, Meta(description="What to look for; filters in it are left out.")],
+    memory: Searched, query: Annotated[str, Meta(description="What to look for; filters in it are left out.")]
 ) -> EmbeddedQuestion:
     """Embed a query as `search` does, so that other memories with the same model need not.
 

@@ -61,8 +61,7 @@ OfStatus = Annotated[str, Meta(description="Only active, paused, completed or ar
 
 
 @operation(
-    Command("thread new", help="Begin a thread and print its path. The title must be new.", prints="path"),
-    writes=True,
+    Command("thread new", help="Begin a thread and print its path. The title must be new.", prints="path"), writes=True
 )
 def new_thread(
     memory: Workspace,
@@ -281,12 +280,7 @@ def _message(note: Note, message: Message) -> ThreadMessage:
     return ThreadMessage(note.path, note.session, *lines, message.role, message.time, attributes, text)
 
 
-@operation(
-    Command(
-        "thread list",
-        help="Print all threads, archived ones included, most recently active first.",
-    )
-)
+@operation(Command("thread list", help="Print all threads, archived ones included, most recently active first."))
 def threads(memory: Workspace, *, session: OfSession = "", status: OfStatus = "", user: OfUser = "") -> Threads:
     """Return every thread, most recently active first."""
     with memory.as_of_now() as (reader, pending):

@@ -96,12 +96,7 @@ def described(operation: Operation[Any, Any]) -> dict[str, Any]:
         "name": tool.name,
         "title": tool.title,
         "description": tool.text,
-        "inputSchema": {
-            "type": "object",
-            "properties": properties,
-            "required": needed,
-            "additionalProperties": False,
-        },
+        "inputSchema": {"type": "object", "properties": properties, "required": needed, "additionalProperties": False},
         "annotations": {
             "title": tool.title,
             "readOnlyHint": not operation.writes,

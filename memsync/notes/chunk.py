@@ -303,11 +303,7 @@ class _Chunker:
             self._add(items[first : last + 1], entries[first : last + 1], Form.GROUP, texts[first : last + 1])
 
     def _add(
-        self,
-        units: Sequence[_Unit],
-        entries: Sequence[Entry],
-        form: Form = Form.TEXT,
-        item_words: Sequence[str] = (),
+        self, units: Sequence[_Unit], entries: Sequence[Entry], form: Form = Form.TEXT, item_words: Sequence[str] = ()
     ) -> None:
         first, last = units[0], units[-1]
         words = self._words(units)

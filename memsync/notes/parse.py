@@ -119,13 +119,7 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
 
 
 def _body(
-    lines: Sequence[str],
-    first_line: int,
-    kind: Kind,
-    date: str,
-    warnings: list[str],
-    *,
-    is_large: bool,
+    lines: Sequence[str], first_line: int, kind: Kind, date: str, warnings: list[str], *, is_large: bool
 ) -> _Body:
     """Parse the body, as plain paragraphs if it is too large or complex; add a warning for each problem."""
     body = None if is_large else _parse_body(lines, first_line, kind, date)

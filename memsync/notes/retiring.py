@@ -9,15 +9,7 @@ from memsync.model.query import IndexedNote
 from memsync.model.text import count, quoted
 from memsync.model.upkeep import NoteUse, Retirement
 from memsync.model.vocabulary import NotePath, Tier
-from memsync.notes.dates import (
-    begun,
-    counted_from,
-    days_since,
-    expires_at,
-    here_since,
-    is_kept_for_good,
-    last_active,
-)
+from memsync.notes.dates import begun, counted_from, days_since, expires_at, here_since, is_kept_for_good, last_active
 from memsync.notes.rules import ARCHIVE_FOLDER, describes_folder
 
 

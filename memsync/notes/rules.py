@@ -22,11 +22,7 @@ _FOR_CODING_AGENTS = (
     *("qwen.md", "warp.md", "heartbeat.md", "boot.md", "bootstrap.md", "knowledge.md", "*.knowledge.md"),
 )
 """Files that coding agents obey in any folder. To memsync they are ordinary notes: a context quotes them."""
-_INSTRUCTING = {
-    "/soul.md": Kind.SOUL,
-    "/prompts/": Kind.PROMPT,
-    **dict.fromkeys(_FOR_CODING_AGENTS, Kind.PROMPT),
-}
+_INSTRUCTING = {"/soul.md": Kind.SOUL, "/prompts/": Kind.PROMPT, **dict.fromkeys(_FOR_CODING_AGENTS, Kind.PROMPT)}
 """Notes that instruct agents even if `[kinds]` says otherwise; names are folded by `_as_any_file_system_reads`."""
 
 _Glob = tuple[IgnorePattern, str]

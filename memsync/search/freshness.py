@@ -221,11 +221,7 @@ class FreshSearch:
         return report, search(None)
 
     def _search(
-        self,
-        query: Query,
-        await_near: Callable[[], Near | None] | None,
-        warnings: list[str],
-        as_of: int | None = None,
+        self, query: Query, await_near: Callable[[], Near | None] | None, warnings: list[str], as_of: int | None = None
     ) -> SearchResult:
         relevance = self._relevance(query, warnings)
         try:

@@ -57,13 +57,7 @@ class _Parts:
     filters: list[tuple[str, str]] = field(default_factory=list)
 
 
-def parse_query(
-    typed: str,
-    *,
-    now: datetime,
-    limit: int,
-    filter_pairs: Sequence[tuple[str, str]] = (),
-) -> Query:
+def parse_query(typed: str, *, now: datetime, limit: int, filter_pairs: Sequence[tuple[str, str]] = ()) -> Query:
     """Parse a query. Adds `filter_pairs` (name, value), which come from options, to its own filters.
 
     Raises UsageError when the value of a filter is invalid or the query is empty.

@@ -64,13 +64,7 @@ def recognise(root: str, index_file: str, open_index: Callable[[Path], Index]) -
 class _Move:
     """Moves the data of a root that was at `before` and is now at `root`."""
 
-    def __init__(
-        self,
-        before: str,
-        root: str,
-        index_file: str,
-        open_index: Callable[[Path], Index],
-    ) -> None:
+    def __init__(self, before: str, root: str, index_file: str, open_index: Callable[[Path], Index]) -> None:
         from pathlib import Path
 
         from memsync.notes.files import NoteFiles

@@ -24,10 +24,7 @@ from memsync.web.site import Site
 
 def routes() -> list[Route]:
     """Return the routes of the API."""
-    return [
-        Route("/v1/{name}", _call, methods=["GET", "POST"]),
-        Route("/openapi.json", _openapi),
-    ]
+    return [Route("/v1/{name}", _call, methods=["GET", "POST"]), Route("/openapi.json", _openapi)]
 
 
 def offered() -> dict[str, Operation[Any, Any]]:

@@ -83,9 +83,7 @@ def context(
         Cli(metavar="TOKENS"),
     ] = 0,
     day: Annotated[
-        str,
-        Meta(description="Include the logs of this day and the day before. [default: today]"),
-        Cli(metavar="DATE"),
+        str, Meta(description="Include the logs of this day and the day before. [default: today]"), Cli(metavar="DATE")
     ] = "",
     found: Annotated[
         tuple[Hit, ...], Meta(description="Hits of registered memories, shown after its own."), Cli(is_hidden=True)

@@ -22,13 +22,7 @@ from memsync.features.evaluation.measures import (
     middle,
     resampled_areas,
 )
-from memsync.features.evaluation.questions import (
-    Question,
-    paths_besides,
-    questions_of,
-    read_questions,
-    without_answers,
-)
+from memsync.features.evaluation.questions import Question, paths_besides, questions_of, read_questions, without_answers
 from memsync.model.note import Note
 from memsync.model.query import Query, SearchRequest
 from memsync.model.vocabulary import Fresh, Mode, NotePath

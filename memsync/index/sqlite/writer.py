@@ -117,8 +117,7 @@ class SqliteWriter(SqliteReader, SqlWriter):
         self._put_passages({chunk.passage: chunk.text for chunk in chunks if chunk.passage}, local_only=local_only)
         numbered = list(enumerate(chunks, self._next_id("chunk")))
         self._db.executemany(
-            _INSERT_CHUNK,
-            ((number, note_id, c.ordinal, c.passage, *c.content, c.words) for number, c in numbered),
+            _INSERT_CHUNK, ((number, note_id, c.ordinal, c.passage, *c.content, c.words) for number, c in numbered)
         )
         self._db.executemany(
             _INSERT_WORDS,

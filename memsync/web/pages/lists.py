@@ -46,10 +46,7 @@ async def threads(request: Request) -> Response:
     given = {name: request.query_params.get(name, "") for name in names}
     by = request.query_params.get("by", "")
     by = by if by in COSTS_BY else COSTS_BY[0]
-    found = {
-        "threads": await site.run(MemoryApi.threads, **given),
-        "costs": await site.run(MemoryApi.costs, by=by),
-    }
+    found = {"threads": await site.run(MemoryApi.threads, **given), "costs": await site.run(MemoryApi.costs, by=by)}
     return await page(request, "threads.html", found, given=given, by=by, ways=COSTS_BY, first=first, step=PAGE_ROWS)
 
 
