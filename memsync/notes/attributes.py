@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from memsync.errors import UsageError
 from memsync.model.text import whole_characters
+from memsync.notes.origin import BY, least_trusted
 
 _BRACES = re.compile(r"[ \t]*(?<!\\)\{([^{}]*)\}[ \t]*$")
 _ITEM = re.compile(
@@ -62,7 +63,8 @@ def _parse_attributes(block: str) -> dict[str, str]:
             attributes["class"] = f"{attributes.get('class', '')} {item['class']}".strip()
         else:
             value = item["bare"] if item["bare"] is not None else _ESCAPED.sub(_unescaped, item["quoted"])
-            attributes[item["key"]] = value
+            key = BY if item["key"].lower() == BY else item["key"]
+            attributes[key] = least_trusted((value, attributes.get(BY, ""))) if key == BY else value
     return attributes
 
 

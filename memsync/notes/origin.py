@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from memsync.model.vocabulary import Origin, named_origin, trust
@@ -23,7 +23,7 @@ def origin_of(head: Mapping[str, Any], role: str, marks: tuple[str, ...], usual:
     one counts, so no text can raise its own trust. Of two agents, the one named by `by` counts.
     """
     origin = _of_message(head, role) if role else Origin.IMPORT if head.get("imported") else usual
-    for mark in (_of_page(head), _text(head, BY), *marks):
+    for mark in (_of_page(head), least_trusted(_texts(head, (BY,))), *marks):
         said = named_origin(mark) if mark else Origin.OWNER
         origin = said if trust(said) <= trust(origin) else origin
     return origin
@@ -46,10 +46,19 @@ def _of_message(head: Mapping[str, Any], role: str) -> str:
 
 def _of_page(head: Mapping[str, Any]) -> str:
     """Return that a note is from a web page, or nothing; an import may name the page of its conversation."""
-    named = (value for key, value in head.items() if str(key).casefold().replace("-", "_") in _PAGE_KEYS)
-    is_page = any(_ADDRESS.search(one) for value in named for one in (value if isinstance(value, list) else [value])
-                  if isinstance(one, str))  # fmt: skip
+    is_page = any(map(_ADDRESS.search, _texts(head, _PAGE_KEYS)))
     return Origin.WEB if is_page and not head.get("imported") else ""
+
+
+def _texts(head: Mapping[Any, Any], keys: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the texts under these keys, in any case, of a front matter; without keys all. Lists and objects count."""
+    for key, value in head.items():
+        if keys and str(key).casefold().replace("-", "_") not in keys:
+            continue
+        if isinstance(value, dict | list):
+            yield from _texts(value if isinstance(value, dict) else dict(enumerate(value)))
+        elif isinstance(value, str):
+            yield value.strip()
 
 
 def _text(head: Mapping[str, Any], key: str) -> str:

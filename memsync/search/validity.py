@@ -111,8 +111,12 @@ class Validity:
         chunks, heads = index.marked()
         if not chunks and not heads:
             return cls()
-        notes = {path: (origin_of(head, "", (), usual), marks) for path, _, head in heads if (marks := marks_of(head))}
         names = _Names(index, usual)
+        notes = {
+            path: (_at_most(origin_of(head, "", (), usual), names.kind(path)), marks)
+            for path, _, head in heads
+            if (marks := marks_of(head))
+        }
         pairs = list(_pairs(chunks, {path: day for path, day, _ in heads}, notes, names))
         sound = dict.fromkeys(_without_circles(pairs))
         return cls(_by_name(sound), notes, [pair for pair in pairs if pair not in sound])
@@ -208,9 +212,12 @@ def _without_circles(pairs: Sequence[Pair]) -> Iterator[Pair]:
 def _by_name(pairs: Iterable[Pair]) -> Mapping[NotePath, Mapping[str | int, Sequence[Pair]]]:
     """Return pairs by the path of the old place, and all that may find it there."""
     by_path: dict[NotePath, dict[str | int, list[Pair]]] = {}
-    marks = Counter[tuple[NotePath, str | int, NotePath, str]]()
+    marks = Counter[tuple[object, ...]]()
     for pair in pairs:
         old = pair.old
+        marks[pair.old, pair.mark.path, pair.by] += 1
+        if marks[pair.old, pair.mark.path, pair.by] > MAX_MARKS:
+            continue
         names: Iterable[str | int] = range(old.first, old.last + 1)
         if old.at or old.digest:
             names = [old.at or old.digest]
@@ -230,24 +237,25 @@ def _pairs(chunks: Iterable[IndexedChunk], days: Mapping[NotePath, str], notes: 
     What people paste into a message is not theirs: about other text, a conversation counts no more than an agent.
     """
     for chunk in chunks:
-        said, by = chunk.origin, _at_most(chunk.origin, chunk.kind)
+        own_by, by = chunk.origin, _at_most(chunk.origin, chunk.kind)
         for entry in chunk.entries:
             own = Place(chunk.path, entry.start_line, entry.end_line, entry.time or chunk.note_date)
             marks = marks_of(entry.attributes)
             yield from (Pair(old, own, own, by) for old in names.places(marks.get(SUPERSEDES, []), own, by))
-            yield from (Pair(own, new, own, said) for new in names.places(marks.get(SUPERSEDED_BY, []), own, said))
+            yield from (Pair(own, new, own, own_by) for new in names.places(marks.get(SUPERSEDED_BY, []), own, own_by))
             if STATUS in entry.attributes:
                 whole = Place(chunk.path, time=chunk.note_date)
                 places = names.places([entry.attributes[STATUS]], own, by) or [UNKNOWN]
                 yield from (Pair(whole, new, own, by) for new in places)
-    for path, (said, head) in notes.items():
-        own, by = Place(path, time=days[path]), _at_most(said, names.kind(path))
+    for path, (by, head) in notes.items():
+        own = Place(path, time=days[path])
         yield from (Pair(old, own, own, by) for old in names.places(head.get(SUPERSEDES, []), own, by))
         if SUPERSEDED_BY in head:
-            yield from (Pair(own, new, own, said) for new in names.places(head[SUPERSEDED_BY], own, said) or [UNKNOWN])
+            yield from (Pair(own, new, own, by) for new in names.places(head[SUPERSEDED_BY], own, by) or [UNKNOWN])
 
 
 def _at_most(origin: str, kind: str) -> str:
+    """Return for whose text a mark in a note of this kind counts: a program writes the front matter of a thread."""
     return min(origin, Origin.AGENT, key=trust) if kind == Kind.THREAD else origin
 
 
@@ -318,12 +326,12 @@ class _Names:
     def _path(self, name: str, source: NotePath) -> NotePath | None:
         """Return the note that is meant: a path from the root or from the note that has the mark, or a unique name."""
         beside = posixpath.normpath(posixpath.join(posixpath.dirname(source), name))
-        paths = dict.fromkeys(p for p in (name, f"{name}.md", beside, f"{beside}.md") if p in self._notes)
-        found = [NotePath(path) for path in paths] or sorted(self._named.get(folded(name), ()))
+        paths = [NotePath(p) for p in (name, f"{name}.md", beside, f"{beside}.md") if p in self._notes]
+        found = list(dict.fromkeys([*paths, *sorted(self._named.get(folded(name), ()))]))
         if len(found) > 1:
             most = max(map(self._trusted.__getitem__, found))
             found = [path for path in found if self._trusted[path] == most]
-        return found[0] if found and (paths or len(found) == 1) else None
+        return found[0] if found and (found[0] in paths or len(found) == 1) else None
 
 
 def today() -> str:
