@@ -103,8 +103,9 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     if document["changed"]:
         remarks += [agent.afterwards] * bool(agent.afterwards)
         remarks += ["these files contain the path of memsync on this machine, so do not commit them"] * project
-    if (asked := settings_to_ask()) is not None:  # so that the agent's first prompt is answered
-        start_if_wanted(asked, remarks.append)
+    with suppress(MemsyncError):  # so that the agent's first prompt is answered
+        if (asked := settings_to_ask()) is not None:
+            start_if_wanted(asked, remarks.append)
     used = root_for(os.getcwd())
     remarks += [f"in this folder, hooks use the memory {used.name}: {used.place}" if used else NO_MEMORY]
     return Answer({**document, "memory": used.name if used else ""}, [f"{agent.title} is connected"], remarks)

@@ -139,6 +139,7 @@ def _record(event: str, agent: str, payload: bytes, error: Exception) -> None:
 
     try:
         given = json.loads(payload)
+        given = given if isinstance(given, dict) else {}
         session = str(next((given[key] for key in SESSION_KEYS if key in given), ""))
     except (ValueError, TypeError, RecursionError):
         given, session = {}, ""

@@ -135,6 +135,10 @@ def _proposal(found: Proposal, _: Command) -> None:
         say(f"     {_SIGNS[change.act]} {printable(change.text or change.note)}")
         sources = ", ".join(source.partition("~")[0] for source in change.sources)
         say(f"       from {printable(sources)}")
+        if change.supersedes:
+            say(f"       supersedes {printable(change.supersedes.partition('~')[0])}, which then no longer holds")
+    if found.changes:
+        remark(f"proposed by {printable(found.by)}")
     for refused in found.refused:
         remark(f"refused: {printable(refused)}")
     if not found.changes:

@@ -107,6 +107,7 @@ class _Checking:
         self._anchored: dict[str, list[tuple[NotePath, Link]]] = {}
         self._cited: list[tuple[NotePath, int, str, int]] = []
         self._lengths: dict[str, int] = {}
+        self._kinds = {note.path: note.kind for note in self.notes}
         self._digests = cache(lambda path: {one.digest for one in statements(self._lines(path))})
 
     def findings(self, progress: Progress) -> Iterator[Finding]:
@@ -116,12 +117,12 @@ class _Checking:
         yield from self._of_titles()
         if "citations" in self._rules:
             yield from self._of_void_marks()
-        kinds = {note.path: note.kind for note in self.notes}
         for path, warning in self._warnings:
-            if path in kinds:
+            if path in self._kinds:
                 yield self._of_warning(NotePath(path), warning)
         for source, link in self._links:
-            if kinds.get(source, Kind.THREAD) is not Kind.THREAD and not is_external(link):  # threads quote anything
+            # Threads quote anything.
+            if self._kinds.get(source, Kind.THREAD) is not Kind.THREAD and not is_external(link):
                 yield from self._of_link(source, link)
         for number, note in enumerate(self.notes, 1):
             yield from _of_time(note.path, 1, marks_of(note.front_matter))
@@ -150,7 +151,9 @@ class _Checking:
             message = f"supersedes {pair.old.citation}, which is newer ({day}): this counts for nothing"
             yield Finding(pair.new.path, max(pair.new.first, 1), "citations", message)
         for place, pair, origin in self._validity.all_refused(self._read):
-            rule = f"text ({told_origin(pair.by)}) may not supersede {_WORDS[trust(origin)]}"
+            is_said = self._kinds.get(pair.mark.path) is Kind.THREAD  # whoever said it, people paste
+            text = "text in a conversation" if is_said else f"text ({told_origin(pair.by)})"
+            rule = f"{text} may not supersede {_WORDS[trust(origin)]}"
             message = f"supersedes {place.citation}: this counts for nothing, because {rule}"
             yield Finding(pair.mark.path, max(pair.mark.first, 1), "citations", message)
 

@@ -97,7 +97,9 @@ def conflicts(
         paths = {side.path for one in found.values() for side in (one.older, one.newer)}
         private = {path for path in paths if any(chunk.local_only for chunk in read(path)[1])}
         found = _judged(judge, found, private)
-    found |= {one.id: one for one in _refused({note.path: note for note in notes}, read, validity)}
+    known_pairs = set(map(_lines_of, found.values()))
+    refused = _refused({note.path: note for note in notes}, read, validity)
+    found |= {one.id: one for one in refused if _lines_of(one) not in known_pairs}
     known = _dismissed(memory)
     if unknown := [name for name in dismiss if name not in found and name not in known]:
         raise UsageError(
@@ -113,6 +115,10 @@ def conflicts(
 
 def _conflict(sides: Sequence[Side]) -> Conflict:
     return Conflict(_id(sides), *sorted(sides, key=lambda side: (side.date, side.path, side.line)))
+
+
+def _lines_of(one: Conflict) -> Set[tuple[NotePath, int]]:
+    return frozenset({(one.older.path, one.older.line), (one.newer.path, one.newer.line)})
 
 
 def _refused(notes: Mapping[NotePath, IndexedNote], read: Read, validity: Validity) -> Iterator[Conflict]:

@@ -271,7 +271,7 @@ class Recaller:
 
     def _line(self, hit: Hit) -> str:
         text = hit.text if self._tokens(hit.text) <= MAX_TOKENS // MAX_LINES else hit.snippet
-        words = " ".join(text.split()).removeprefix("- ")
+        words = " ".join(quotable(text).split()).removeprefix("- ")  # before `Human:` is within a line
         details = ", ".join(filter(None, (hit.date, told_origin(hit.origin))))
         return f"- {printable(hit.citation)}{f' ({details})' if details else ''}: {words}"
 

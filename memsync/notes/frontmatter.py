@@ -47,6 +47,7 @@ _LOCAL_ONLY_KEY = "localonly"
 _LOCAL_ONLY_TEXT = re.compile(r"local[\W_]{0,3}only[\"']?\s*[:=]\s*[\"']?([^\s\"',#}\]]*)")
 _NO = frozenset({"false", "no", "off", "n", "0"})
 _YES = frozenset({"true", "yes", "on", "y", "1"})
+_ORIGIN_LINE = re.compile(r"^(by|url|source|source[_-]url|clipped[_-]from)[ \t]*[:=](.{1,2000})", re.I | re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +135,26 @@ def read_head(lines: Sequence[str]) -> Head:
     if closing is None:
         unclosed = len(lines) > 1 and _KEY_LINE.match(lines[1])
         warning = "front matter is not closed: add a line with --- after it" if unclosed else ""
-        return Head(warning=warning, local_only=_says_local_only("\n".join(lines[1:])))
+        text = "\n".join(lines[1:])
+        return Head(0, _origin_in(text) if unclosed else {}, warning=warning, local_only=_says_local_only(text))
     text = "\n".join(lines[1:closing])
     count = closing + 1
     if len(text.encode("utf-8", "replace")) > MAX_HEAD_BYTES:
         warning = f"front matter is over {MAX_HEAD_BYTES // 1000} kB: indexed as text"
-        return Head(count, raw=True, warning=warning, local_only=_says_local_only(text))
+        return Head(count, _origin_in(text), raw=True, warning=warning, local_only=_says_local_only(text))
     if lines[0].startswith("+"):
         return _parse(text, count, _load_toml)
     return _parse(_GLOBS.sub(r'\1"\2"', text), count, _BoundedYAMLHandler().load)
+
+
+def _origin_in(text: str) -> dict[str, JsonValue]:
+    """Return what front matter that is not parsed says of its origin: otherwise a page could count as the owner's."""
+    found: dict[str, JsonValue] = {}
+    for match in _ORIGIN_LINE.finditer(text):
+        known = found.setdefault(match[1].casefold(), [])
+        assert isinstance(known, list)
+        known.append(match[2].strip("'\" "))
+    return found
 
 
 def is_clear(value: JsonValue) -> bool:

@@ -76,7 +76,7 @@ _IN_RUNS = re.sub(rb"[^ ]", b"x", re.sub(rb"[^A-Za-z0-9+/_-]", b" ", bytes(range
 _RUN = b"x" * 16
 _BINARY = re.compile(r"[^\s\x1b\x20-\U0010ffff]|[\x7f-\x9f]")
 _MIXED = re.compile(
-    r"\A(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])|[A-Za-z]{3}[!#$%^&*+?~]+[A-Za-z]{3}|[A-Za-z]={1,2}$"
+    r"\A(?=[^0-9]*[0-9])(?=[\W\d_]*[^\W\d_])|[A-Za-z]{3}[!#$%^&*+?~]+[A-Za-z]{3}|[A-Za-z]={1,2}$"
     r"|(?:(?:\A|[a-z])[A-Z][a-z]?[A-Z][A-Za-z]*){2}"
 )
 _WORDS = re.compile(r"[A-Za-z]{3,20}(?:[!#$%^&*+?~@._-][A-Za-z]{3,20}){2,8}[!?]?|[A-Za-z]{3,20}@[A-Za-z]{3,20}[!?]?")

@@ -376,7 +376,8 @@ def test_state_folder_of_another_user_is_refused(tmp_path: Path) -> None:
 def test_a_planted_link_as_state_folder_is_refused(tmp_path: Path, planted: str) -> None:
     """Whoever made it would choose the folder that memsync writes to; nothing there changes."""
     elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir(mode=0o755)
+    elsewhere.mkdir()
+    elsewhere.chmod(0o755)  # whatever the umask is
     link = tmp_path / "state" / planted
     link.parent.mkdir(parents=True)
     link.symlink_to(elsewhere)
