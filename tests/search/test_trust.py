@@ -90,6 +90,7 @@ OLD, NEW = "Feed the gull bread.", "Feed the gull fish."
                 "a.md": f'- {NEW} {{supersedes="[[Feeding]]"}}\n',
                 "rules/old.md": f"# Feeding\n\n{OLD}\n",
                 "clip.md": WEB.format("aliases: feeding\n") + "Nothing.",
+                "Feeding.md": WEB.format("") + "Nothing.",
                 "agent/Feeding.md": "# Feeding\n\n## Remembered\n\n- Nothing. {by=codex}\n",
                 "threads/feeding.md": "---\ntitle: Feeding\n---\n\n## user\n\nNothing.\n",
             },
