@@ -27,7 +27,7 @@ NAMED = os.environ.get("MEMSYNC_TEST_POSTGRES", "")
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
     """Let one process at a time begin a server: the first one creates the account under which root runs it."""
-    with (Path(tempfile.gettempdir()) / "memsync-test-postgres.lock").open("a") as lock:
+    with (Path(tempfile.gettempdir()) / f"memsync-test-postgres-{os.getuid()}.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
