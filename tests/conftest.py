@@ -54,7 +54,8 @@ PROJECT = Path(__file__).parent.parent
 SMALL_DATA = PROJECT / "tests" / "data"
 FAST_FOLDER = Path("/dev/shm")
 FAST_FOLDER_BYTES = 2_000_000_000
-"""Temporary folders are made in memory if so much is free there: on a disk every commit of SQLite waits."""
+"""Temporary folders are made in memory if so much is free there, and programs may run there: on a disk every commit of
+SQLite waits."""
 COMPILED = PROJECT / ".pytest_cache" / "memsync"
 """What is compiled of the rules for secrets, which takes 4 s of CPU, is kept here from run to run."""
 
@@ -83,7 +84,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Decide the seed, the day and the place of temporary folders before any test is collected."""
     sampling.configure(config)
-    if os.access(FAST_FOLDER, os.W_OK) and shutil.disk_usage(FAST_FOLDER).free > FAST_FOLDER_BYTES:
+    is_fit = os.access(FAST_FOLDER, os.W_OK) and not os.statvfs(FAST_FOLDER).f_flag & os.ST_NOEXEC
+    if is_fit and shutil.disk_usage(FAST_FOLDER).free > FAST_FOLDER_BYTES:
         tempfile.tempdir = os.environ.setdefault("TMPDIR", str(FAST_FOLDER))
     if clock.AHEAD not in os.environ:  # xdist's workers, and memsync itself as a child, inherit it
         os.environ[clock.AHEAD] = ahead_on(config.option.day or clock.today().isoformat())
