@@ -24,10 +24,18 @@ NAMED = os.environ.get("MEMSYNC_TEST_POSTGRES", "")
 """The connection string of another server, whose user may create databases and roles."""
 
 
+def _folder() -> Path:
+    """Return the folder of this user's servers; the account of a server passes through it."""
+    folder = Path(tempfile.gettempdir()) / f"memsync-pg-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o755)
+    return folder
+
+
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
     """Let one process at a time begin a server: the first one creates the account under which root runs it."""
-    with (Path(tempfile.gettempdir()) / f"memsync-test-postgres-{os.getuid()}.lock").open("a") as lock:
+    with (_folder() / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -49,7 +57,7 @@ def server() -> str:
         pytest.skip("root runs PostgreSQL as another user, who may not read an environment made with umask 077")
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", os.getpid())
     with shared_cost(), one_at_a_time():
-        started = get_server(Path(tempfile.gettempdir()) / f"memsync-pg-{run}", cleanup_mode="delete")
+        started = get_server(_folder() / str(run), cleanup_mode="delete")
     dsn = str(started.get_uri())
     with psycopg.connect(dsn, autocommit=True) as connection:  # nothing here outlives the run
         for setting in ("fsync = off", "synchronous_commit = off", "full_page_writes = off"):
