@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import tracemalloc
 from contextlib import closing
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -277,19 +276,6 @@ def test_endless_pipe_is_refused_before_it_fills_the_disk(there: Path) -> None:
     with pytest.raises(UsageError, match="was not imported"), open("/dev/zero", "rb") as zeros:
         import_vectors(there, 2_000_000, zeros, quiet)
     assert held(there) == {}
-
-
-def test_large_import_takes_little_memory(small: bytes, there: Path, tmp_path: Path) -> None:
-    """A file of 17 MB is read in blocks."""
-    space = EmbeddingSpace("fake", "m", "1", 384)
-    content = exported(filled(tmp_path / "v.db", (space, random_vectors(20_000, space))))
-    imported(there.with_name("other.db"), small)  # imports the modules that are needed
-    tracemalloc.start()
-    try:
-        assert imported(there, content) == [Exchanged(space.name, 20_000, 20_000)]
-        assert tracemalloc.get_traced_memory()[1] < 12_000_000
-    finally:
-        tracemalloc.stop()
 
 
 # ---------------------------------------------------------------------------------------- the database

@@ -7,16 +7,15 @@ import random
 import re
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
 from memsync import past
-from memsync.errors import FilesystemError, IndexBusy, MemsyncError, NoSuchNote, NoteError, UsageError
+from memsync.errors import FilesystemError, IndexBusy, NoSuchNote, NoteError, UsageError
 from memsync.memory import Memory
 from memsync.model.answer import SearchResult
 from memsync.settings.load import Settings, load_settings, with_changes
@@ -327,17 +326,6 @@ def test_bare_repository_is_searched_at_its_commits(
 
 
 @only_sqlite
-def test_bare_repository_whose_head_names_no_branch_is_searched(
-    history: Repository, root: Path, tmp_path: Path, opened: Open
-) -> None:
-    """Its default branch may not have been pushed."""
-    bare = tmp_path / "notes.git"
-    history.git("clone", "-q", "--bare", str(root), str(bare))
-    (bare / "HEAD").write_text("ref: refs/heads/none\n")
-    assert texts(opened(bare), "heron", at="v1") == ["The heron sleeps."]
-
-
-@only_sqlite
 def test_shallow_clone_says_what_it_lacks(history: Repository, root: Path, tmp_path: Path, opened: Open) -> None:
     """An unknown name, a date before its beginning, and every history."""
     history.git("clone", "-q", "--depth=1", f"file://{root}", str(tmp_path / "shallow"))
@@ -554,110 +542,6 @@ def test_damaged_state_is_made_again(
         memory = make_memory()
     assert answer(memory.search("stork heron tern", at="main")) == expected
     assert answer(memory.search("stork heron tern", at="main")) == expected
-
-
-@only_sqlite
-def test_states_deleted_during_searches_give_the_right_answer(
-    memory: Memory, make_memory: MakeMemory, history: Repository
-) -> None:
-    """Two processes' views ask while somebody deletes everything again and again: right, or an error with a hint."""
-    expected = {at: texts(memory, "heron stork", at=at) for at in ("main", "v1", "main~2")}
-    stop, wrong, right = threading.Event(), list[object](), list[str]()
-
-    def ask(own: Memory, at: str) -> None:
-        while not stop.is_set():
-            try:
-                found = texts(own, "heron stork", at=at)
-            except MemsyncError as error:
-                wrong.extend([] if error.hint else [error])
-                continue
-            except Exception as error:  # noqa: BLE001 (because any other error fails the test)
-                wrong.append(error)
-                return
-            right.append(at)
-            wrong.extend([] if found == expected[at] else [(at, found)])
-
-    other = make_memory()
-    threads = [
-        threading.Thread(target=ask, args=args) for own in (memory, other) for args in [(own, at) for at in expected]
-    ]
-    for thread in threads:
-        thread.start()
-    chance = random.Random(3)
-    for _ in range(15):
-        for path in list(memory.settings.index_dir.glob("past/*")):
-            if path.is_dir() and chance.random() < 0.5:
-                shutil.rmtree(path, ignore_errors=True)
-        time.sleep(0.05)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-    assert {at: texts(memory, "heron stork", at=at) for at in expected} == expected
-    assert set(right) <= set(expected)
-
-
-@only_sqlite
-def test_state_that_is_deleted_while_it_is_made_is_made_again(
-    memory: Memory, history: Repository, monkeypatch: Patch
-) -> None:
-    """Whatever the maker does next: writing, indexing, giving it its name."""
-    expected = texts(memory, "heron", at="v1")
-    left = 0
-
-    def delete_after(function: Callable[..., T]) -> Callable[..., T]:
-        def run(*args: Any, **kwargs: Any) -> T:
-            nonlocal left
-            result = function(*args, **kwargs)
-            if left:
-                left -= 1
-                shutil.rmtree(memory.settings.index_dir / "past/making")
-            return result
-
-        return run
-
-    for place, name in ((past, "_write"), (past.Past, "_nearest_index"), (past.PastMemory, "index_text")):
-        memory.past.drop()
-        with monkeypatch.context() as patch:
-            patch.setattr(place, name, delete_after(getattr(place, name)))
-            left = 1
-            assert texts(memory, "heron", at="v1") == expected
-        assert left == 0
-
-
-@only_sqlite
-def test_search_of_a_state_does_not_wait_while_another_one_is_made(memory: Memory, history: Repository) -> None:
-    """In the same process; making one may take minutes."""
-    expected = texts(memory, "heron", at="v1")
-    found: list[list[str]] = []
-
-    def search_meanwhile(*_: object) -> None:
-        if not found:
-            thread = threading.Thread(target=lambda: found.append(texts(memory, "heron", at="v1")))
-            thread.start()
-            thread.join(30)
-
-    memory.search("heron", at="main~2", progress=search_meanwhile)
-    assert found == [expected]
-
-
-@only_sqlite
-def test_get_while_another_state_is_made_reads_its_own_folder(
-    memory: Memory, make_memory: MakeMemory, history: Repository
-) -> None:
-    """What a making process deletes as left over is old."""
-    revisions = memory.past.revisions()
-    commit = memory.past.resolve("v1")
-    with revisions.git() as git:
-        files = revisions.files(git, commit.name)
-        with memory.past.notes(git, commit, files) as notes:
-            assert make_memory().search("heron", at="main~2").hits
-            assert sorted(notes.scan().files) == ["a.md", "b.md"]
-    left = memory.settings.index_dir / "past/read-left"
-    left.mkdir()
-    os.utime(left, (1, 1))
-    memory.search("heron", at="main")
-    assert not left.exists()
 
 
 @only_sqlite

@@ -23,7 +23,7 @@ from memsync.errors import ConfigError, EmbedderError
 from memsync.memory import Memory
 from memsync.model.answer import Hit, Rank, SearchResult
 from memsync.search.budget import CITATION_TOKENS
-from memsync.search.reranking import RERANKED, Reranking
+from memsync.search.reranking import Reranking
 from memsync.settings.load import RERANK_MODEL, load_settings
 from memsync.wiring import make_reranker
 from tests.conftest import COUNTER, PROJECT, MakeMemory, Patch, Write
@@ -134,17 +134,6 @@ def test_first_score_keeps_a_say() -> None:
     """A weight that leaves nothing of the first score is refused."""
     with pytest.raises(ConfigError, match=r"from 0 to 0\.9"):
         load_settings(root=".", environ={"MEMSYNC_SEARCH_RERANK_WEIGHT": "0.91"})
-
-
-@pytest.mark.parametrize(("limit", "read"), [(3, RERANKED), (RERANKED + 5, RERANKED + 5)])
-def test_so_many_hits_are_read_or_as_many_as_are_asked_for(
-    judged: MakeMemory, judge: Judge, write: Write, limit: int, read: int
-) -> None:
-    """A question costs a bounded number of readings."""
-    for number in range(RERANKED + 10):
-        write(f"more/{number}.md", f"# Note {number}\n\nThe heron of note {number} has a nest.\n")
-    found = judged(MEMSYNC_SEARCH_MIN_SCORE="0").search(QUESTION, limit=limit, rerank=True)
-    assert (len(found.hits), len(judge.asked[0][1])) == (limit, read)
 
 
 def test_model_reads_the_question_without_filters_and_each_hit_with_its_headings(
