@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, cast
 from memsync.agents import NAMES, agent_named, raw_files
 from memsync.agents.events import About, Event, Record, Who, moment_of, text_at
 from memsync.agents.port import Agent
-from memsync.agents.session_threads import SessionThread, may_write, note_of
+from memsync.agents.session_threads import SessionThread, may_write
 from memsync.agents.sources import (
     MAX_DOCUMENT_BYTES,
     Source,
@@ -347,15 +347,14 @@ class Ingester:
         """
         known = self.known(source)
         known = known if known and known.name else None
-        if known is not None and not known.stamp:  # an earlier version read it
-            notes = (note_of(self._root, source.agent.name, known.name, part) for part in range(1, known.part + 1))
-            known = replace(known, packed=0)
-            if all(map(may_write, notes)):  # otherwise a new part would not begin where one of a person ends
-                known.start, known.about = 0, {}
         if known is not None and size >= known.offset:
             if source.is_document:
                 return replace(known, packed=0, part=1, start=0, about={}) if size else None
             if known.stamp[:2] in ([], stamp[:2]) and _tail(file, known.offset) == known.tail:
+                if not known.stamp:  # an earlier version read it
+                    known.packed, numbers = 0, range(1, known.part + 1)
+                    if all(may_write(self._root, source.agent.name, known.name, number) for number in numbers):
+                        known.start, known.about = 0, {}  # an edited part may end where no new one does
                 return known
         return self._named(source, file, known)
 
@@ -393,7 +392,8 @@ class Ingester:
         if self._is_kept_out(folder):
             return False
         about.learn(session=source.session_id, cwd=folder if os.path.isabs(folder) else "")
-        taken, part = 0 if source.is_document or agent.fold else row.offset, row.part if row.start else 1
+        taken = 0 if source.is_document or agent.fold else row.offset
+        part = row.part if row.about else 1  # without facts, the session is read from its beginning
         thread = SessionThread(self._root, agent.name, row.name, part, about, taken, sync=self._is_few)
         thread.start, skipped = row.start, self._report.skipped
         records = self._records(source, file, 0 if agent.fold else row.start, end)

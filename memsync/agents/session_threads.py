@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memsync.agents.events import About, Event, Who, is_prompt_of_program, moment_of, without_injected
-from memsync.agents.project import project_of
+from memsync.agents.project import facts_of, project_of
 from memsync.edit.markdown import exact_message, one_line
 from memsync.edit.set_fields import head_of
 from memsync.model.text import count
@@ -44,17 +44,21 @@ def is_as_written(content: bytes) -> bool:
     return match is not None and content == sealed(_SEAL.sub(_UNSEALED, content, count=1))
 
 
-def may_write(note: Path) -> bool:
-    """Tell whether a person has not changed a note, which may be missing. Raises OSError."""
-    try:
-        return is_as_written(note.read_bytes())
-    except FileNotFoundError:
-        return True
-
-
 def note_of(root: Path, agent: str, name: str, part: int) -> Path:
     """Return the note of a part of a session."""
     return root / f"{THREADS_FOLDER}{agent}-{name}{f'-{part}' if part > 1 else ''}.md"
+
+
+def may_write(root: Path, agent: str, name: str, part: int) -> bool:
+    """Tell whether the note of a part is missing, or is the session's and unchanged by a person. Raises OSError.
+
+    The note of part 2 of the session `chat` may be that of the session `chat-2`.
+    """
+    note = note_of(root, agent, name, part)
+    try:
+        return is_as_written(note.read_bytes()) and facts_of(note).get("source") == f"{agent}:{name}"
+    except FileNotFoundError:
+        return True
 
 
 @dataclass(slots=True)
@@ -83,7 +87,7 @@ class SessionThread:
         self._root, self._agent, self.name = root, agent, name
         self._sync = sync
         self.now = replace(about)
-        self._is_kept = taken > 0 and not may_write(self.note)
+        self._is_kept = taken > 0 and not self._may_write(number)
         self._taken = taken
         self._messages: list[str] = []
         self._size = 0
@@ -95,6 +99,9 @@ class SessionThread:
     def note(self) -> Path:
         """The note of the current part."""
         return note_of(self._root, self._agent, self.name, self.number)
+
+    def _may_write(self, number: int) -> bool:
+        return may_write(self._root, self._agent, self.name, number)
 
     def _redacted(self, text: str) -> str:
         text, secrets = redacted(text)
@@ -174,7 +181,7 @@ class SessionThread:
     def _next_part(self, start: int, about: About) -> None:
         self._write()
         self.number, self.start, self.about = self.number + 1, start, about
-        self._is_kept = start < self._taken and not may_write(self.note)
+        self._is_kept = False
         self.about.title = self.about.title or self.now.title
         self._messages, self._size, self._spent = [], 0, []
 
@@ -183,17 +190,17 @@ class SessionThread:
         self._close()
         self._write()
         for number in range(self.number + 1, parts + 1):
-            if may_write(stale := note_of(self._root, self._agent, self.name, number)):
-                stale.unlink(missing_ok=True)
+            if self._may_write(number):
+                note_of(self._root, self._agent, self.name, number).unlink(missing_ok=True)
 
     def _write(self) -> None:
         """Write the current part, if its content is new.
 
-        If a person has changed its note, write a new note with the next free number.
+        If its note is not the session's, or a person has changed it, write a new note with the next free number.
         """
         if self._is_kept or not self._messages:
             return
-        while not may_write(self.note):
+        while not self._may_write(self.number):
             self.number += 1
         content = sealed((self._head() + "\n\n".join(self._messages) + "\n").encode())
         if not self.note.exists() or self.note.read_bytes() != content:

@@ -75,6 +75,19 @@ def write_session(lines: conversations.Lines, name: str = "s1") -> Path:
     return path
 
 
+def turns_in(text: str) -> list[str]:
+    """Return the numbers of the turns of `talk` in threads."""
+    return re.findall(r"^(\d+) ", text, re.MULTILINE)
+
+
+def forget_version() -> None:
+    """Make the list of what was taken one of an older version."""
+    with closing(sqlite3.connect(Path(str(transcripts_root()), ".ingest/taken.db"))) as database:
+        database.executescript(
+            "UPDATE taken SET row = json_set(row, '$.about.origin', 'x'); DROP TABLE said; PRAGMA user_version = 0"
+        )
+
+
 def talk(turns: int, words: int = 40) -> conversations.Lines:
     """Return a session with so many turns."""
     draw, lines = random.Random(turns), []
@@ -170,8 +183,9 @@ def test_run_that_ends_anywhere_loses_and_doubles_nothing(ends_at: int, monkeypa
     assert threads() == cut_short
 
 
-def test_transcript_that_vanishes_shrinks_or_is_rewritten_stays() -> None:
-    """What was taken is kept under its name; what is new gets a name of its own."""
+@pytest.mark.parametrize("is_older", [False, True])
+def test_transcript_that_vanishes_shrinks_or_is_rewritten_stays(is_older: bool) -> None:
+    """What was taken is kept under its name, even by an older version; what is new gets a name of its own."""
     path = write_session(talk(3))
     first = path.read_bytes()
     take_in()
@@ -181,12 +195,13 @@ def test_transcript_that_vanishes_shrinks_or_is_rewritten_stays() -> None:
     path.write_bytes(first[: first.index(b"\n") + 1])
     assert figures(take_in()) == (0, 0, 1)
     assert kept() == before
-    path.write_bytes(as_bytes(talk(4, 50)))
-    take_in()
-    assert (raw("claude-code-s1"), raw("s1-r2")) == (first, path.read_bytes())
-    path.write_bytes(as_bytes(talk(5, 60)))
-    take_in()
-    assert raw("s1-r3") == path.read_bytes()
+    for number, turns in enumerate((4, 2, 5), 2):
+        path.write_bytes(as_bytes(talk(turns, 10 * turns)))
+        if is_older:
+            forget_version()
+        take_in()
+        assert raw(f"s1-r{number}") == path.read_bytes()
+    assert {name: kept()[name] for name in before} == before
 
 
 def test_copy_of_a_transcript_is_the_same_session(tmp_path: Path) -> None:
@@ -203,8 +218,12 @@ def test_copy_of_a_transcript_is_the_same_session(tmp_path: Path) -> None:
 
 
 def test_list_of_what_was_taken_may_be_lost_or_damaged() -> None:
-    """Everything is read again, and gives the same files; a note that a person has changed stays beside them."""
-    write_session(talk(3))
+    """Everything is read again, and gives the same files; a note that a person has changed stays beside them.
+
+    The second note then has all messages, and those of each later run.
+    """
+    lines = talk(6)
+    path = write_session(lines[:18])
     take_in()
     before = kept()
     root = Path(str(transcripts_root()))
@@ -218,7 +237,11 @@ def test_list_of_what_was_taken_may_be_lost_or_damaged() -> None:
     database.unlink()
     take_in()
     assert threads()["threads/claude-code-s1.md"] == "Mine.\n"
-    assert len(threads()) == 2
+    for more in ([{"type": "summary"}], lines[18:27], lines[27:]):
+        path.write_bytes(path.read_bytes() + as_bytes(more))
+        take_in()
+        assert len(threads()) == 2
+    assert turns_in(threads()["threads/claude-code-s1-2.md"]) == [*"012345"]
 
 
 def test_thread_that_was_deleted_comes_back_when_its_session_grows() -> None:
@@ -507,6 +530,21 @@ def test_sessions_of_one_name_are_kept_apart() -> None:
     assert ["One" in text for text in threads().values()] == [False, True]
 
 
+def test_part_of_a_session_is_not_written_over_another_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The note of the second part has the name that the session `s-2` has."""
+    monkeypatch.setattr(session_threads, "PART_CHARS", 1_000)
+    turns = {"a-2": 3, "a": 4, "b": 5, "b-2": 6}
+    for name, number in turns.items():
+        write_session(talk(number), name)
+        take_in()
+    said: dict[str, list[str]] = {name: [] for name in turns}
+    for text in threads().values():
+        said[re.findall(r'^source: "?claude-code:([ab2-]+)', text, re.MULTILINE)[0]] += turns_in(text)
+    assert {name: sorted(found) for name, found in said.items()} == {
+        name: [*"012345"[:number]] for name, number in turns.items()
+    }
+
+
 def test_session_that_grows_is_read_from_its_last_part_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """A daemon looks at it twice a second."""
     monkeypatch.setattr(session_threads, "PART_CHARS", 3_000)
@@ -648,7 +686,7 @@ def test_fork_that_was_changed_first_owns_nothing_of_the_original(marks: dict[st
     for age, path in enumerate((last, forked)):
         os.utime(path, (1e9 + age, 1e9 + age))
     take_in()
-    turns = {name: re.findall(r"^(\d+) ", text, re.MULTILINE) for name, text in threads().items()}
+    turns = {name: turns_in(text) for name, text in threads().items()}
     assert turns == {
         f"threads/claude-code-{FIRST}.md": ["0", "1", "2", "3", "4"],
         f"threads/claude-code-{SECOND}.md": ["2", "4"],
@@ -854,9 +892,7 @@ def test_list_of_an_older_version_is_read_again(edits: bool, monkeypatch: pytest
     write_session(lines[:54])
     take_in()
     older = threads()
-    with closing(sqlite3.connect(next(root.rglob("taken.db")), isolation_level=None)) as database:
-        database.execute("UPDATE taken SET row = json_set(row, '$.about.origin', 'x')")
-        database.executescript("DROP TABLE said; PRAGMA user_version = 0")
+    forget_version()
     monkeypatch.setattr(session_threads, "PART_CHARS", 3_000)
     name = sorted(older)[1]
     if edits:
@@ -865,7 +901,7 @@ def test_list_of_an_older_version_is_read_again(edits: bool, monkeypatch: pytest
     write_session(lines)
     take_in()
     now = threads()
-    assert sorted(map(int, re.findall(r"^(\d+) ", "".join(now.values()), re.MULTILINE))) == [*range(12)]
+    assert sorted(map(int, turns_in("".join(now.values())))) == [*range(12)]
     assert not edits or now[name] == older[name] + "Mine.\n"
     shutil.rmtree(root)
     take_in()
