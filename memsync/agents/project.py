@@ -38,29 +38,23 @@ class Project(NamedTuple):
     name: str
     folder: str
 
-    @property
-    def filter(self) -> tuple[str, str]:
-        """The key and value of the front matter that all of the project's conversations have, and perhaps others."""
-        is_joined = self.name == self.folder or self.folder in _known_folders()
-        return ("project", self.name) if is_joined else ("folder", self.folder)
+    def conversations(self) -> tuple[tuple[str, str], Choice]:
+        """Return a key and value by which to search the project's conversations, and a check of their front matter.
 
-    def chooser(self) -> Choice:
-        """Return a function that tells whether a conversation with a front matter belongs to the project."""
-        (key, value), folders = self.filter, {self.folder}
-        folders |= known if self.folder in (known := _known_folders()) else set()
+        The check is needed, because another project's conversations may have this value, too.
+        """
+        own = [root.path for root in registered_roots().values() if root.path and not root.only]
+        vouched = {project_of(place) for place in (*own, *connected_projects())}
+        folders = {one.folder for one in vouched} if self in vouched else set()
+        is_joined = self in vouched and any(one.name == self.name for one in vouched - {self})
 
         def belongs(facts: Mapping[str, JsonValue]) -> bool:
             cwd = str(facts.get("cwd", ""))  # earlier versions wrote no folder
-            folder = facts.get("folder") or (project_of(cwd).folder if cwd else facts.get("project"))
-            return facts.get(key) == value and str(folder) in folders
+            folder = str(facts.get("folder") or (project_of(cwd).folder if cwd else facts.get("project")))
+            return folder == self.folder or (folder in folders and facts.get("project") == self.name)
 
-        return belongs
-
-
-def _known_folders() -> set[str]:
-    """Return the folders of the projects in which the user registered a memory or connected an agent."""
-    own = [root.path for root in registered_roots().values() if root.path and not root.only]
-    return {project_of(place).folder for place in (*own, *connected_projects())}
+        by_project = is_joined or self.name == self.folder  # what an earlier version wrote names only the project
+        return ("project", self.name) if by_project else ("folder", self.folder), belongs
 
 
 def facts_of(thread: Path) -> Mapping[str, JsonValue]:

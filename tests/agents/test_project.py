@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memsync.agents.project import folders_of, project_of
+from memsync.model.vocabulary import JsonValue
 from memsync.settings.roots import RegisteredRoot, add
 
 
@@ -49,23 +50,35 @@ def test_origin_joins_folders_in_which_the_user_registered_a_memory(tmp_path: Pa
     (tmp_path / "mine" / "notes").mkdir()
     add(RegisteredRoot("notes", str(tmp_path / "mine" / "notes")))
     add(RegisteredRoot("all", str(tmp_path)))
-    assert project_of(str(tmp_path / "mine")).filter == ("project", "github.com/ada/boat")
-    for name in ("sent", "link", "file"):
-        assert project_of(str(tmp_path / name)).filter == ("folder", str(tmp_path / name))
-    facts = {"project": "github.com/ada/boat", "folder": str(tmp_path / "sent"), "cwd": str(tmp_path / "mine")}
-    assert not project_of(str(tmp_path / "mine")).chooser()(facts)
-    assert project_of(str(tmp_path / "sent")).chooser()(facts)
-    assert project_of(str(tmp_path / "mine")).chooser()({**facts, "folder": ""})  # as earlier versions wrote it
+    for name in ("mine", "sent", "link", "file"):
+        assert filter_of(tmp_path / name) == ("folder", str(tmp_path / name))
+    mine, origin = str(tmp_path / "mine"), "github.com/ada/boat"
+    facts: dict[str, JsonValue] = {"project": origin, "folder": str(tmp_path / "sent"), "cwd": mine}
+    before: dict[str, JsonValue] = {"project": mine, "folder": mine}  # the origin came later
+    assert not belongs(tmp_path / "mine", facts)
+    assert belongs(tmp_path / "sent", facts)
+    assert belongs(tmp_path / "mine", {**facts, "folder": ""})  # as earlier versions wrote it
+    assert belongs(tmp_path / "mine", before)
     add(RegisteredRoot("sent", str(tmp_path / "sent")))
-    assert project_of(str(tmp_path / "mine")).chooser()(facts)
+    assert filter_of(tmp_path / "mine") == ("project", "github.com/ada/boat")
+    assert belongs(tmp_path / "mine", facts) and belongs(tmp_path / "mine", before)
+    assert not belongs(tmp_path / "sent", before)
 
 
 def test_without_an_origin_the_folder_names_the_project(tmp_path: Path) -> None:
     """The top of the repository, if there is one; a folder that does not exist is its own project."""
     run(tmp_path, "init", "-q", "local")
     (tmp_path / "local" / "src").mkdir()
-    assert project_of(str(tmp_path / "local" / "src")).filter == ("project", str(tmp_path / "local"))
-    assert project_of(str(tmp_path / "gone")).filter == ("project", str(tmp_path / "gone"))
+    assert filter_of(tmp_path / "local" / "src") == ("project", str(tmp_path / "local"))
+    assert filter_of(tmp_path / "gone") == ("project", str(tmp_path / "gone"))
+
+
+def filter_of(folder: Path) -> tuple[str, str]:
+    return project_of(str(folder)).conversations()[0]
+
+
+def belongs(folder: Path, facts: dict[str, JsonValue]) -> bool:
+    return project_of(str(folder)).conversations()[1](facts)
 
 
 def run(folder: Path, *arguments: str) -> None:

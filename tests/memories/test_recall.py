@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -189,7 +190,7 @@ def test_only_memories_that_the_user_registered_speak(ask: Ask, tmp_path: Path, 
     assert "folder here" in text and "folder boat" not in text
     add(RegisteredRoot("sent", str(sent)))
     assert "folder boat" not in ask("what of the folder boat?", cwd=str(sent), session_id="s6")
-    (tmp_path / "boat").mkdir()
+    shutil.copytree(sent, tmp_path / "boat")
     add(RegisteredRoot("boat", str(tmp_path / "boat")))
     assert "folder boat" in ask("what of the folder boat?", cwd=str(sent), session_id="s7")
 

@@ -73,7 +73,7 @@ def _of_conversations(folder: str, memory: Workspace) -> Iterator[Said]:
 
     from memsync.agents.project import project_of
 
-    belongs = project_of(memory.settings.root_name).chooser()
+    _, belongs = project_of(memory.settings.root_name).conversations()
     files = NoteFiles(Path(folder))
     with suppress(MemsyncError):
         for path in sorted(files.scan().files):
