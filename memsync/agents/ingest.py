@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -79,6 +80,8 @@ _VERSION = 2
 """Of what threads contain: a list of an older version is read again, although no transcript has changed."""
 _READ_AGAIN = f"UPDATE taken SET row = json_set(row, '$.stamp', json('[]')); PRAGMA user_version = {_VERSION};"
 READING = "reading"
+COPY_SECONDS = 5
+"""How long Codex copies records into a fork after it has begun it."""
 
 
 @dataclass(slots=True)
@@ -452,7 +455,8 @@ class Ingester:
         is_first = all(self._place_of(name, f"{agent.name} {key}", place) == place for key in keys)
         if not is_first and thread.now.begun and not any(text_at(record, "payload", key) for key in ("id", "call_id")):
             # A fork has its copies at its beginning. Later the same words are said again.
-            is_first = moment_of(record.get("timestamp"))[:16] > thread.now.begun[:16]
+            copied_until = datetime.fromisoformat(thread.now.begun) + timedelta(seconds=COPY_SECONDS)
+            is_first = moment_of(record.get("timestamp")) > copied_until.isoformat()
         for event in events:
             if event.who is not Who.USAGE or not event.id:
                 if is_first:

@@ -700,10 +700,11 @@ def test_fork_of_codex_repeats_nothing_although_its_records_have_no_id(parse: Pa
     yes = {"type": "response_item", "timestamp": AT, "payload": {"type": "message", "role": "user", "content": said}}
     lines = [*map(json.loads, path.read_bytes().splitlines()), yes, yes]
     path.write_bytes(as_bytes(lines))
-    own = {**yes, "timestamp": "2026-11-22T10:05:00Z"}
+    own = {**yes, "timestamp": "2026-11-22T10:01:09Z"}
     for name, copied in ((SECOND, lines), (THIRD, lines[1:-2])):
         payload = {"id": name, "cwd": "/p", "git": {"branch": "b"}, "forked_from_id": "s1"}
-        copies = [{**line, "timestamp": "2026-11-22T10:00:00Z"} for line in ({**lines[0], "payload": payload}, *copied)]
+        head = {**lines[0], "payload": payload, "timestamp": "2026-11-22T10:00:59.990Z"}
+        copies = [head, *({**line, "timestamp": "2026-11-22T10:01:00.003Z"} for line in copied)]
         fork = path.with_name(f"rollout-{name}.jsonl")
         fork.write_bytes(as_bytes([*copies, own]))
         os.utime(fork, (1e9, 1e9))
