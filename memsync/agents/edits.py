@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from memsync.agents.events import at
@@ -24,7 +25,7 @@ OWN = re.compile(r"\bmemsync\b.* hook (?P<event>session-start|prompt|session-end
 """The command line of one of memsync's hooks."""
 _STRING = r'"(?:[^"\\]|\\.)*+"?'
 _COMMENT = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-_LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
+_LAST_COMMA = re.compile(rf"{_STRING}|[\[{{]\s*,|,(?=\s*[}}\]])", re.DOTALL)
 _BETWEEN = re.compile(r"[\s,:]*")
 _FIRST_INDENT = re.compile(r"\n([ \t]+)\S")
 _decode = json.JSONDecoder().raw_decode
@@ -51,7 +52,8 @@ def parsed(path: str, text: str) -> dict[str, Any]:
     is_toml = path.endswith(".toml")
     try:
         plain = text.removeprefix("\ufeff") if is_toml else _plain(text)
-        value = tomllib.loads(plain) if is_toml else json.loads(plain) if plain.strip() else {}
+        toml = tomllib.loads(plain, parse_float=str) if is_toml else {}  # as texts, because nan does not equal itself
+        value = json.loads(plain) if plain.strip() and not is_toml else toml
         inner = [value]
         for _ in range(MAX_DEPTH):
             inner = [one for outer in inner for one in _members(outer)]
@@ -72,7 +74,8 @@ def parsed(path: str, text: str) -> dict[str, Any]:
 
 def added(path: str, text: str, entries: Mapping[str, Any]) -> str:
     """Return a text with entries added: the members that it lacks, and new first items of lists. Raises NotEditable."""
-    value, hint = parsed(path, text), "Correct it."
+    hint = "They must be objects of objects or lists. If they contain the same entries already, delete these."
+    value = parsed(path, text)
     plain = {key: new for key, new in entries.items() if not isinstance(new, dict)}
     with suppress(ValueError, NotEditable):
         if path.endswith(".toml"):
@@ -84,7 +87,7 @@ def added(path: str, text: str, entries: Mapping[str, Any]) -> str:
                 text = text[:place] + new + text[place:]
         if _without(parsed(path, text), entries, value) == {**plain, **value}:
             return text
-    reason = f"it has no place for memsync's entries: {', '.join(entries)} must be objects of objects or lists"
+    reason = f"it has no place for memsync's entries in {', '.join(entries)}"
     raise NotEditable(path, reason, hint)
 
 
@@ -92,14 +95,13 @@ def removed(path: str, text: str, entries: Mapping[str, Any], before: str | None
     """Return a text without entries that are still as `added` wrote them. Raises NotEditable if one was edited.
 
     `before` is the text to which they were added. Without it, a server that is not the one in `entries` stays, because
-    it may be the user's own. JSON in which other text was edited, and whose white space is not as `added` left it, must
-    have the form that a program gives it.
+    it may be the user's own. An entry in which the user wrote a comment counts as edited.
     """
     value = parsed(path, text)
     with suppress(ValueError):
         wanted = _without(value, entries, None if before is None else parsed(path, before))
         has_hook = any(map(OWN.search, texts_in(wanted)))
-        for cut in () if has_hook else (text, *_cuts(path, text, entries, before or "", value, wanted)):
+        for cut in () if has_hook else chain([text], _cuts(path, text, entries, before or "", wanted)):
             with suppress(NotEditable):
                 if parsed(path, cut) == wanted:
                     return cut
@@ -142,10 +144,8 @@ def _without(value: dict[str, Any], entries: Mapping[str, Any], before: Any) -> 
     return left
 
 
-def _cuts(
-    path: str, text: str, entries: Mapping[str, Any], before: str, value: dict[str, Any], wanted: dict[str, Any]
-) -> Iterator[str]:
-    """Yield texts that may be a text without entries: with the insertions cut out, or in the style of a program."""
+def _cuts(path: str, text: str, entries: Mapping[str, Any], before: str, wanted: dict[str, Any]) -> Iterator[str]:
+    """Yield texts that may be a text without entries: without the insertions, or without what is not wanted."""
     if path.endswith(".toml"):
         table = _table(f"{text}\n", entries)
         yield text.replace(table, "", 1)
@@ -156,12 +156,10 @@ def _cuts(
         cut = cut.replace(new, "", 1)
     if _last_commas(cut) <= _last_commas(text):
         yield cut
-    indent = _FIRST_INDENT.search(text)
-    styles: list[dict[str, Any]] = [{"indent": indent and indent[1]}, {"separators": (",", ":")}]
-    for style in styles:
-        written = json.dumps(value, ensure_ascii=text.isascii(), **style)
-        if written == text.strip():
-            yield text.replace(written, json.dumps(wanted, ensure_ascii=text.isascii(), **style))
+    plain = _plain(text)
+    for start, end in reversed([*_unwanted(text, plain, _next(plain, 0), wanted)]):
+        text = text[:start] + text[end:]
+    yield text
 
 
 def _table(text: str, entries: Mapping[str, Any]) -> str:
@@ -191,7 +189,7 @@ def _last_commas(text: str) -> int:
 
 
 def _blank(found: re.Match[str]) -> str:
-    return found[0] if found[0][0] == '"' else re.sub(r"[^\r\n]", " ", found[0])
+    return found[0] if found[0][0] in '"[{' else re.sub(r"[^\r\n]", " ", found[0])
 
 
 def _with_object(text: str) -> str:
@@ -205,16 +203,53 @@ def _next(plain: str, place: int) -> int:
     return found.end() if found else place
 
 
+def _items(plain: str, start: int) -> Iterator[tuple[Any, int, int, Any, int]]:
+    """Yield the key, its offset, and the offset, value and end of each member of an object.
+
+    An item of a list is its own key.
+    """
+    place, is_object = _next(plain, start + 1), plain[start : start + 1] == "{"
+    while plain[place : place + 1] not in ("}", "]"):
+        first, (key, end) = place, _decode(plain, place)
+        place = _next(plain, end) if is_object else place
+        value, end = _decode(plain, place)
+        yield key, first, place, value, end
+        place = _next(plain, end)
+
+
+def _unwanted(text: str, plain: str, start: int, wanted: Any) -> Iterator[tuple[int, int]]:
+    """Yield the (start, end) of each member or item, with its comma, that is not in `wanted`.
+
+    `start` is the offset of an object or list. Raises ValueError if a comment is in a member, or two have the same key.
+    """
+    items = [*_items(plain, start)]
+    if isinstance(wanted, dict) and len({key for key, *_ in items}) < len(items):
+        raise ValueError("equal keys")
+    last_kept = max((number for number, (key, *_) in enumerate(items) if key in wanted), default=-1)
+    before = start + 1
+    for number, (key, first, place, value, end) in enumerate(items):
+        if key not in wanted:
+            after = plain.index(",", end) + 1 if number < last_kept else end
+            if text[first:after] != plain[first:after]:
+                raise ValueError(key)
+            if number < last_kept:
+                yield first, _next(text, after)
+            else:
+                if number:
+                    yield (comma := plain.index(",", before)), comma + 1
+                is_emptied = last_kept < 0 and number + 1 == len(items)
+                yield len(text[:first].rstrip()), _next(text, end) if is_emptied else end
+        elif isinstance(wanted, dict) and isinstance(value, (dict, list)) and value != wanted[key]:
+            yield from _unwanted(text, plain, place, wanted[key])
+        before = end
+
+
 def _insertions(text: str, entries: Mapping[str, Any]) -> list[tuple[int, str]]:
     """Return the (offset, text) of each insertion that adds entries, last one first. Raises ValueError."""
     plain = _plain(text)
 
     def within(start: int, entries: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-        known, place = dict[str, int](), _next(plain, start + 1)
-        while plain[place : place + 1] != "}":
-            key, place = _decode(plain, place)
-            known[key] = _next(plain, place)  # the last of equal keys counts, as in every parser
-            place = _next(plain, _decode(plain, known[key])[1])
+        known = {key: place for key, _, place, _, _ in _items(plain, start)}  # the last of equal keys counts
         for key, new in entries.items():
             if key in known and key != NAME and isinstance(new, (dict, list)):
                 if plain[known[key]] != ("{" if isinstance(new, dict) else "["):

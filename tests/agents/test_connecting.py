@@ -162,7 +162,7 @@ def test_settings_that_the_agent_wrote_anew_are_connected(home: Path) -> None:
     [
         (b'{\n\n"a": nope}', r"settings.json: it is not JSON \(line 3\). Nothing was changed"),
         (b'{\n"a": "\xff"}', "line 2 is not UTF-8"), (b" " * (MAX_BYTES + 1), "at most 20 MB"),
-        (b'{"hooks": {"SessionStart": {}}}', "hooks must be objects of objects or lists"),
+        (b'{"hooks": {"SessionStart": {}}}', "has no place for memsync's entries in hooks"),
     ],
 )  # fmt: skip
 def test_unreadable_settings_are_named_and_nothing_changes(content: bytes, words: str, home: Path) -> None:
