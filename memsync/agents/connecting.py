@@ -103,10 +103,15 @@ def taken_back(agent: Agent, program: Sequence[str]) -> tuple[list[Change], list
     """
     changes, remarks, records = [], [], connections(agent)
     for path, entries in {path: _entries(agent, setup, program) for setup, path in places(agent, None)}.items():
-        if (old := read_settings(path)) is not None and path not in records and NAME.encode() in old:
-            is_own = isinstance(entries, str) and old == entries.encode()
-            base = None if is_own else old if isinstance(entries, str) else _base(path, old, None, entries)
-            changes += [Change(path, old, base, None)] * (base != old)
+        old = read_settings(path)
+        if old is None or path in records or NAME.encode() not in old:
+            continue
+        if not isinstance(entries, str):
+            base = _base(path, old, None, entries)
+        else:  # a file that is memsync's as a whole
+            base = None if old == entries.encode() else old
+        if base != old:
+            changes.append(Change(path, old, base, None))
     for path, record in records.items():
         old = read_settings(path)
         if old is not None and record["entries"] is None and digest_of(old) not in record["after"]:

@@ -71,7 +71,7 @@ class Event(NamedTuple):
 
 @dataclass(slots=True)
 class About:
-    """The facts about a session that were read from its transcript so far; `key` tells the last record from others."""
+    """The facts about a session that were read from its transcript so far; `key` is that of the last record."""
 
     session: str = ""
     cwd: str = ""

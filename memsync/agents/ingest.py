@@ -346,7 +346,8 @@ class Ingester:
 
         A rewritten transcript is recognized by the bytes before the offset, and by the raw file if another file is at
         its path now. A change in the middle is not recognized: agents only append, so reading every file again would
-        cost more than it finds.
+        cost more than it finds. If an earlier version read the transcript, it is read again from its beginning. If a
+        person edited one of its notes, it is read from its last part, because new parts may begin at other messages.
         """
         known = self.known(source)
         known = known if known and known.name else None
@@ -354,10 +355,10 @@ class Ingester:
             if source.is_document:
                 return replace(known, packed=0, part=1, start=0, about={}) if size else None
             if known.stamp[:2] in ([], stamp[:2]) and _tail(file, known.offset) == known.tail:
-                if not known.stamp:  # an earlier version read it
+                if not known.stamp:
                     known.packed, numbers = 0, range(1, known.part + 1)
                     if all(may_write(self._root, source.agent.name, known.name, number) for number in numbers):
-                        known.start, known.about = 0, {}  # an edited part may end where no new one does
+                        known.start, known.about = 0, {}
                 return known
         return self._named(source, file, known)
 

@@ -179,9 +179,10 @@ def begun_at(source: Source) -> str:
 
 
 def keys_of(record: Record, before: str) -> Iterator[str]:
-    """Yield what tells a record from all others of an agent, also in copies of it: its id, and that of its message.
+    """Yield the keys of a record, which only its copies in other transcripts of the agent have, too.
 
-    Codex gives few records an id: the others are told by what they say and by the key `before` them.
+    They come from its id and from its message. Most records of Codex have no id: the key of such a record is the digest
+    of its content and of `before`, the key of the record before it.
     """
     payload, message_id = record.get("payload"), text_at(record, "message", "id")
     if own := text_at(record, "uuid"):
