@@ -29,13 +29,10 @@ from tests.support.mcp_client import Fixed, client_of, text_of
 Params = dict[str, Any]
 LIMIT = "limit must be a whole number from 1 to 1,000"
 PATH = "is not a path under the memory root"
-TIERS = "tier must be personal, project or task"
 WRONG: list[tuple[str, Params, str]] = [
     ("search", {"query": "heron", "limit": "three"}, LIMIT),
     ("search", {"query": "heron", "limit": 0}, LIMIT),
-    ("search", {"query": "heron", "limit": 1.5}, LIMIT),
     ("search", {"query": "heron", "tokens": 10**400}, "tokens must be a whole number from 1 to 1,000,000"),
-    ("search", {"query": "heron", "min_score": 1.1}, "min_score must be a number from 0 to 1"),
     ("search", {"query": "heron", "min_score": "nan"}, "min_score must be a number from 0 to 1"),
     ("search", {"query": "heron", "generation": 2**63}, "generation must be a whole number from 0"),
     ("search", {"query": "heron", "mode": "psychic"}, "mode must be hybrid, keyword or vector"),
@@ -44,28 +41,20 @@ WRONG: list[tuple[str, Params, str]] = [
     ("search", {"query": "heron", "after": ["someday"]}, "'someday' is not a date"),
     ("search", {"query": "tags:work"}, 'Unknown filter "tags:".'),
     ("search", {"query": ""}, "the query is empty"),
-    ("get", {"location": "nowhere.md"}, "nowhere.md does not exist"),
     ("get", {"location": "birds.md:99"}, "birds.md has 3 lines, not 99"),
     ("get", {"location": "birds.md#heroin"}, "birds.md has no heading 'heroin'"),
     ("get", {"location": "../secret.md"}, "'../secret.md' is not a path in the memory root"),
     ("log", {"text": " "}, "there is no text to write"),
     ("log", {"text": "x", "day": "tomorrow"}, "'tomorrow' is not a day"),
     ("log", {"text": "x", "time": "25:00"}, "'25:00' is not a time of day"),
-    ("log", {"text": "x", "tags": ["two words"]}, "'two words' is not a tag"),
-    ("remember", {"text": "x", "tier": "forever"}, TIERS),
     ("remember", {"text": "x", "note": "../outside"}, f'"../outside" {PATH}'),
-    ("new_note", {"path": "birds.md"}, "birds.md already exists"),
     ("set_preference", {"key": "a:b", "value": "c"}, "'a:b' and 'c' are not a preference"),
-    ("observe", {"text": "x", "confidence": 2}, "confidence must be a number from 0 to 1"),
     ("append_message", {"thread": "nope", "role": "user", "text": "x"}, "there is no thread 'nope'"),
     ("append_message", {"thread": "t", "role": "user", "text": "x", "time": "noon"}, '"noon" is not a time'),
     ("set_thread_status", {"thread": "x", "status": "gone"}, "status must be active, paused, completed or archived"),
-    ("context", {"thread": "nope"}, "there is no thread 'nope'"),
     ("context", {"day": "0001-01-01"}, "'0001-01-01' has no day before it"),
-    ("costs", {"since": "whenever"}, "'whenever' is not a date"),
     ("costs", {"by": "moon"}, "by must be session, model, agent or day"),
     ("duplicates", {"similarity": 0.1}, "similarity must be a number from 0.7 to 1"),
-    ("stats", {"days": 99_999_999}, "days must be a whole number from 0 to 36,500"),
     ("sync", {"wait_seconds": "long"}, "wait_seconds must be a number from 0"),
 ]
 """An operation, wrong parameters as texts or numbers, and what is said."""
@@ -74,7 +63,6 @@ OF_ANOTHER_TYPE: list[tuple[str, Params, str]] = [
     ("search", {"query": "heron", "limit": "3"}, LIMIT),
     ("search", {"query": "heron", "mode": 1}, "mode must be hybrid, keyword or vector"),
     ("search", {"query": "heron", "kind": "daily"}, "kind must be a list of texts"),
-    ("search", {"query": "heron", "kind": [1]}, "kind must be a list of texts"),
     ("search", {"query": "heron", "rerank": "yes"}, "rerank must be true or false"),
     (
         "append_message",
@@ -89,7 +77,6 @@ OF_ANOTHER_TYPE: list[tuple[str, Params, str]] = [
         "an attribute has no name",
     ),
     ("neighbours", {"path": "birds.md", "start_line": 0}, "start_line must be a whole number from 1"),
-    ("sync", {"accept_root": 1}, "accept_root must be true or false"),
 ]
 """The same for what JSON and Python can say, and a command line cannot."""
 COMMAND_LINES: list[tuple[list[str], int, str]] = [
@@ -98,13 +85,8 @@ COMMAND_LINES: list[tuple[list[str], int, str]] = [
     (["search", "-x"], 2, "search has no option -x"),
     (["search", "--josn", "pricing"], 2, "search has no option --josn\n  Did you mean --json?"),
     (["search", "pricing", "-sqlite"], 2, "To use it as text: memsync search '\"-sqlite\"'"),
-    (["search", "x", "--rot", "y"], 2, "Did you mean --root?"),
     (["search", "x", "--since", "3d"], 2, "Did you mean --after?"),
-    (["search", "x", "--label", "y"], 2, "Did you mean --tag?"),
-    (["search", "x", "--limit"], 2, "--limit needs a value"),
     (["search", "x", "--archived=yes"], 2, "'--archived' does not take a value"),
-    (["log", "--zzyzx", "x"], 2, "See: memsync log --help"),
-    (["log", "--untl", "x"], 2, "Did you mean --until?"),
     (["log", "--qqqq"], 2, "  See: memsync log --help\n  To use it as text: memsync log -- --qqqq\n"),
     (["thread", "list", "--sesion", "s1"], 2, "thread list has no option --sesion\n  Did you mean --session?"),
     (["thread", "lst"], 2, "No such command 'lst'"),

@@ -415,17 +415,6 @@ def test_failed_export_leaves_no_file(tmp_path: Path) -> None:
     assert (done.returncode, file.exists()) == (IndexFailure.exit_code, False), done.stderr
 
 
-def test_empty_and_switched_off_caches_are_told(cli: Cli, tmp_path: Path) -> None:
-    """Nothing to export, nowhere to import to."""
-    done = cli("vectors", "export", str(tmp_path / "v.db"))
-    assert (done.returncode, (tmp_path / "v.db").exists()) == (2, False)
-    assert "memsync sync" in done.stderr
-    (tmp_path / "v.db").write_bytes(b"x")
-    done = cli("vectors", "import", str(tmp_path / "v.db"), environ={"MEMSYNC_INDEX_VECTOR_CACHE_MB": "0"})
-    assert (done.returncode, "switched off" in done.stderr) == (2, True)
-    assert cli("vectors", "import", str(tmp_path / "nosuch")).returncode == 2
-
-
 def test_import_that_is_killed_leaves_the_old_cache(there: Path, tmp_path: Path) -> None:
     """In its midst, having written much already; the next one can write at once."""
     before = held(filled(there, (SPACE, random_vectors(3, seed=9))))

@@ -122,14 +122,6 @@ def test_score_is_the_blend_of_the_first_score_and_the_relevance(
     assert found == {"dogwood": Rank(1, 0.8), "cedar": Rank(2, 0.6), "birch": Rank(3, 0.4), "alder": Rank(4, 0.2)}
 
 
-@pytest.mark.parametrize("weight", ["0", "0.5"])
-def test_ties_go_to_the_first_order(judged: MakeMemory, judge: Judge, weight: str) -> None:
-    """Where the cross-encoder has no preference, or no say, nothing moves."""
-    memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT=weight)
-    judge.words = {} if weight != "0" else judge.words
-    assert paths(memory.search(QUESTION, rerank=True)) == paths(memory.search(QUESTION))
-
-
 def test_first_score_keeps_a_say() -> None:
     """A weight that leaves nothing of the first score is refused."""
     with pytest.raises(ConfigError, match=r"from 0 to 0\.9"):
@@ -290,15 +282,6 @@ def test_what_exceeds_the_window_is_not_read(cached: Path) -> None:
     inside, outside = "x " * (MOST_TOKENS // 2) + "heron", "x " * MOST_TOKENS + "heron"
     assert model.relevance("heron", [inside, outside]) == pytest.approx([RELEVANCE[1], RELEVANCE[0]], abs=1e-7)
     assert model.relevance("heron " + "x" * 1_000_000, ["heron"]) == pytest.approx([RELEVANCE[1]], abs=1e-7)
-
-
-def test_unloaded_model_is_loaded_again(cached: Path) -> None:
-    """Its memory can be given back at any time."""
-    model = make_reranker(RERANK_MODEL, 1)
-    before = model.relevance("heron", ["heron", "tern"])
-    model.unload()
-    assert model.relevance("heron", ["heron", "tern"]) == before
-    model.close()
 
 
 def test_command_prints_relevance_and_json_that_fits_the_schema(cli: Cli, write: Write, cached: Path) -> None:
