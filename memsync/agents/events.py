@@ -28,7 +28,7 @@ _LINES_OF_PROGRAM = re.compile(
     re.MULTILINE,
 )
 _REFERENCED = re.compile(
-    r"^--- Content from referenced files ---$(?:(?!^--- (?:Content from|End of)).)*+^--- End of content ---$",
+    r"^--- Content from referenced files ---$(?:(?!^--- (?:Content from|End of)).)*^--- End of content ---$",
     re.MULTILINE | re.DOTALL,
 )
 _PROMPTS = re.compile(

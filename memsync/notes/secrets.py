@@ -84,7 +84,7 @@ _NAME = re.compile(r"[a-z+]+://|(?:sha\d+|toolu|msg|req|call|resp|rs|chatcmpl|ru
 _IN_URL = re.compile(r"://[^/:]{0,300}:([^/]{1,300})@")
 _REST, _LONG = re.compile(rb"(?:[A-Za-z0-9_+/=-]|\.(?=[A-Za-z0-9_-]))*"), 100
 _KEY = re.compile(
-    rb"(?:[\s>+|]{0,20}[A-Za-z0-9+/=]{16,80})*+"
+    rb"(?:[\s>+|]{0,20}[A-Za-z0-9+/=]{16,80})*"
     rb"(?:(?:[\s>+|]{0,20}[A-Za-z0-9+/=]{1,80})?[\s>+|]{0,20}-----END [A-Za-z0-9 ]{1,40}-----)?"
 )
 """The lines of a private key after the first, with which its rule would take five times as long to compile."""

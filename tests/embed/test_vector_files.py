@@ -345,7 +345,7 @@ def space_name(cli: Cli) -> str:
     return str(space["name"])
 
 
-def test_status_tells_spaces_size_and_bound(synced: Cli) -> None:
+def test_status_tells_spaces_size_and_bound(synced: Cli, tmp_path: Path) -> None:
     """For people and as JSON; also where there is no cache, and where it is switched off."""
     found = json.loads(synced("vectors", "status", "--json").stdout)
     assert found["path"] == str(vector_cache_path())
@@ -355,7 +355,7 @@ def test_status_tells_spaces_size_and_bound(synced: Cli) -> None:
     assert f"{space_name(synced)}: 3 vectors" in printed
     off = synced("vectors", "status", environ={"MEMSYNC_INDEX_VECTOR_CACHE_MB": "0"}).stdout
     assert "switched off" in off
-    empty = synced("vectors", "status", "--json", environ={"XDG_STATE_HOME": "/nowhere/at/all"})
+    empty = synced("vectors", "status", "--json", environ={"XDG_STATE_HOME": str(tmp_path / "none")})
     assert (empty.returncode, json.loads(empty.stdout)["spaces"]) == (0, [])
 
 

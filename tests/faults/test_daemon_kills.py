@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from memsync.daemon.daemon_lock import running
 from memsync.memory import Memory
 from tests.faults.soak_daemon import run
 from tests.support.daemon_process import Cli, until
@@ -42,7 +43,7 @@ def test_daemon_with_the_real_model_is_killed_and_goes_on(cli: Cli) -> None:
         with Memory.connect(cli.root) as memory:
             until(lambda: memory.status().vectors >= least, "some vectors are there", seconds=60)  # noqa: B023 (because it is called at once)
         os.kill(process, signal.SIGKILL)
-        until(lambda: not cli.processes(), "it is gone")
+        until(lambda: running(cli.settings) is None, "it is gone, and its lock is free")
         assert_sound(cli.settings.index_dir / "index.db")
     cli.start()
     with Memory.connect(cli.root) as memory:
