@@ -23,7 +23,7 @@ from tests.support.sampling import sampled
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 STRIDE = 37
-LOSSES = 300
+LOSSES = 1_000
 
 
 def pragma_after_preparing(patch: pytest.MonkeyPatch, name: str, value: str) -> None:
