@@ -1,8 +1,7 @@
 """Adds memsync's entries to the text of a settings file, and removes them again: JSON with comments, and TOML.
 
-It only inserts text and later cuts it out, so no other byte changes; JSON that an agent wrote anew is written in the
-same style. Each result is parsed and compared with what it must say: a mistake in this code is an error, never a
-damaged file. Libraries that keep comments rewrite the whole file.
+It only inserts text and later cuts it out, so no other byte changes. Each result is parsed and compared with what it
+must say: a mistake in this code is an error, never a damaged file. Libraries that keep comments rewrite the whole file.
 """
 
 from __future__ import annotations

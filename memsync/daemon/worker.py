@@ -17,7 +17,9 @@ NEVER = float("inf")
 
 
 class Worker(ABC):
-    """Work that a thread of its own does whenever it is due. `_condition` guards whatever the thread waits for.
+    """Work that has a thread of its own, which does it whenever it is due.
+
+    `_condition` guards the values for which the thread waits.
 
     If the work fails, the status has a fault of the worker's name, and the work is tried again after a pause, which
     doubles with each failure in a row. The work itself says when it is mended.

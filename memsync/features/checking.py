@@ -151,7 +151,8 @@ class _Checking:
             message = f"supersedes {pair.old.citation}, which is newer ({day}): this counts for nothing"
             yield Finding(pair.new.path, max(pair.new.first, 1), "citations", message)
         for place, pair, origin in self._validity.all_refused(self._read):
-            is_said = self._kinds.get(pair.mark.path) is Kind.THREAD  # whoever said it, people paste
+            # People paste what others wrote, so the role of a message does not say whose a mark is.
+            is_said = self._kinds.get(pair.mark.path) is Kind.THREAD
             text = "text in a conversation" if is_said else f"text ({told_origin(pair.by)})"
             rule = f"{text} may not supersede {_WORDS[trust(origin)]}"
             message = f"supersedes {place.citation}: this counts for nothing, because {rule}"

@@ -137,9 +137,7 @@ class Server:
                 raise Refused(INVALID_REQUEST, "method must be a text, and id a text or a whole number")
             params = {} if params is None else params
             if number is None:
-                return (
-                    None  # a notification; a call that the client cancels is answered, too, and the client drops that
-                )
+                return None  # a client drops the answer to a call that it has cancelled
             if not isinstance(params, dict):
                 raise Refused(INVALID_PARAMS, "params must be an object")
             return reply(number, result=self._result(method, params, peer))

@@ -245,8 +245,8 @@ def _scanned(content: bytes, but: str) -> Iterator[_Find]:
         is_call = rule in (*_PASSWORDS, "memsync.named") and content[last : last + 1] in _OPENS
         if last <= reach or not secret or begins_in_word or is_call or not _counts(secret, rule, is_low):
             continue
-        extend = _KEY if rule == "memsync.private-key" else _REST if last - start >= _LONG else None
-        if extend is not None and (rest := extend.match(content, last)):
+        is_key = rule == "memsync.private-key"
+        if (is_key or last - start >= _LONG) and (rest := (_KEY if is_key else _REST).match(content, last)):
             reach = last = rest.end()
         yield start, last, rule
 

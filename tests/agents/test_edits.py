@@ -114,7 +114,7 @@ def test_entries_that_were_edited_are_named_and_stay(edit: tuple[str, str], befo
 
 
 def test_server_that_may_be_the_users_own_stays() -> None:
-    """It was there before, or nobody knows; and Claude Code keeps servers of each project in the same file."""
+    """A server may be there from before memsync was connected. Claude Code has those of all projects in one file."""
     server = {"servers": {"memsync": {"command": "memsync"}}}
     for before in ({"projects": {"/p": server}}, {"servers": {"memsync": {"url": "x"}}}, server):
         text = json.dumps(before)

@@ -88,7 +88,7 @@ COMMANDS = """
     collections, stats, prune --days 1, status, status --json, verify, doctor, vectors status,
     vectors import nosuch<all>, config show, config show --json, mcp install claude-desktop, logs, recover
 """
-"""Separated by commas; `<all>` stands for all characters that cannot be seen, `<some>` for eight of them."""
+"""Command lines, separated by commas. `<all>` becomes all characters that cannot be seen, `<some>` eight of them."""
 
 
 def test_no_command_prints_what_cannot_be_seen(hostile: Path, capsys: Printed, monkeypatch: Patch) -> None:

@@ -377,7 +377,7 @@ def test_a_planted_link_as_state_folder_is_refused(tmp_path: Path, planted: str)
     """Whoever made it would choose the folder that memsync writes to; nothing there changes."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    elsewhere.chmod(0o755)  # whatever the umask is
+    elsewhere.chmod(0o755)  # because a umask would change the mode that mkdir gives
     link = tmp_path / "state" / planted
     link.parent.mkdir(parents=True)
     link.symlink_to(elsewhere)

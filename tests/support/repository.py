@@ -48,8 +48,8 @@ SORTS = ("subfolder", "worktree", "submodule", "sha256", "packed")
 def repository_of(sort: str, folder: Path, texts: Mapping[int, str]) -> Path:
     """Commit `a.md` with each of these texts, by moment; return the root, whose last note says so and where it is.
 
-    The root is a folder of the repository, a second working tree, or a submodule; or names of objects are longer, or
-    objects and references are packed. `{}` in a text stands for the name of the folder: "outer" or "in ner".
+    The sorts: the root is a folder of the repository, a second working tree or a submodule; its objects have longer
+    names; its objects and references are packed. `{}` in a text becomes the name of the folder: "outer" or "in ner".
     """
     outer = Repository(folder / "outer")
     inner = outer.folder / "in ner"
