@@ -150,21 +150,27 @@ def serve(
     threading.excepthook = _thread_died
     while True:
         with daemon_lock(settings) as has_lock:
-            daemon = Daemon(settings, run_command, has_lock, until_idle=until_idle)
-            try:
-                stopped = asyncio.run(daemon.run(ready))
-            except MemsyncError:
-                raise
-            except Exception as error:
-                log.error("died: %s", where(error))
-                raise
-            if not stopped:
-                logging.shutdown()
-                os._exit(daemon.begins_anew)  # a thread that hangs keeps the process alive, and the index is crash-safe
-            if not daemon.begins_anew:
-                return
-            # Read while the lock is held: a command that looks for the daemon meanwhile must not find none.
-            settings, ready = settings.load_again(), lambda: None
+            folder = settings.index_dir
+            # The lock is kept from one run to the next: a command that looks for the daemon meanwhile must find one.
+            while settings.index_dir == folder and has_lock():
+                if not _run_once(Daemon(settings, run_command, has_lock, until_idle=until_idle), ready):
+                    return
+                settings, ready = settings.load_again(), lambda: None
+
+
+def _run_once(daemon: Daemon, ready: Callable[[], None]) -> bool:
+    """Return whether another run is to follow; end the process if a thread of this one hangs."""
+    try:
+        stopped = asyncio.run(daemon.run(ready))
+    except MemsyncError:
+        raise
+    except Exception as error:
+        log.error("died: %s", where(error))
+        raise
+    if not stopped:
+        logging.shutdown()
+        os._exit(daemon.begins_anew)  # a thread that hangs keeps the process alive, and the index is crash-safe
+    return daemon.begins_anew
 
 
 def _thread_died(failure: threading.ExceptHookArgs) -> None:

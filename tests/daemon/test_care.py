@@ -21,6 +21,7 @@ from memsync.daemon.daemon_lock import daemon_lock
 from memsync.daemon.process import stop
 from memsync.errors import DaemonError, FilesystemError
 from memsync.index.sqlite.index import SqliteIndex
+from memsync.settings.load import Settings
 from memsync.sync.gate import Stopped
 from tests.conftest import Write
 from tests.support.daemon_fixtures import Served
@@ -76,6 +77,29 @@ def test_stop_finds_a_daemon_whose_socket_was_removed(cli: Cli) -> None:
     Path(wire.socket_path(cli.settings.index_name)).unlink()
     assert cli("stop").stdout == f"process {process} has ended\n"
     until(lambda: not cli.processes(), "no process is left")
+
+
+def test_lock_is_kept_from_one_run_to_the_next(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks for the daemon between two runs finds that there is one."""
+    lock = Mock(wraps=daemon_lock)
+    monkeypatch.setattr(process, "daemon_lock", lock)
+    monkeypatch.setattr(process, "_run_once", Mock(side_effect=[True, True, False]))
+    process.serve(settings)
+    assert lock.call_count == 1
+
+
+def test_lock_that_was_removed_is_taken_again(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next run begins only with a lock that others find."""
+    runs: list[bool] = []
+
+    def run(daemon: process.Daemon, ready: object) -> bool:
+        runs.append(daemon._has_lock())
+        (settings.index_dir / "daemon.lock").unlink()
+        return len(runs) < 3
+
+    monkeypatch.setattr(process, "_run_once", run)
+    process.serve(settings)
+    assert runs == [True] * 3
 
 
 def test_stop_names_the_daemon_that_does_not_end(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
