@@ -42,7 +42,7 @@ def set_field(text: str, key: str, value: JsonValue) -> str:
     if before.line_count == 0:
         changed = f"---{newline}{_line(key, value)}{newline}---{newline}{newline if body else ''}{body}"
     else:
-        changed = _changed(body, before.line_count, key, value, newline)
+        changed = _changed(body, before.first_lines, key, value, newline)
     after = read_head(split_lines(changed))
     if after.warning or _other(after, key) != _other(before, key) or after.values.get(key) != value:
         raise WriteRefused(f"{key} cannot be set without changing other fields", hint="Edit it by hand.")

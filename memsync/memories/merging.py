@@ -122,7 +122,7 @@ def by_score(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
 
 def by_date(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
     """Merge lists in the order of dates: the latest first; of equal ones, the hit of the earlier list."""
-    return list(heapq.merge(*lists, key=lambda hit: hit.date, reverse=True))
+    return list(heapq.merge(*lists, key=lambda hit: hit.date or hit.changed, reverse=True))
 
 
 # ------------------------------------------------------------------------------------------------- warnings

@@ -41,6 +41,7 @@ from memsync.model.answer import Hit
 from memsync.model.query import SearchRequest
 from memsync.model.text import printable, quotable, whole_characters
 from memsync.model.vocabulary import Fresh, Kind, Mode, Origin, told_origin
+from memsync.notes.naming import text_of
 from memsync.notes.secrets import redacted
 from memsync.search.stop_words import STOP_WORDS
 from memsync.settings.paths import is_in_any, is_inside
@@ -272,13 +273,25 @@ class Recaller:
         return _labelled(*map(self._line, sorted(hits, key=lambda hit: _ORDER.get(hit.kind, 0))))
 
     def _line(self, hit: Hit) -> str:
-        text = hit.text if self._tokens(hit.text) <= MAX_TOKENS // MAX_LINES else hit.snippet
+        said = _without_head(hit)
+        text = said if self._tokens(said) <= MAX_TOKENS // MAX_LINES else hit.snippet
         words = " ".join(quotable(text).split()).removeprefix("- ")  # before `Human:` is within a line
         details = ", ".join(filter(None, (hit.date, told_origin(hit.origin))))
         return f"- {printable(hit.citation)}{f' ({details})' if details else ''}: {words}"
 
     def _tokens(self, text: str) -> int:
         return max(self._count([text])[0], len(text) // CHARS_A_TOKEN)
+
+
+def _without_head(hit: Hit) -> str:
+    """Return the text of a hit without front matter; if it is nothing else, the description in it."""
+    if hit.start_line > 1 or not hit.text.startswith("---"):
+        return hit.text
+    from memsync.notes.frontmatter import read_head  # imported here, because it loads yaml
+
+    lines = hit.text.split("\n")
+    head = read_head(lines)
+    return "\n".join(lines[head.line_count :]).strip() or text_of(head.values.get("description")) or hit.text
 
 
 def _without_secrets(prompt: str) -> str:

@@ -33,18 +33,20 @@ def holds(validity: str) -> bool:
 class Hit(Struct, frozen=True):
     """One hit: lines `start_line`..`end_line` of `path`, as they were in the file when it was returned.
 
-    `score` is from 0 to 1; the hits of a query of filters alone have none, which is 0 here and absent in JSON. `also`
-    has the citations of equal passages, which are no hits of their own. `ranks` has an entry for each retriever that
-    found it (`keyword`, `vector`), and for the cross-encoder if it read it (`rerank`, its score from 0 to 1). `text`
-    quotes the file; `snippet` is the part around the matched words; `highlights` are (start, end) offsets into the
-    snippet. `parts` are the summands of the score that hits are ordered by (docs/search.md). `root` is the name of the
-    registered memory that it is from, empty in the answer of one memory. `verified` is false if the text is from a
-    database and was not compared with the file. `local_only` tells that its note must not leave this machine. `origin`
-    is whom it is from: of Origin, an agent by its name (`agent:codex`). `validity` says why the text does not hold now
-    (`superseded by decisions/x.md:12`, `valid until 2026-05-01`); empty if nothing says so. `differs` has the citations
-    of statements among the first passages found that contradict one of its own. In a thread, `text` is what a message
-    says, without the heading, and `id` and `attributes` are those of the message. `at` begins the name of the commit
-    whose file it quotes; empty for the file as it is now.
+    `date` is what the text, its note or the note's name says. If none of them says one, it is empty, and `changed`
+    is when the note was last changed: the time of its commit, or its mtime. `score` is from 0 to 1; the hits of a
+    query of filters alone have none, which is 0 here and absent in JSON. `also` has the citations of equal
+    passages, which are no hits of their own. `ranks` has an entry for each retriever that found it (`keyword`,
+    `vector`), and for the cross-encoder if it read it (`rerank`, its score from 0 to 1). `text` quotes the file;
+    `snippet` is the part around the matched words; `highlights` are (start, end) offsets into the snippet. `parts`
+    are the summands of the score that hits are ordered by (docs/search.md). `root` is the name of the registered
+    memory that it is from, empty in the answer of one memory. `verified` is false if the text is from a database
+    and was not compared with the file. `local_only` tells that its note must not leave this machine. `origin` is
+    whom it is from: of Origin, an agent by its name (`agent:codex`). `validity` says why the text does not hold now
+    (`superseded by decisions/x.md:12`, `valid until 2026-05-01`); empty if nothing says so. `differs` has the
+    citations of statements among the first passages found that contradict one of its own. In a thread, `text` is
+    what a message says, without the heading, and `id` and `attributes` are those of the message. `at` begins the
+    name of the commit whose file it quotes; empty for the file as it is now.
     """
 
     computed: ClassVar = ("citation",)
@@ -59,6 +61,7 @@ class Hit(Struct, frozen=True):
         "id": "",
         "attributes": {},
         "at": "",
+        "changed": "",
     }
 
     path: NotePath
@@ -87,6 +90,7 @@ class Hit(Struct, frozen=True):
     id: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict)
     at: str = ""
+    changed: str = ""
 
     @property
     def holds(self) -> bool:

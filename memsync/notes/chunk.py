@@ -33,7 +33,7 @@ _LINK = re.compile(r"!?\[([^\[\]\n]{0,500})\](?:\([^()\n]{0,1000}\)|\[[^\[\]\n]{
 _URL = re.compile(r"<?https?://[^\s<>)\]]+>?")
 _LABEL: Callable[[re.Match[str]], str] = itemgetter(1)
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})")
-_OF_NOTE = re.compile(r"[\"']?(?:title|tags|aliases)[\"']?\s*[:=]")
+_OF_NOTE = re.compile(r"[\"']?(?:title|tags?|alias(?:es)?)[\"']?\s*[:=]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _LAST_OF_BLOB = re.compile(r"\s*(?=\S*[\d+/=])[A-Za-z0-9+/]+={0,2}\s*")
 MIN_BLOB_CHARS = 64

@@ -3,30 +3,150 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, timedelta
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+from pathlib import PurePosixPath
 
 from memsync.errors import UsageError
 from memsync.model.query import IndexedNote
-from memsync.model.vocabulary import Kind, Tier
+from memsync.model.vocabulary import JsonValue, Kind, Tier
 
-_DATE = re.compile(r"([0-9]{4})([-_.]?)([0-9]{2})\2([0-9]{2})(?![0-9])")
+
+def numbered(first: int, *lists: str) -> dict[str, int]:
+    """Return the number of each word in lists of words, counted from `first`."""
+    return {name: number for names in lists for number, name in enumerate(names.split(), first)}
+
+
+MONTH_NUMBERS = numbered(
+    1,
+    "january february march april may june july august september october november december",
+    "januar februar märz april mai juni juli august september oktober november dezember",
+    "jan feb mar apr may jun jul aug sep oct nov dec",
+    "jan feb mär apr mai jun jul aug sept okt nov dez",
+)
+MAX_DATE_CHARS = 300
+"""A longer name or value is not searched for dates after so many characters."""
+
+_MONTH = rf"(?P<month>{'|'.join(sorted(MONTH_NUMBERS, key=len, reverse=True))})"
+_DAY = r"(?P<day>\d\d?)(?:st|nd|rd|th)?"
+_YEAR = r"(?P<year>(?:1[6-9]|20)\d\d)"
+# Not within a number, a telephone number or an ISBN, and no version (v2021.05.06).
+_ALONE = r"(?<!\d)(?<!\d[-_.])(?<!v)"
+_CLOCK = (
+    r"(?:[ T_,-]|\bat\b)*(?P<hour>[01]\d|2[0-3]|\d(?=:))[:.h-]?(?P<minute>[0-5]\d)(?:[:.-]?(?P<second>[0-5]\d))?"
+    r"(?:\.\d+)?(?![-.]?\d) ?(?P<half>[ap]\.?m\b)?"
+    r" ?(?P<zone>(?:GMT|UTC|Z)? ?(?:[+-]\d\d:?\d\d|(?<=[CTZ])\b))?"
+)
+# 2021-05-06, 2021_5_6, 2021/05/06, 2021.05.06, 20210506; but neither 2021.5.6 nor 2021.05.06.1, which are versions.
+_NUMBERS = (
+    rf"{_ALONE}{_YEAR}(?P<rest>([-_/])\d\d?\3\d\d?(?!\d)|\.\d\d\.\d\d(?!\.?\d)|年\d\d?月\d\d?日"
+    r"|(?<![a-z]\d{4})\d{4})"
+)
+_GAP = r"[\s,._/-]{0,3}"
+_WORDS = [
+    rf"(?<![^\W_]){_GAP.join(order)}(?!\d)"
+    for order in ((_DAY, rf"(?:of )?{_MONTH}", _YEAR), (_MONTH, _DAY, _YEAR), (_YEAR, _MONTH, _DAY))
+]
+_DAY_FORMS = [re.compile(f"{form}(?:{_CLOCK})?(?!\\d)", re.I) for form in (_NUMBERS, *_WORDS)]
+_PERIOD_FORMS = [
+    re.compile(rf"{_ALONE}{_YEAR}(?:-?W(?P<week>\d\d)(?:-[1-7])?|[-_/](?P<rest>\d\d))(?![-_./]?\d)", re.I),
+    re.compile(rf"(?<![^\W_])(?<!\d[\s,._/-]){_MONTH}{_GAP}{_YEAR}(?!\d)", re.I),
+]
+_MILLISECONDS = re.compile(r"1\d{9}(?:\d{3})?")
+CHANGED, CREATED, PUBLISHED = (
+    re.compile(rf"(?:last|date|time|day)*(?:{words})(?:date|time|at|on)*|{others}")
+    for words, others in (
+        (
+            "updated|modified|edited|changed",
+            "lastmod|last(?:update|edit|change)|(?:update|modification)(?:date|time)|mtime",
+        ),
+        ("created|creation|added", "ctime|create(?:date|time)"),
+        ("published|publication|posted", "date|datetime|timestamp|(?:publish|pub|post)date"),
+    )
+)
+"""What the keys of a change and of the creation of a note are, in lower case without all that is no letter or digit."""
 _DAYS = re.compile(r"(\d{1,5}) ?d")
 _TIME = r"(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![\d:])"
 _LEADING_TIME = re.compile(r"\s*(?:\*\*|__|\[|\()?" + _TIME)
 
 
 def split_date(name: str) -> tuple[str, str]:
-    """Return the date at the start of a file name as ISO text, or an empty string, and the rest of the name.
+    """Return the date in digits at the start of a file name as ISO text, or an empty string, and the rest of the name.
 
     It may be written as 2026-11-21, 2026_11_21, 2026.11.21 or 20261121; 2026-02-30 is not a date.
     """
-    match = _DATE.match(name)
-    if match is None:
-        return "", name
-    try:
-        return date(int(match[1]), int(match[3]), int(match[4])).isoformat(), name[match.end() :]
-    except ValueError:
-        return "", name
+    match = _DAY_FORMS[0].match(name)
+    day = _moment_of(match)[:10] if match else ""
+    return (day, name[match.end("rest") :]) if match and day else ("", name)
+
+
+def date_in_path(path: str) -> str:
+    """Return the first day in a file name as ISO text, with its time of day if that follows; empty without any.
+
+    `2021/05/06.md` is the day that its folders complete.
+    """
+    *folders, stem = PurePosixPath(path).with_suffix("").parts
+    return _first(_DAY_FORMS, "/".join((*folders[-2:], stem)) if re.fullmatch(r"\d\d", stem) else stem)
+
+
+def period_in(text: str) -> str:
+    """Return the first day of the first week or month in a text as ISO text; empty without any."""
+    return _first(_PERIOD_FORMS, text)
+
+
+def read_date(value: JsonValue) -> str:
+    """Return the date or moment that a value of front matter says, as ISO text; empty if it says none for certain.
+
+    `07/05/2024` may be a day of May or of July.
+    """
+    while isinstance(value, list) and value:  # [[2024-07-05]] is a list to YAML
+        value = value[0]
+    if not isinstance(value, (str, int)):
+        return ""
+    text = str(value).strip()
+    if _MILLISECONDS.fullmatch(text):  # Dendron's
+        return datetime.fromtimestamp(int(text[:10]), UTC).isoformat(timespec="minutes")
+    return (parse_moment(text) if ":" in text else "") or _first(_DAY_FORMS, text) or period_in(text)
+
+
+def _first(forms: Iterable[re.Pattern[str]], text: str) -> str:
+    matches = (match for form in forms for match in form.finditer(text[:MAX_DATE_CHARS]))
+    return next(filter(None, map(_moment_of, matches)), "")
+
+
+def _moment_of(match: re.Match[str]) -> str:
+    """Return what a match of a day, week or month means as ISO text; empty if there is no such day or time."""
+    found = match.groupdict()
+    rest = [int(part) for part in re.findall(r"\d\d?", found.get("rest") or "")]
+    month = MONTH_NUMBERS.get((found.get("month") or "").lower(), 0)
+    with suppress(ValueError):
+        if found.get("week"):
+            return date.fromisocalendar(int(found["year"]), int(found["week"]), 1).isoformat()
+        day = date(int(found["year"]), *((rest or [month, int(found.get("day") or 1)]) + [1])[:2])
+        if not found.get("hour"):
+            return day.isoformat()
+        hour = int(found["hour"]) % 12 + 12 * (found["half"][0] in "pP") if found["half"] else int(found["hour"])
+        clock = f"{hour:02d}:{found['minute']}" + (f":{found['second']}" if found["second"] else "")
+        zone = (found["zone"] or "").strip() and (re.sub(r"[^\d:+-]", "", found["zone"]) or "+00:00")
+        return parse_moment(f"{day}T{clock}{zone}") or ""
+    return ""
+
+
+def dated_by(values: Mapping[str, JsonValue], keys: re.Pattern[str]) -> str:
+    """Return the first date that front matter gives under one of these keys, as ISO text; empty without any."""
+    dates = (read_date(value) for key, value in values.items() if keys.fullmatch(plain_key(key)))
+    return next(filter(None, dates), "")
+
+
+def plain_key(key: str) -> str:
+    """Return a key of front matter without what does not count: case, and all that is no letter or digit."""
+    return "".join(filter(str.isalnum, key.casefold()))
+
+
+def is_date_key(key: str) -> bool:
+    """Tell whether a key of front matter has a date of the note."""
+    return any(keys.fullmatch(plain_key(key)) for keys in (CHANGED, CREATED, PUBLISHED))
 
 
 def leading_time(text: str) -> str:
@@ -162,8 +282,8 @@ def last_active(note: IndexedNote) -> str:
     """Return the day of a note's last activity (ISO 8601).
 
     For a daily log this is its date or latest entry, for a thread its last message. For any other note it is the later
-    of `updated` and the last change: people forget to set `updated`. The last change is the commit that gave the note
-    its content, or otherwise the file's mtime.
+    of the date under `updated` (CHANGED) and the last change: people forget to set `updated`. The last change is the
+    commit that gave the note its content, or otherwise the file's mtime.
     """
     changed = datetime.fromtimestamp(note.changed_ns // 10**9).date().isoformat()
     if note.kind is Kind.DAILY:
@@ -171,13 +291,13 @@ def last_active(note: IndexedNote) -> str:
     elif note.kind is Kind.THREAD:
         active = note.last_time
     else:
-        active = max(_moment(note, "updated"), changed)
+        active = max(dated_by(note.front_matter, CHANGED), changed)
     return active[:10] or changed
 
 
 def counted_from(note: IndexedNote) -> str:
     """Return the ISO day from which a note's age counts: its last activity, but not a day before it was imported."""
-    return max(last_active(note), _moment(note, "imported")[:10])
+    return max(last_active(note), read_date(note.front_matter.get("imported"))[:10])
 
 
 def here_since(note: IndexedNote) -> str:
@@ -190,12 +310,7 @@ def here_since(note: IndexedNote) -> str:
 
 def begun(note: IndexedNote) -> str:
     """Return the day from which `expires: 30d` counts: `created`, or otherwise the last activity (ISO 8601)."""
-    return _moment(note, "created")[:10] or last_active(note)
-
-
-def _moment(note: IndexedNote, key: str) -> str:
-    value = note.front_matter.get(key)
-    return (parse_moment(value) if isinstance(value, str) else None) or ""
+    return dated_by(note.front_matter, CREATED)[:10] or last_active(note)
 
 
 def is_kept_for_good(note: IndexedNote) -> bool:

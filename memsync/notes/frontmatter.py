@@ -15,9 +15,9 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from itertools import pairwise, takewhile
+from itertools import dropwhile, pairwise, takewhile
 from typing import Any
 
 import yaml
@@ -25,6 +25,7 @@ from frontmatter.default_handlers import YAMLHandler
 
 from memsync.model.text import quoted
 from memsync.model.vocabulary import JsonValue
+from memsync.notes.dates import is_date_key
 
 MAX_HEAD_BYTES = 64_000
 MAX_DEPTH = 16
@@ -41,7 +42,12 @@ _TEXTLESS = re.compile("[\x00\ud800-\udfff]")
 _MAX_INTEGER = 2**63
 _GLOBS = re.compile(r"^(globs:[ \t]*)(\*[^\n\"\\]*)$", re.MULTILINE)
 """The line of a rule of Cursor that says where it holds, as Cursor writes it; to YAML its `*` would be an alias."""
-_KEY_LINE = re.compile(r"[A-Za-z_][\w-]*[ \t]*:(?:[ \t]|$)")
+_HASHES = re.compile(r"^(tags?[ \t]*:[ \t]*)\[?[ \t]*(#[^\s#\]][^\n\"\\\]]*)\]?[ \t]*$", re.MULTILINE | re.IGNORECASE)
+"""Tags with their `#`, which YAML would read as a comment."""
+_KEY_LINE = re.compile(r"\w[\w-]*(?: [\w-]+)?[ \t]*:(?:[ \t]|$)")
+_PROPERTY = re.compile(r"[ \t]*([^\W\d_][\w -]{0,50})::(?:[ \t]+(.{1,2000}))?")
+"""A property of Logseq's or Dataview's: `alias:: Kim, K. L.`."""
+_NAMING = frozenset({"title", "tags", "tag", "aliases", "alias"})
 _LOCAL_ONLY_KEY = "localonly"
 """The key `local-only` without all that is not a letter or a digit."""
 _LOCAL_ONLY_TEXT = re.compile(r"local[\W_]{0,3}only[\"']?\s*[:=]\s*[\"']?([^\s\"',#}\]]*)")
@@ -55,7 +61,8 @@ class Head:
     """The front matter of a note: `line_count` lines including both `---` or `+++`, 0 if there is none.
 
     `raw` is true if it must also be indexed as text, because not all of it could be parsed. `local_only` is true if it
-    says `local-only: true`, also if it could not be parsed; see `_says_local_only`.
+    says `local-only: true`, also if it could not be parsed; see `_says_local_only`. `first_lines` counts only the lines
+    of the first block if there are two.
     """
 
     line_count: int = 0
@@ -63,6 +70,7 @@ class Head:
     raw: bool = False
     warning: str = ""
     local_only: bool = False
+    first_lines: int = 0
 
 
 class _HeadError(yaml.YAMLError):
@@ -128,7 +136,28 @@ def read_head(lines: Sequence[str]) -> Head:
     """Return the front matter at the start of `lines`. Never raises.
 
     An unclosed `---`, and prose between two of them, are Markdown. A key that is not text becomes text, with a warning.
+    A second block directly below only names the note, because a clipped page may begin with it: its other keys do not
+    count, except `local-only`.
     """
+    head = _read_block(lines)
+    below = next((number for number in range(head.line_count, len(lines)) if lines[number].strip()), 0)
+    second = _read_block(lines[below:]) if 0 < head.line_count <= below else Head()
+    head = replace(head, local_only=head.local_only or second.local_only, first_lines=head.line_count)
+    names = {} if second.warning else _naming(second.values)
+    return replace(head, line_count=below + second.line_count, values={**names, **head.values}) if names else head
+
+
+def properties_in(body: Sequence[str]) -> dict[str, JsonValue]:
+    """Return what Logseq's properties in the first lines of a body call the note."""
+    matches = takewhile(bool, (_PROPERTY.fullmatch(line) for line in dropwhile(lambda line: not line.strip(), body)))
+    return _naming({match[1]: match[2] for match in matches if match})
+
+
+def _naming(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return {key: value for key, value in values.items() if key in _NAMING or is_date_key(key)}
+
+
+def _read_block(lines: Sequence[str]) -> Head:
     if not lines or not _OPENING.fullmatch(lines[0]):
         return Head(local_only=_says_local_only_below_blank_lines(lines))
     closing = _end_of_head(lines)
@@ -144,7 +173,7 @@ def read_head(lines: Sequence[str]) -> Head:
         return Head(count, _origin_in(text), raw=True, warning=warning, local_only=_says_local_only(text))
     if lines[0].startswith("+"):
         return _parse(text, count, _load_toml)
-    return _parse(_GLOBS.sub(r'\1"\2"', text), count, _BoundedYAMLHandler().load)
+    return _parse(_HASHES.sub(r'\1"\2"', _GLOBS.sub(r'\1"\2"', text)), count, _BoundedYAMLHandler().load)
 
 
 def _origin_in(text: str) -> dict[str, JsonValue]:
@@ -215,6 +244,10 @@ def _parse(text: str, count: int, load: Callable[[str], Any]) -> Head:
         warning = f"front matter cannot be read: {_one_line(error)}"
         values = _read_alone(text.split("\n"), load)
         local_only = _says_local_only(text) or _marks_local_only(values)
+        first = next(filter(str.strip, text.split("\n")), "")
+        is_yaml = isinstance(error, _HeadError) or load is _load_toml or _KEY_LINE.match(first)
+        if not is_yaml:  # such as a letterhead between two thematic breaks
+            return Head(0, _origin_in(text), local_only=local_only)
         return Head(count, values, raw=True, warning=warning, local_only=local_only)
     if loaded is None:
         return Head(count)
@@ -222,10 +255,7 @@ def _parse(text: str, count: int, load: Callable[[str], Any]) -> Head:
         odd_keys = [_key(key) for key in loaded if not isinstance(key, str)]
         warning = f"front matter key {quoted(odd_keys[0])} is not text: quote it" if odd_keys else ""
         return Head(count, values, raw=bool(odd_keys), warning=warning, local_only=_marks_local_only(values))
-    if isinstance(loaded, str):
-        return Head(local_only=_says_local_only(text))  # prose between two thematic breaks
-    warning = "front matter is not `key: value` lines: indexed as text"
-    return Head(count, raw=True, warning=warning, local_only=_says_local_only(text))
+    return Head(local_only=_says_local_only(text))  # prose between two thematic breaks
 
 
 def _marks_local_only(values: Mapping[str, JsonValue]) -> bool:

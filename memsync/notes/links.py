@@ -101,7 +101,9 @@ def _by_name(paths: Iterable[str]) -> Mapping[str, list[str]]:
 
 
 def is_external(link: Link) -> bool:
-    """Tell whether a link leads out of the memory: it has a scheme, as in `https:`, or a host."""
+    """Tell whether a link leads out of the memory or to a block of Logseq: a URL with a scheme or host, or `((id))`."""
+    if link.target.startswith("(("):
+        return True
     return "://" in link.target if link.wiki else _EXTERNAL.match(link.target) is not None
 
 

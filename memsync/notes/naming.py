@@ -15,7 +15,7 @@ from pathlib import Path
 
 from memsync.errors import NoteError, UsageError
 from memsync.model.query import IndexedNote
-from memsync.model.vocabulary import NotePath
+from memsync.model.vocabulary import JsonValue, NotePath
 from memsync.notes.ignore import is_note_name
 
 
@@ -73,9 +73,21 @@ def names_of(note: IndexedNote) -> Iterator[str]:
     file_name = note.path.rpartition("/")[2]
     yield file_name
     yield file_name.rpartition(".")[0]
-    for key in ("title", "name", "alias", "aliases"):
-        value = note.front_matter.get(key)
-        yield from (str(item) for item in (value if isinstance(value, list) else [value]) if item is not None)
+    yield from (str(value) for key in ("title", "name") if (value := note.front_matter.get(key)) is not None)
+    for key in ("alias", "aliases"):
+        yield from texts_of(note.front_matter.get(key))
+
+
+def text_of(value: JsonValue) -> str:
+    """Return a text or number of front matter as one line; empty for anything else."""
+    is_text = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    return " ".join(str(value).split()) if is_text else ""
+
+
+def texts_of(value: JsonValue) -> list[str]:
+    """Return the texts of a list, or the parts of comma-separated text, without the brackets of wiki links."""
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, Sequence) else ()
+    return [text for part in parts if (text := text_of(part).removeprefix("[[").removesuffix("]]"))]
 
 
 def folded(text: str) -> str:

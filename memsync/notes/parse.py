@@ -23,11 +23,23 @@ from memsync.model.vocabulary import JsonValue, Kind, NotePath, Origin, Tier
 from memsync.notes.agent_forms import of_fact
 from memsync.notes.blocks import BlockTree, Heading, paragraphs, parse_blocks, thread_parser
 from memsync.notes.chunk import ChunkLimits, CountTokens, chunk_note
-from memsync.notes.dates import expires_at, leading_time, parse_moment, split_date
+from memsync.notes.dates import (
+    CHANGED,
+    CREATED,
+    PUBLISHED,
+    date_in_path,
+    dated_by,
+    expires_at,
+    is_date_key,
+    leading_time,
+    period_in,
+    read_date,
+)
 from memsync.notes.decode import decode
-from memsync.notes.frontmatter import is_clear, names_local_only, read_head
+from memsync.notes.frontmatter import is_clear, names_local_only, properties_in, read_head
 from memsync.notes.inline import InlineFinds, find_inline, links_in_head, parse_inline, plain_text
 from memsync.notes.message_format import MESSAGE_LEVEL, find_headings, messages_in, read_message_heading
+from memsync.notes.naming import text_of, texts_of
 from memsync.notes.origin import BY, least_trusted
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
 
@@ -47,6 +59,11 @@ SCAFFOLD = frozenset({"d6153014eb070296", "263919f7e438506b", "c6d38b99074bf510"
 """The start of the SHA-256 of each note that `memsync init` writes, with every digit as 0; add those of new texts."""
 MAX_SCAFFOLD_CHARS = 1_000
 _PLACEHOLDER = re.compile(r"\{\{[^{}]{1,200}\}\}|<%[^%]{1,200}%>")
+_NO_DATE = re.compile(r"[{<%$]|YYYY|^\s*\d{4}\s*$")
+"""Not to be warned of: a placeholder, and a year alone."""
+_PROSE = re.compile(r"(?:\b\w[\w'’-]*[,;:]?\s+){3}\w|[\u3040-\u9fff\uac00-\ud7af]{8}")
+MAX_ABOVE_TITLE = 5
+"""Blocks and headings that may be above the heading that is the title; a sentence may not."""
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)")
 _PLAIN = re.compile(r"[^`*_\[\]<>\\&!#]*")
 
@@ -75,23 +92,28 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
     decoded = decode(content)
     lines, warnings = decoded.lines, list(decoded.warnings)
     head = read_head(lines)
-    if head.warning:
+    if head.warning and not any(map(_PLACEHOLDER.search, lines[: head.line_count])):
         warnings.append(head.warning)
+    values = {**properties_in(lines[head.line_count :][:MAX_NAMES]), **head.values}
     of_path = rules.kind(path), rules.tier(path)
     usual_kind, usual_tier = (of_path[0] in (Kind.NOTE, Kind.MEMORY) and of_fact(head.values)) or of_path
     kind = _choice(head.values, "kind", usual_kind, warnings)
     tier = _choice(head.values, "tier", usual_tier, warnings)
-    date = split_date(PurePosixPath(path).name)[0] if kind is Kind.DAILY else ""
+    named = date_in_path(path)
+    date = named[:10] if kind is Kind.DAILY else ""
     is_large = len(content) > MAX_STRUCTURED_BYTES
     if is_large:
         warnings.append(f"file is over {MAX_STRUCTURED_BYTES / 1e6:g} MB: indexed as plain paragraphs")
     body = _body(lines, head.line_count + 1, kind, date, warnings, is_large=is_large)
-    values = head.values
-    name = _text(values.get("name"))[:MAX_TITLE_CHARS]
+    name = text_of(values.get("name"))[:MAX_TITLE_CHARS]
     _check_values(values, kind, warnings)
+    date = date or _date(values, warnings) or named or period_in(PurePosixPath(path).stem)
+    aliases = (text for key in ("aliases", "alias") for text in texts_of(values.get(key)))
+    is_template = _is_template(path, values, kind, lines)
+    title = text_of(values.get("title"))[:MAX_TITLE_CHARS] or body.first_title or name
     note = Note(
         path=path,
-        title=_text(values.get("title"))[:MAX_TITLE_CHARS] or body.first_title or name or PurePosixPath(path).stem,
+        title=title or PurePosixPath(path).stem.replace("___", "/"),  # as Logseq writes names with a slash
         kind=kind,
         tier=tier,
         lines=lines,
@@ -99,17 +121,17 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
         blocks=tuple(map(tuple, body.blocks)),
         front_matter=values,
         head_lines=head.line_count,
-        head_is_text=head.raw or _holds_prose(values) or (head.line_count > 0 and not body.sections),
+        head_is_text=head.raw or _holds_prose(head.values) or (head.line_count > 0 and not body.sections),
         cuts=body.tree.cuts,
         tags=_tags(values, body.inline.tags, warnings),
         links=(*links_in_head(lines[: head.line_count]), *body.inline.links),
-        aliases=tuple(_few([*filter(None, [name]), *_texts(values.get("aliases"))], "aliases", warnings)),
-        date=date or _date(values, warnings),
-        session=_text(values.get("session")) or (PurePosixPath(path).stem if kind is Kind.THREAD else ""),
+        aliases=tuple(_few([*filter(None, [name]), *aliases], "aliases", warnings)),
+        date=date,
+        session=text_of(values.get("session")) or (PurePosixPath(path).stem if kind is Kind.THREAD else ""),
         importance=_importance(values, warnings),
         pinned=values.get("pinned") is True,
-        archived=_is_archived(path, values, kind, lines),
-        warnings=tuple(warnings),
+        archived=values.get("archived") is True or path.startswith(ARCHIVE_FOLDER) or is_template,
+        warnings=() if is_template else tuple(warnings),
         local_only=head.local_only or rules.is_local_only(path),
     )
     return replace(note, messages=tuple(messages_in(note.sections, lines))) if kind is Kind.THREAD else note
@@ -164,17 +186,19 @@ def _parse_body(lines: Sequence[str], first_line: int, kind: Kind, date: str) ->
     if tree is None:
         return None
     body = _Body(tree, find_inline(markdown, tree.tokens, tree.env))
-    outline = _Outline(kind, date)
-    for part in tree.parts:
+    outline, is_below_text = _Outline(kind, date), False
+    for number, part in enumerate(tree.parts):
         if isinstance(part, Heading):
             text = _heading_text(markdown, part.text, tree)
-            if part.level == 1 and not body.first_title:
+            if part.level == 1 and not body.first_title and not is_below_text and number <= MAX_ABOVE_TITLE:
                 body.first_title = text
             body.begin(outline.enter(part, text))
             block = Block(part.start_line, part.end_line)
         else:
             if not body.sections:
                 body.begin(Section((), part.start_line, part.end_line, time=date))
+            own = () if is_below_text or body.first_title else lines[part.start_line - 1 : part.end_line]
+            is_below_text = is_below_text or any(_PROSE.search(line[:MAX_TITLE_CHARS]) for line in own)
             block = _dated(part, date)
         body.blocks[-1].append(block)
     return body
@@ -244,26 +268,15 @@ def _choice(values: Mapping[str, JsonValue], key: str, by_path: _Choice, warning
     return by_path
 
 
-def _text(value: JsonValue) -> str:
-    return " ".join(str(value).split()) if isinstance(value, str) or _is_number(value) else ""
-
-
 def _is_number(value: JsonValue) -> TypeGuard[int | float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _texts(value: JsonValue) -> list[str]:
-    """Return the texts of a list, or the parts of comma-separated text."""
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    if isinstance(value, Sequence):
-        return [text for item in value if (text := _text(item))]
-    return []
-
-
 def _tags(values: Mapping[str, JsonValue], body_tags: Sequence[Tag], warnings: list[str]) -> tuple[Tag, ...]:
     """Return the tags of front matter and body, but only as many note-wide ones as `_few` keeps."""
-    head_tags = [Tag(name.lstrip("#"), 0) for name in _texts(values.get("tags")) if name.lstrip("#")]
+    given = (values.get(key) for key in ("tags", "tag"))
+    lists = (one.split() if isinstance(one, str) and not {",", "["} & {*one} else texts_of(one) for one in given)
+    head_tags = (Tag(name, 0) for names in lists for text in names if (name := text.lstrip("#[").rstrip("]")))
     tags = dict.fromkeys([*head_tags, *body_tags])
     kept = set(_few([tag.name for tag in tags if tag.line == 0], "tags of the whole note", warnings))
     return tuple(tag for tag in tags if tag.line or tag.name in kept)
@@ -279,18 +292,11 @@ def _few(names: Sequence[str], what: str, warnings: list[str]) -> Sequence[str]:
 
 
 def _date(values: Mapping[str, JsonValue], warnings: list[str]) -> str:
-    """Return the date that the front matter gives; `date` is Hugo's and Jekyll's key, and may have any form."""
-    return _moment(values, "updated", warnings) or _moment(values, "created", warnings) or _moment(values, "date", [])
-
-
-def _moment(values: Mapping[str, JsonValue], key: str, warnings: list[str]) -> str:
-    value = values.get(key)
-    if value is None:
-        return ""
-    moment = parse_moment(value) if isinstance(value, str) else None
-    if moment is None:
-        warnings.append(f"{key} {quoted(str(value))} is not a date: write 2026-11-21 or 2026-11-21 10:02")
-    return moment or ""
+    """Return the date that the front matter gives; add a warning for a value that is no date, year or placeholder."""
+    for key, value in values.items():
+        if value and value is not True and is_date_key(key) and not (read_date(value) or _NO_DATE.search(str(value))):
+            warnings.append(f"{key} {quoted(str(value))} is not a date: write 2026-11-21 or 2026-11-21 10:02")
+    return next(filter(None, (dated_by(values, keys) for keys in (CHANGED, CREATED, PUBLISHED))), "")
 
 
 def _check_values(values: Mapping[str, JsonValue], kind: Kind, warnings: list[str]) -> None:
@@ -319,15 +325,13 @@ def _importance(values: Mapping[str, JsonValue], warnings: list[str]) -> float:
 
 def _holds_prose(values: Mapping[str, JsonValue]) -> bool:
     """Tell whether the front matter has prose to search: four or more words, not counting title, tags and aliases."""
-    named = ("title", "tags", "aliases")
+    named = ("title", "tags", "tag", "aliases", "alias")
     return any(isinstance(value, str) and len(value.split()) >= 4 for key, value in values.items() if key not in named)
 
 
-def _is_archived(path: NotePath, values: Mapping[str, JsonValue], kind: Kind, lines: Sequence[str]) -> bool:
-    """Tell whether searches skip a note: it is archived or a template, and does not say otherwise."""
-    if isinstance(archived := values.get("archived"), bool) or path.startswith(ARCHIVE_FOLDER):
-        return archived is True or path.startswith(ARCHIVE_FOLDER)
-    if kind in (Kind.SOUL, Kind.PROMPT):  # prompts may have placeholders
+def _is_template(path: NotePath, values: Mapping[str, JsonValue], kind: Kind, lines: Sequence[str]) -> bool:
+    """Tell whether a note is a template, which searches skip, unless it says whether it is archived."""
+    if isinstance(values.get("archived"), bool) or kind in (Kind.SOUL, Kind.PROMPT):  # prompts may have placeholders
         return False
     filled = [line for line in lines if any(map(str.isalnum, line))]
     open_lines = [line for line in filled if 2 * sum(map(len, _PLACEHOLDER.findall(line))) >= len(line.strip())]
@@ -343,7 +347,7 @@ def is_unedited(note: Note) -> bool:
     return hashlib.sha256(text.encode()).hexdigest()[:16] in SCAFFOLD
 
 
-PARSER_VERSION = 22
+PARSER_VERSION = 23
 """Raise it with every change that makes equal bytes give a different note or chunks: then every note is read again."""
 
 

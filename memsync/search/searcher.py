@@ -442,6 +442,7 @@ def _hit(
     score: float,
 ) -> Hit:
     chunk = span.shown
+    date = next((entry.time for entry in span.entries if entry.time), chunk.note_date)
     best: dict[str, Rank] = {}
     for name, candidates in sorted(ranks.items()):
         of_span = [candidates[chunk.chunk_id] for chunk in span.chunks if chunk.chunk_id in candidates]
@@ -456,7 +457,8 @@ def _hit(
         kind=Kind(chunk.kind),
         tier=Tier(chunk.tier),
         title=chunk.title,
-        date=next((entry.time for entry in span.entries if entry.time), chunk.date),
+        date=date,
+        changed="" if date else chunk.date,
         role=chunk.role,
         tags=tuple(dict.fromkeys(tag for entry in span.entries for tag in entry.tags)),
         text=place.text,

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from memsync.model.query import Query, TimeHint
+from memsync.notes.dates import MONTH_NUMBERS, numbered
 from memsync.search.stop_words import STOP_WORDS
 
 MAX_CHARS = 1_000
@@ -25,27 +26,15 @@ MIN_WORDS = 3
 """Minimum words of a question without its times; if fewer are left, the times stay in its text."""
 
 
-def _numbered(first: int, *lists: str) -> dict[str, int]:
-    """Return the number of each word in lists of words, counted from `first`."""
-    return {name: number for names in lists for number, name in enumerate(names.split(), first)}
-
-
-_MONTH_NUMBERS = _numbered(
-    1,
-    "january february march april may june july august september october november december",
-    "januar februar märz april mai juni juli august september oktober november dezember",
-    "jan feb mar apr may jun jul aug sep oct nov dec",
-    "jan feb mär apr mai jun jul aug sept okt nov dez",
-)
 _ALSO_VERBS = frozenset({"may", "march", "mar"})
-_WEEKDAY_NUMBERS = _numbered(
+_WEEKDAY_NUMBERS = numbered(
     0,
     "monday tuesday wednesday thursday friday saturday sunday",
     "montag dienstag mittwoch donnerstag freitag samstag sonntag",
 )
 _COUNTS = {
-    **_numbered(1, "one two three four five six seven eight nine ten eleven twelve"),
-    **_numbered(1, "einem zwei drei vier fünf sechs sieben acht neun zehn elf zwölf"),
+    **numbered(1, "one two three four five six seven eight nine ten eleven twelve"),
+    **numbered(1, "einem zwei drei vier fünf sechs sieben acht neun zehn elf zwölf"),
     "a": 1,
     "an": 1,
     "einer": 1,
@@ -66,7 +55,7 @@ def _any(words: Iterable[str]) -> str:
     return "|".join(sorted(words, key=len, reverse=True))
 
 
-_MONTH = rf"(?P<month>{_any(_MONTH_NUMBERS)})\b\.?"
+_MONTH = rf"(?P<month>{_any(MONTH_NUMBERS)})\b\.?"
 _DAY = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th|\.)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)(?![\w/]|[.:-]\w)"
 # Not years: "2000 pounds" is an amount, "RFC 2005" a name.
@@ -353,7 +342,7 @@ def _of_weekday(match: re.Match[str], today: date) -> _Time:
 
 def _month(match: re.Match[str]) -> int:
     name = match["month"].lower()
-    return int(name) if name.isdigit() else _MONTH_NUMBERS[name]
+    return int(name) if name.isdigit() else MONTH_NUMBERS[name]
 
 
 def _month_end(first: date) -> date:

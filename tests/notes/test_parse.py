@@ -35,9 +35,15 @@ def flat(blocks: tuple[Block, ...]) -> list[Block]:
         ("```\n# Code\n```\n", "a-name"),
         ("# {.only}\n", "a-name"),
         ("", "a-name"),
+        ("#tag\n\nUp: [[Index]]\n\n# First\n\nText.\n", "First"),
+        ("The heron nests in the alder.\n\n# Later\n", "a-name"),
+        ("鹭在赤杨上筑巢因为那里有很多鱼\n\n# Later\n", "a-name"),
+        ("One.\n\n" * 9 + "# Later\n", "a-name"),
     ],
 )
-def test_title_is_the_heads_else_the_first_heading_else_the_file_name(text: str, title: str, parse: Parse) -> None:
+def test_title_is_the_heads_else_a_heading_above_the_text_else_the_file_name(
+    text: str, title: str, parse: Parse
+) -> None:
     """A title is plain text; the file name goes without its suffix."""
     assert parse(text, "folder/a-name.md").title == title
 
@@ -103,6 +109,54 @@ def test_unknown_kind_or_tier_warns_and_the_path_decides(line: str, parse: Parse
 def test_note_is_archived_by_its_folder_or_its_head(text: str, path: str, archived: bool, parse: Parse) -> None:
     """`archive/` at the root retires a note, and so does `archived: true`."""
     assert parse(text, path).archived is archived
+
+
+@pytest.mark.parametrize("head", ["created: {{date}}", "created: <% tp.date.now() %>", "x: a: b", "tags:\n\t- x"])
+def test_a_template_has_no_warnings(head: str, parse: Parse) -> None:
+    """Its fields are filled in later, and in other notes only fields with placeholders have none."""
+    assert parse(f"---\n{head}\n---\ntext\n", "Templates/x.md").warnings == ()
+    assert bool(parse(f"---\n{head}\n---\ntext\ntext\ntext\n", "x.md").warnings) is ("date" not in head)
+
+
+# ----------------------------------------------------------------------------------------------- date
+
+
+@pytest.mark.parametrize(
+    ("path", "date"),
+    [
+        *((f"{name}.md", "2021-05-06") for name in ("2021-05-06-trip", "2021-05-06 Meeting", "Meeting 2021-05-06")),
+        *((f"{name}.md", "2021-05-06") for name in ("20210506-standup", "2021_05_06", "2021.05.06", "日记2021-05-06")),
+        *((f"{name}.md", "2021-05-06") for name in ("2021-5-6", "2021年5月6日", "May 6th, 2021", "6 May 2021 Kim")),
+        *((f"{name}.md", "2021-05-06") for name in ("2021-05-06 (1)", "2021-05-06-2", "12 2021-05-06", "x/2021/05/06")),
+        *((f"{name}.md", "2021-05-06") for name in ("2021-05-06 - 2021-05-09", "20210506-20210509")),
+        *((f"{name}.md", "2021-05-06T14:30") for name in ("m/2021-05-06-1430", "202105061430 x", "20210506T1430")),
+        *((f"{name}.md", "2021-05-06T14:30:05") for name in ("20210506143005", "Shot 2021-05-06 at 14.30.05")),
+        *((f"{name}.md", "2021-05-03") for name in ("2021-W18", "2021w18 plan", "Week 2021-W18-4")),
+        *((f"{name}.md", "2021-05-01") for name in ("2021-05", "Review 2021_05", "May 2021")),
+        *((f"{name}.md", "") for name in ("20211399", "2021-13-40", "06-05-2021", "2021", "maybe 5 2021", "2021-W54")),
+        *((f"{name}.md", "") for name in ("v2021.05.06-rc1", "2021.05.1", "2021.05.06.1", "2021.05", "CVE-2021-0512")),
+        *(
+            (f"{name}.md", "")
+            for name in ("555-2021-05-06", "978-2021-05-06-3", "120210506", "2021050612", "202105069930")
+        ),
+        *((f"{name}.md", "") for name in ("2021121123", "abc20210506def", "2021-02-30", "2021/05/06/post")),
+    ],
+)
+def test_date_in_the_name_is_the_notes(path: str, date: str, parse: Parse) -> None:
+    """Wherever it stands, but not a part of a longer number; of two, the first; of a week or month, its first day."""
+    note = parse("- 10:02 text\n", path)
+    assert (note.date, parse("---\ncreated: 2026-11-21\n---\n", path).date) == (
+        date,
+        "2026-11-21",
+    ) or note.kind == "daily"
+
+
+def test_only_a_log_gives_its_date_to_times(parse: Parse) -> None:
+    """A note with a date in its name is no log, and a week of logs has no day for its times."""
+    days = {"daily/2021-05-06": 1, "daily/Kim 2021-05-06 1430": 1, "daily/2021-W18": 0, "x/2021-05-06 Kim": 0}
+    for name, is_log in days.items():
+        times = {block.time for block in flat(parse("- 10:02 text\n", f"{name}.md").blocks[0])} - {""}
+        assert times == ({"2021-05-06T10:02"} if is_log else set())
 
 
 # ----------------------------------------------------------------------------------------------- tags

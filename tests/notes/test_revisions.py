@@ -222,7 +222,7 @@ def test_missing_note_of_a_commit_is_an_error_and_costs_the_other_dates_nothing(
     assert memory.get("a.md@main").text == "The heron nests."
     with pytest.raises(UsageError, match="lacks the file"):
         memory.get("b.md@main")
-    assert {hit.date[:10] for hit in memory.search("heron").hits} == {"2023-11-14"}
+    assert {hit.changed[:10] for hit in memory.search("heron").hits} == {"2023-11-14"}
     assert memory.status().undated == ""
 
 

@@ -337,10 +337,10 @@ def test_shallow_clone_says_what_it_lacks(history: Repository, root: Path, tmp_p
         memory.search("heron", at="main~1")
     assert all("git fetch --unshallow" in refused.value.hint for refused in (before, unknown))
     assert "shallow" in memory.history("a.md").warnings[0] and "shallow" in memory.blame("a.md").warnings[0]
-    dates = [memory.search("tern", at="HEAD", mode="keyword").hits[0].date[:10]]
+    dates = [memory.search("tern", at="HEAD", mode="keyword").hits[0].changed[:10]]
     history.git("-C", str(tmp_path / "shallow"), "fetch", "-q", "--unshallow")
     assert texts(memory, "heron", at="main~1") == ["The heron sleeps."]
-    dates.append(memory.search("tern", at="HEAD", mode="keyword").hits[0].date[:10])
+    dates.append(memory.search("tern", at="HEAD", mode="keyword").hits[0].changed[:10])
     assert dates == [datetime.fromtimestamp(moment).date().isoformat() for moment in (AUTUMN, SUMMER)]
 
 

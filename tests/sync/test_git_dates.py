@@ -81,7 +81,7 @@ def test_date_that_a_note_says_itself_counts(memory: Memory, repository: Reposit
     write("a.md", "---\nupdated: 2020-02-02\n---\nThe heron nests.\n")
     write("daily/2020-03-03.md", "- the heron nests\n")
     repository.commit(SPRING)
-    found = {hit.path: hit.date[:10] for hit in memory.search("heron").hits}
+    found = {hit.path: (hit.date or hit.changed)[:10] for hit in memory.search("heron").hits}
     assert found == {"a.md": "2020-02-02", "daily/2020-03-03.md": "2020-03-03"}
 
 
@@ -342,7 +342,7 @@ def test_filters_and_hits_have_the_commits_date(memory: Memory, repository: Repo
     repository.commit(SPRING)
     write("b.md", "The heron sleeps.\n")
     memory.sync()
-    assert next(hit.date for hit in memory.search("heron").hits if hit.path == "a.md") == local(SPRING)
+    assert next(hit.changed for hit in memory.search("heron").hits if hit.path == "a.md") == local(SPRING)
     for mode in ("keyword", "vector"):
         assert [hit.path for hit in memory.search(f"heron before:{local(SPRING)[:10]}", mode=mode).hits] == ["a.md"]
         assert [hit.path for hit in memory.search("heron after:2024", mode=mode).hits] == ["b.md"]
@@ -386,9 +386,9 @@ def test_daemon_notices_a_new_head(served: Served, root: Path) -> None:
     repository.commit(SPRING)
     with served.connect() as client:
         found = client.search('"ketch"', fresh="bounded")
-        assert [(hit.path, hit.date) for hit in found.hits] == [("boats.md", local(SPRING))]
+        assert [(hit.path, hit.changed) for hit in found.hits] == [("boats.md", local(SPRING))]
         repository.git("commit", "-q", "--amend", "--no-edit", at=SUMMER)
-        wait_until(lambda: client.search('"ketch"', fresh="none").hits[0].date == local(SUMMER), "the keeper's look")
+        wait_until(lambda: client.search('"ketch"', fresh="none").hits[0].changed == local(SUMMER), "the keeper's look")
         assert client.status().dated_by == repository.git("rev-parse", "HEAD")
 
 

@@ -299,7 +299,7 @@ def _hit_passages(hits: Iterable[Hit]) -> list[Passage]:
 
 def hit_passage(hit: Hit) -> Passage:
     """Return a search hit as a passage."""
-    remark = _remark(hit.origin, hit.role) + (f" ({hit.role} {hit.date})" if hit.role else "")
+    remark = _remark(hit.origin, hit.role) + (f" ({f'{hit.role} {hit.date}'.rstrip()})" if hit.role else "")
     path = NotePath(in_root(hit.root, hit.path))
     return Passage(path, hit.start_line, hit.end_line, hit.text, remark=remark, origin=hit.origin)
 
