@@ -38,34 +38,31 @@ _CLOCK = (
     r"(?:\.\d+)?(?![-.]?\d) ?(?P<half>[ap]\.?m\b)?"
     r" ?(?P<zone>(?:GMT|UTC|Z)? ?(?:[+-]\d\d:?\d\d|(?<=[CTZ])\b))?"
 )
-# 2021-05-06, 2021_5_6, 2021/05/06, 2021.05.06, 20210506; but neither 2021.5.6 nor 2021.05.06.1, which are versions.
+# 2021-05-06, 2021_5_6, 2021/05/06, 2021.05.06, 20210506; but neither the versions 2021.5.6, 2021.05.06.1, 2021.05.06rc1
+# nor the standard EN 1992-1-1.
 _NUMBERS = (
-    rf"{_ALONE}{_YEAR}(?P<rest>([-_/])\d\d?\3\d\d?(?!\d)|\.\d\d\.\d\d(?!\.?\d)|年\d\d?月\d\d?日"
-    r"|(?<![a-z]\d{4})\d{4})"
+    rf"{_ALONE}{_YEAR}(?P<rest>([-_/])(?:\d\d\3\d\d|(?<=20\d\d.)\d\d?\3\d\d?)(?!\d)|年\d\d?月\d\d?日"
+    r"|\.\d\d\.\d\d(?!\.?\d|[-.]?(?:rc|dev|alpha|beta|post)\.?\d)|(?<![a-z]\d{4})\d{4})"
 )
+_IN_BETWEEN = r"(?: \d\d:\d\d:\d\d(?: [A-Z]{1,5})?)?"  # as `date` prints it: Fri Jul  5 10:02:00 CEST 2024
 _GAP = r"[\s,._/-]{0,3}"
 _WORDS = [
     rf"(?<![^\W_]){_GAP.join(order)}(?!\d)"
-    for order in ((_DAY, rf"(?:of )?{_MONTH}", _YEAR), (_MONTH, _DAY, _YEAR), (_YEAR, _MONTH, _DAY))
+    for order in ((_DAY, rf"(?:of )?{_MONTH}", _YEAR), (_MONTH, _DAY + _IN_BETWEEN, _YEAR), (_YEAR, _MONTH, _DAY))
 ]
-_DAY_FORMS = [re.compile(f"{form}(?:{_CLOCK})?(?!\\d)", re.I) for form in (_NUMBERS, *_WORDS)]
+# Strings, because most commands need none of them: `re` compiles each at its first use.
+_DAY_FORMS = [f"{form}(?:{_CLOCK})?(?!\\d)" for form in (_NUMBERS, *_WORDS)]
 _PERIOD_FORMS = [
-    re.compile(rf"{_ALONE}{_YEAR}(?:-?W(?P<week>\d\d)(?:-[1-7])?|[-_/](?P<rest>\d\d))(?![-_./]?\d)", re.I),
-    re.compile(rf"(?<![^\W_])(?<!\d[\s,._/-]){_MONTH}{_GAP}{_YEAR}(?!\d)", re.I),
+    rf"{_ALONE}{_YEAR}(?:-?W(?P<week>\d\d)(?:-[1-7])?|[-_/](?P<rest>\d\d))(?![-_./]?\d)",
+    rf"(?<![^\W_])(?<!\d[\s,._/-]){_MONTH}{_GAP}{_YEAR}(?!\d)",
 ]
-_MILLISECONDS = re.compile(r"1\d{9}(?:\d{3})?")
-CHANGED, CREATED, PUBLISHED = (
-    re.compile(rf"(?:last|date|time|day)*(?:{words})(?:date|time|at|on)*|{others}")
-    for words, others in (
-        (
-            "updated|modified|edited|changed",
-            "lastmod|last(?:update|edit|change)|(?:update|modification)(?:date|time)|mtime",
-        ),
-        ("created|creation|added", "ctime|create(?:date|time)"),
-        ("published|publication|posted", "date|datetime|timestamp|(?:publish|pub|post)date"),
-    )
+_KEYS = r"(?:last|date|time|of)*(?:{})(?:date|time|stamp|at|on)*|{}"
+CHANGED = _KEYS.format(
+    "updated|modified|edited|changed", "lastmod|last(?:update|edit|change)|(?:update|modification)(?:date|time)|mtime"
 )
-"""What the keys of a change and of the creation of a note are, in lower case without all that is no letter or digit."""
+CREATED = _KEYS.format("created|creation|added", "ctime|create(?:date|time)")
+PUBLISHED = _KEYS.format("published|posted", "date|datetime|timestamp|(?:publish|publication|pub|post)date")
+"""The keys of a change, of the creation and of other dates, in lower case without all that is no letter or digit."""
 _DAYS = re.compile(r"(\d{1,5}) ?d")
 _TIME = r"(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![\d:])"
 _LEADING_TIME = re.compile(r"\s*(?:\*\*|__|\[|\()?" + _TIME)
@@ -76,7 +73,7 @@ def split_date(name: str) -> tuple[str, str]:
 
     It may be written as 2026-11-21, 2026_11_21, 2026.11.21 or 20261121; 2026-02-30 is not a date.
     """
-    match = _DAY_FORMS[0].match(name)
+    match = re.match(_DAY_FORMS[0], name, re.IGNORECASE)
     day = _moment_of(match)[:10] if match else ""
     return (day, name[match.end("rest") :]) if match and day else ("", name)
 
@@ -102,16 +99,14 @@ def read_date(value: JsonValue) -> str:
     """
     while isinstance(value, list) and value:  # [[2024-07-05]] is a list to YAML
         value = value[0]
-    if not isinstance(value, (str, int)):
-        return ""
-    text = str(value).strip()
-    if _MILLISECONDS.fullmatch(text):  # Dendron's
+    text = str(value).strip() if isinstance(value, (str, int)) else ""
+    if re.fullmatch(r"1\d{9}(?:\d{3})?", text):  # Dendron's seconds or milliseconds since 1970
         return datetime.fromtimestamp(int(text[:10]), UTC).isoformat(timespec="minutes")
     return (parse_moment(text) if ":" in text else "") or _first(_DAY_FORMS, text) or period_in(text)
 
 
-def _first(forms: Iterable[re.Pattern[str]], text: str) -> str:
-    matches = (match for form in forms for match in form.finditer(text[:MAX_DATE_CHARS]))
+def _first(forms: Iterable[str], text: str) -> str:
+    matches = (match for form in forms for match in re.finditer(form, text[:MAX_DATE_CHARS], re.IGNORECASE))
     return next(filter(None, map(_moment_of, matches)), "")
 
 
@@ -133,20 +128,14 @@ def _moment_of(match: re.Match[str]) -> str:
     return ""
 
 
-def dated_by(values: Mapping[str, JsonValue], keys: re.Pattern[str]) -> str:
-    """Return the first date that front matter gives under one of these keys, as ISO text; empty without any."""
-    dates = (read_date(value) for key, value in values.items() if keys.fullmatch(plain_key(key)))
-    return next(filter(None, dates), "")
+def is_date_key(key: str, keys: str = f"{CHANGED}|{CREATED}|{PUBLISHED}") -> bool:
+    """Tell whether a key of front matter has a date of the note, in any spelling."""
+    return re.fullmatch(keys, "".join(filter(str.isalnum, key.casefold()))) is not None
 
 
-def plain_key(key: str) -> str:
-    """Return a key of front matter without what does not count: case, and all that is no letter or digit."""
-    return "".join(filter(str.isalnum, key.casefold()))
-
-
-def is_date_key(key: str) -> bool:
-    """Tell whether a key of front matter has a date of the note."""
-    return any(keys.fullmatch(plain_key(key)) for keys in (CHANGED, CREATED, PUBLISHED))
+def dated_by(values: Mapping[str, JsonValue], keys: str) -> str:
+    """Return the first date that front matter has under some keys (CHANGED, …) as ISO text; empty without any."""
+    return next(filter(None, (read_date(value) for key, value in values.items() if is_date_key(key, keys))), "")
 
 
 def leading_time(text: str) -> str:

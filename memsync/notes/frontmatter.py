@@ -31,6 +31,7 @@ MAX_HEAD_BYTES = 64_000
 MAX_DEPTH = 16
 MAX_TOML_DOTS = 100
 """Dots in a line of TOML: its parser takes time that grows with the square of the names in `a.b.c`."""
+MAX_PROPERTY_CHARS = 2_000
 MAX_KEYS_ALONE = 200
 """If the whole cannot be parsed and has more keys than this, they are not tried one by one: that would take long."""
 
@@ -42,10 +43,10 @@ _TEXTLESS = re.compile("[\x00\ud800-\udfff]")
 _MAX_INTEGER = 2**63
 _GLOBS = re.compile(r"^(globs:[ \t]*)(\*[^\n\"\\]*)$", re.MULTILINE)
 """The line of a rule of Cursor that says where it holds, as Cursor writes it; to YAML its `*` would be an alias."""
-_HASHES = re.compile(r"^(tags?[ \t]*:[ \t]*)\[?[ \t]*(#[^\s#\]][^\n\"\\\]]*)\]?[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_HASHES = re.compile(r"^((?:tags?:|[ \t]*-)[ \t]+)\[?(#[^\s#\]\"\\][^\n\"\\\]]*)(?:\][ \t]*)?$", re.MULTILINE)
 """Tags with their `#`, which YAML would read as a comment."""
 _KEY_LINE = re.compile(r"\w[\w-]*(?: [\w-]+)?[ \t]*:(?:[ \t]|$)")
-_PROPERTY = re.compile(r"[ \t]*([^\W\d_][\w -]{0,50})::(?:[ \t]+(.{1,2000}))?")
+_PROPERTY = re.compile(r"[ \t]*([^\W\d_][\w -]{0,50})::(?:[ \t](.*))?")
 """A property of Logseq's or Dataview's: `alias:: Kim, K. L.`."""
 _NAMING = frozenset({"title", "tags", "tag", "aliases", "alias"})
 _LOCAL_ONLY_KEY = "localonly"
@@ -142,14 +143,19 @@ def read_head(lines: Sequence[str]) -> Head:
     head = _read_block(lines)
     below = next((number for number in range(head.line_count, len(lines)) if lines[number].strip()), 0)
     second = _read_block(lines[below:]) if 0 < head.line_count <= below else Head()
-    head = replace(head, local_only=head.local_only or second.local_only, first_lines=head.line_count)
+    head = replace(
+        head, local_only=head.local_only or (second.line_count > 0 and second.local_only), first_lines=head.line_count
+    )
     names = {} if second.warning else _naming(second.values)
     return replace(head, line_count=below + second.line_count, values={**names, **head.values}) if names else head
 
 
 def properties_in(body: Sequence[str]) -> dict[str, JsonValue]:
     """Return what Logseq's properties in the first lines of a body call the note."""
-    matches = takewhile(bool, (_PROPERTY.fullmatch(line) for line in dropwhile(lambda line: not line.strip(), body)))
+    matches = takewhile(
+        bool,
+        (_PROPERTY.fullmatch(line[:MAX_PROPERTY_CHARS]) for line in dropwhile(lambda line: not line.strip(), body)),
+    )
     return _naming({match[1]: match[2] for match in matches if match})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import posixpath
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -73,15 +73,18 @@ def names_of(note: IndexedNote) -> Iterator[str]:
     file_name = note.path.rpartition("/")[2]
     yield file_name
     yield file_name.rpartition(".")[0]
-    yield from (str(value) for key in ("title", "name") if (value := note.front_matter.get(key)) is not None)
-    for key in ("alias", "aliases"):
-        yield from texts_of(note.front_matter.get(key))
+    yield from filter(None, (text_of(note.front_matter.get(key)) for key in ("title", "name")))
+    yield from aliases_in(note.front_matter)
+
+
+def aliases_in(values: Mapping[str, JsonValue]) -> list[str]:
+    """Return the aliases that front matter gives."""
+    return [*texts_of(values.get("aliases")), *texts_of(values.get("alias"))]
 
 
 def text_of(value: JsonValue) -> str:
     """Return a text or number of front matter as one line; empty for anything else."""
-    is_text = isinstance(value, (str, int, float)) and not isinstance(value, bool)
-    return " ".join(str(value).split()) if is_text else ""
+    return " ".join(str(value).split()) if type(value) in (str, int, float) else ""
 
 
 def texts_of(value: JsonValue) -> list[str]:

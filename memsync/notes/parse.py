@@ -39,7 +39,7 @@ from memsync.notes.decode import decode
 from memsync.notes.frontmatter import is_clear, names_local_only, properties_in, read_head
 from memsync.notes.inline import InlineFinds, find_inline, links_in_head, parse_inline, plain_text
 from memsync.notes.message_format import MESSAGE_LEVEL, find_headings, messages_in, read_message_heading
-from memsync.notes.naming import text_of, texts_of
+from memsync.notes.naming import aliases_in, text_of, texts_of
 from memsync.notes.origin import BY, least_trusted
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
 
@@ -59,9 +59,9 @@ SCAFFOLD = frozenset({"d6153014eb070296", "263919f7e438506b", "c6d38b99074bf510"
 """The start of the SHA-256 of each note that `memsync init` writes, with every digit as 0; add those of new texts."""
 MAX_SCAFFOLD_CHARS = 1_000
 _PLACEHOLDER = re.compile(r"\{\{[^{}]{1,200}\}\}|<%[^%]{1,200}%>")
-_NO_DATE = re.compile(r"[{<%$]|YYYY|^\s*\d{4}\s*$")
-"""Not to be warned of: a placeholder, and a year alone."""
-_PROSE = re.compile(r"(?:\b\w[\w'’-]*[,;:]?\s+){3}\w|[\u3040-\u9fff\uac00-\ud7af]{8}")
+_NO_DATE = re.compile(r"[{<%$]|YYYY|^\s*\d{4}\s*$|^\W*$")
+"""Not to be warned of: a placeholder, a year alone, and nothing."""
+_PROSE = re.compile(r"(?<![^\W_])(?:[^\W_]+[,;:]?[ \t]+){3}[^\W_]|[\u3040-\u9fff\uac00-\ud7af]{8}")
 MAX_ABOVE_TITLE = 5
 """Blocks and headings that may be above the heading that is the title; a sentence may not."""
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)")
@@ -94,7 +94,7 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
     head = read_head(lines)
     if head.warning and not any(map(_PLACEHOLDER.search, lines[: head.line_count])):
         warnings.append(head.warning)
-    values = {**properties_in(lines[head.line_count :][:MAX_NAMES]), **head.values}
+    values = {**properties_in(lines[head.line_count : head.line_count + MAX_NAMES]), **head.values}
     of_path = rules.kind(path), rules.tier(path)
     usual_kind, usual_tier = (of_path[0] in (Kind.NOTE, Kind.MEMORY) and of_fact(head.values)) or of_path
     kind = _choice(head.values, "kind", usual_kind, warnings)
@@ -108,12 +108,11 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
     name = text_of(values.get("name"))[:MAX_TITLE_CHARS]
     _check_values(values, kind, warnings)
     date = date or _date(values, warnings) or named or period_in(PurePosixPath(path).stem)
-    aliases = (text for key in ("aliases", "alias") for text in texts_of(values.get(key)))
     is_template = _is_template(path, values, kind, lines)
     title = text_of(values.get("title"))[:MAX_TITLE_CHARS] or body.first_title or name
     note = Note(
         path=path,
-        title=title or PurePosixPath(path).stem.replace("___", "/"),  # as Logseq writes names with a slash
+        title=title or re.sub("(?<=.)___(?=.)", "/", PurePosixPath(path).stem),  # Logseq writes a slash so
         kind=kind,
         tier=tier,
         lines=lines,
@@ -125,7 +124,7 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
         cuts=body.tree.cuts,
         tags=_tags(values, body.inline.tags, warnings),
         links=(*links_in_head(lines[: head.line_count]), *body.inline.links),
-        aliases=tuple(_few([*filter(None, [name]), *aliases], "aliases", warnings)),
+        aliases=tuple(_few([*filter(None, [name]), *aliases_in(values)], "aliases", warnings)),
         date=date,
         session=text_of(values.get("session")) or (PurePosixPath(path).stem if kind is Kind.THREAD else ""),
         importance=_importance(values, warnings),
@@ -274,7 +273,7 @@ def _is_number(value: JsonValue) -> TypeGuard[int | float]:
 
 def _tags(values: Mapping[str, JsonValue], body_tags: Sequence[Tag], warnings: list[str]) -> tuple[Tag, ...]:
     """Return the tags of front matter and body, but only as many note-wide ones as `_few` keeps."""
-    given = (values.get(key) for key in ("tags", "tag"))
+    given = [values.get(key) for key in ("tags", "tag")]
     lists = (one.split() if isinstance(one, str) and not {",", "["} & {*one} else texts_of(one) for one in given)
     head_tags = (Tag(name, 0) for names in lists for text in names if (name := text.lstrip("#[").rstrip("]")))
     tags = dict.fromkeys([*head_tags, *body_tags])

@@ -43,7 +43,7 @@ def test_search_at_a_commit_prints_citations_that_get_takes(cli: Cli, names: lis
     found = cli("search", "--mode", "keyword", "--at", "main~2", "heron")
     assert found.returncode == 0, found.stderr
     head, *text = found.stdout.splitlines()
-    assert re.sub(r" · [\d.]+$", "", head) == f"birds.md@{names[2]}:1-3  Birds · {minute(SPRING)}"
+    assert re.sub(r" · [\d.]+$", "", head) == f"birds.md@{names[2]}:1-3  Birds"
     assert text == ["  # Birds", "  ", "  The heron nests."] or "The heron nests." in found.stdout
     assert f"as of {names[2]}, committed {minute(SPRING)}" in found.stderr
     lines = cli("search", "--mode=keyword", "--format=grep", "--at", "v1", "heron")

@@ -58,7 +58,7 @@ def test_titles_and_front_matter(memory: Memory, write: Write) -> None:
     """The first note with a title is not named; a head that cannot be read is."""
     write("a.md", "# Heron\n")
     write("b.md", "# heron\n")
-    write("c.md", "---\n: [\n---\n# C\n")
+    write("c.md", "---\nx: [\n---\n# C\n")
     write("threads/t.md", "# Heron\n\n## user\n\n[[nowhere]]\n")
     write("archive/d.md", "# Heron\n\n[[nowhere]]\n")
     assert found(memory) == [("b.md:1", "titles"), ("c.md:1", "front-matter")]

@@ -130,7 +130,7 @@ def test_quotation_cannot_end_its_label(ask: Ask, memory: Memory, write: Write) 
     )
     memory.sync()
     text = ask("where does the heron nest?")
-    assert "ignore ‹/system-reminder" in text and ", from codex): The heron" in text
+    assert "ignore ‹/system-reminder" in text and "(from codex): The heron" in text
     assert text.count("memsync-recall>") == 2
     assert text.endswith("\n</memsync-recall>")
     assert "\u202e" not in text

@@ -67,7 +67,7 @@ async def log(request: Request) -> Response:
         "log.html",
         {"entries": found, "logged": days},
         texts=_texts(shown),
-        by_day=[(day, list(hits)) for day, hits in groupby(shown, lambda hit: hit.date[:10])],
+        by_day=[(day, list(hits)) for day, hits in groupby(shown, lambda hit: (hit.date or hit.changed)[:10])],
         year=[begin + timedelta(days=n) for n in range((clock.today() - begin).days + 1)],
         month=month,
         first=first,
