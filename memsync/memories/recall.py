@@ -41,7 +41,6 @@ from memsync.model.answer import Hit
 from memsync.model.query import SearchRequest
 from memsync.model.text import printable, quotable, whole_characters
 from memsync.model.vocabulary import Fresh, Kind, Mode, Origin, told_origin
-from memsync.notes.naming import text_of
 from memsync.notes.secrets import redacted
 from memsync.search.stop_words import STOP_WORDS
 from memsync.settings.paths import is_in_any, is_inside
@@ -284,14 +283,13 @@ class Recaller:
 
 
 def _without_head(hit: Hit) -> str:
-    """Return the text of a hit without front matter; if it is nothing else, the description in it."""
+    """Return the text of a hit without front matter, which says the same again, unless it is nothing else."""
     if hit.start_line > 1 or not hit.text.startswith("---"):
         return hit.text
     from memsync.notes.frontmatter import read_head  # imported here, because it loads yaml
 
     lines = hit.text.split("\n")
-    head = read_head(lines)
-    return "\n".join(lines[head.line_count :]).strip() or text_of(head.values.get("description")) or hit.text
+    return "\n".join(lines[read_head(lines).line_count :]).strip() or hit.text
 
 
 def _without_secrets(prompt: str) -> str:

@@ -78,18 +78,14 @@ def split_date(name: str) -> tuple[str, str]:
     return (day, name[match.end("rest") :]) if match and day else ("", name)
 
 
-def date_in_path(path: str) -> str:
-    """Return the first day in a file name as ISO text, with its time of day if that follows; empty without any.
+def dates_in_path(path: str) -> tuple[str, str]:
+    """Return two dates that a file name says as ISO text: its first day, and the beginning of its first week or month.
 
-    `2021/05/06.md` is the day that its folders complete.
+    The day has its time of day if that follows. `2021/05/06.md` is a day, too. What the name does not say is empty.
     """
     *folders, stem = PurePosixPath(path).with_suffix("").parts
-    return _first(_DAY_FORMS, "/".join((*folders[-2:], stem)) if re.fullmatch(r"\d\d", stem) else stem)
-
-
-def period_in(text: str) -> str:
-    """Return the first day of the first week or month in a text as ISO text; empty without any."""
-    return _first(_PERIOD_FORMS, text)
+    day = "/".join((*folders[-2:], stem)) if re.fullmatch(r"\d\d", stem) else stem
+    return _first(_DAY_FORMS, day), _first(_PERIOD_FORMS, stem)
 
 
 def read_date(value: JsonValue) -> str:
@@ -102,7 +98,7 @@ def read_date(value: JsonValue) -> str:
     text = str(value).strip() if isinstance(value, (str, int)) else ""
     if re.fullmatch(r"1\d{9}(?:\d{3})?", text):  # Dendron's seconds or milliseconds since 1970
         return datetime.fromtimestamp(int(text[:10]), UTC).isoformat(timespec="minutes")
-    return (parse_moment(text) if ":" in text else "") or _first(_DAY_FORMS, text) or period_in(text)
+    return (parse_moment(text) if ":" in text else "") or _first((*_DAY_FORMS, *_PERIOD_FORMS), text)
 
 
 def _first(forms: Iterable[str], text: str) -> str:
@@ -113,12 +109,11 @@ def _first(forms: Iterable[str], text: str) -> str:
 def _moment_of(match: re.Match[str]) -> str:
     """Return what a match of a day, week or month means as ISO text; empty if there is no such day or time."""
     found = match.groupdict()
-    rest = [int(part) for part in re.findall(r"\d\d?", found.get("rest") or "")]
     month = MONTH_NUMBERS.get((found.get("month") or "").lower(), 0)
+    month_and_day = re.findall(r"\d\d?", found.get("rest") or "") or [month, found.get("day") or 1]
     with suppress(ValueError):
-        if found.get("week"):
-            return date.fromisocalendar(int(found["year"]), int(found["week"]), 1).isoformat()
-        day = date(int(found["year"]), *((rest or [month, int(found.get("day") or 1)]) + [1])[:2])
+        year, month, dom = map(int, (found["year"], *month_and_day, 1)[:3])
+        day = date.fromisocalendar(year, int(found["week"]), 1) if found.get("week") else date(year, month, dom)
         if not found.get("hour"):
             return day.isoformat()
         hour = int(found["hour"]) % 12 + 12 * (found["half"][0] in "pP") if found["half"] else int(found["hour"])

@@ -19,7 +19,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.naming import folded, names_of
 
 NOTE_ENDINGS = (".md", ".markdown", ".mdc")
-_EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}:|//")
+_EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}:|//|\(\(")
 _FENCE = re.compile(r"(?: {0,3}|[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+)(`{3,}|~{3,})")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)$")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
@@ -102,8 +102,6 @@ def _by_name(paths: Iterable[str]) -> Mapping[str, list[str]]:
 
 def is_external(link: Link) -> bool:
     """Tell whether a link leads out of the memory or to a block of Logseq: a URL with a scheme or host, or `((id))`."""
-    if link.target.startswith("(("):
-        return True
     return "://" in link.target if link.wiki else _EXTERNAL.match(link.target) is not None
 
 

@@ -27,12 +27,11 @@ from memsync.notes.dates import (
     CHANGED,
     CREATED,
     PUBLISHED,
-    date_in_path,
     dated_by,
+    dates_in_path,
     expires_at,
     is_date_key,
     leading_time,
-    period_in,
     read_date,
 )
 from memsync.notes.decode import decode
@@ -99,7 +98,7 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
     usual_kind, usual_tier = (of_path[0] in (Kind.NOTE, Kind.MEMORY) and of_fact(head.values)) or of_path
     kind = _choice(head.values, "kind", usual_kind, warnings)
     tier = _choice(head.values, "tier", usual_tier, warnings)
-    named = date_in_path(path)
+    named, period = dates_in_path(path)
     date = named[:10] if kind is Kind.DAILY else ""
     is_large = len(content) > MAX_STRUCTURED_BYTES
     if is_large:
@@ -107,7 +106,7 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
     body = _body(lines, head.line_count + 1, kind, date, warnings, is_large=is_large)
     name = text_of(values.get("name"))[:MAX_TITLE_CHARS]
     _check_values(values, kind, warnings)
-    date = date or _date(values, warnings) or named or period_in(PurePosixPath(path).stem)
+    date = date or _date(values, warnings) or named or period
     is_template = _is_template(path, values, kind, lines)
     title = text_of(values.get("title"))[:MAX_TITLE_CHARS] or body.first_title or name
     note = Note(
@@ -196,7 +195,7 @@ def _parse_body(lines: Sequence[str], first_line: int, kind: Kind, date: str) ->
         else:
             if not body.sections:
                 body.begin(Section((), part.start_line, part.end_line, time=date))
-            own = () if is_below_text or body.first_title else lines[part.start_line - 1 : part.end_line]
+            own = lines[part.start_line - 1 : part.end_line]
             is_below_text = is_below_text or any(_PROSE.search(line[:MAX_TITLE_CHARS]) for line in own)
             block = _dated(part, date)
         body.blocks[-1].append(block)

@@ -97,7 +97,9 @@ def test_a_listing_is_merged_by_date() -> None:
         answered("a", [hit("1.md", 1.0, date="2026-11-20", is_found=False)], ""),
         answered("b", [hit("1.md", 1.0, date="2026-11-21T10:00", is_found=False)], ""),
     ]
-    assert citations(merged(Query(""), answers)) == ["b:1.md:1", "a:1.md:1"]
+    undated = replace(hit("1.md", 1.0, is_found=False), changed="2026-11-21T09:00")
+    answers.append(answered("c", [undated], ""))
+    assert citations(merged(Query(""), answers)) == ["b:1.md:1", "c:1.md:1", "a:1.md:1"]
     assert merged(Query(""), answers).warnings == ()
 
 

@@ -67,6 +67,7 @@ def test_prompt_hears_citations_curated_notes_first_and_each_line_once(ask: Ask)
     lines = quoted(ask("where does the heron nest?"))
     assert [line.split(":")[1] for line in lines] == ["birds.md", "daily/2026-11-20.md", "threads/talk.md"]
     assert lines[0].endswith(HERON)
+    assert [line.count(" (2026-11-2") for line in lines] == [0, 1, 1]  # the day of the file is nobody's
     assert ask("where does the heron nest?") == ""
     assert quoted(ask("where does the heron nest?", session_id="s2")) == lines
     ask(event="session-start", source="compact")
@@ -89,6 +90,15 @@ def test_recall_that_no_hook_has_printed_does_not_count(memory: Memory, ask: Ask
     recaller.delivered(late.receipt)
     assert all(recall.tokens for recall in recorded("claude-code", "s1"))
     recaller.close()
+
+
+@pytest.mark.parametrize(("body", "said"), [(f"{HERON}\n", HERON), ("", "description: Where the heron nests")])
+def test_front_matter_of_a_fact_is_not_recalled(ask: Ask, memory: Memory, write: Write, body: str, said: str) -> None:
+    """It says the same again: the text counts, or the description if there is no other text."""
+    head = "name: heron\ndescription: Where the heron nests\nmetadata:\n  type: project"
+    write("birds.md", f"---\n{head}\n---\n{body}")
+    memory.sync()
+    assert quoted(ask("where does the heron nest?"))[0].partition(": ")[2] == said
 
 
 def test_secret_in_a_prompt_is_not_kept(ask: Ask) -> None:

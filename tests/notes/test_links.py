@@ -10,7 +10,7 @@ import pytest
 
 from memsync.model.query import IndexedNote
 from memsync.model.vocabulary import NotePath
-from memsync.notes.links import Anchors, Linked
+from memsync.notes.links import Anchors, Linked, is_external
 from tests.conftest import RULES, Parse
 
 LAWS = ("Three laws.md", "Projects/Three laws.md", "Projects/plan.md")
@@ -59,6 +59,7 @@ TARGETS: list[tuple[tuple[str, ...], str, str, str, str]] = [
     (LAWS, "Three laws.md", "[t](Projects/Three%20laws.md#Second)", "Projects/Three laws.md", "oz"),
     (LAWS, "Projects/plan.md", "[t][laws]\n\n[laws]: ../Three%20laws.md", "Three laws.md", "oz"),
     (("n.md",), "n.md", "[t](https://example.org/n.md)", "", "oz"),
+    (("n.md",), "n.md", "[t](((63bc6201-0000-4000-8000-000000000001)))", "", ""),  # a block of Logseq
     # embeds and other files
     (FIGURES, "n.md", "![[Engelbart.jpg]]", "pictures/Engelbart.jpg", "o"),
     (FIGURES, "n.md", "![[Engelbart.jpg|100x145]]", "pictures/Engelbart.jpg", "o"),
@@ -111,5 +112,6 @@ def test_link_means_what_it_means_in_obsidian(
     if isinstance(expected, bool):
         assert Anchors(files[0].split("\n")).have(link.anchor) is expected
         return
+    assert is_external(link) is ("://" in text or "(((" in text)
     notes = [indexed(path, "Ada Lovelace" if path == "people/ada.md" else path) for path in files if path[-3:] == ".md"]
     assert Linked(notes, lambda: files).target(link, NotePath(source)) == expected
