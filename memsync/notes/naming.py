@@ -90,7 +90,8 @@ def text_of(value: JsonValue) -> str:
 def texts_of(value: JsonValue) -> list[str]:
     """Return the texts of a list, or the parts of comma-separated text, without the brackets of wiki links."""
     parts = value.split(",") if isinstance(value, str) else value if isinstance(value, Sequence) else ()
-    return [text for part in parts if (text := text_of(part).removeprefix("[[").removesuffix("]]"))]
+    texts = (text_of(part[0] if part and isinstance(part, list) else part) for part in parts)  # [[a]] is a list to YAML
+    return [bare for text in texts if (bare := text.removeprefix("[[").removesuffix("]]"))]
 
 
 def folded(text: str) -> str:

@@ -196,7 +196,9 @@ def _parse_body(lines: Sequence[str], first_line: int, kind: Kind, date: str) ->
             if not body.sections:
                 body.begin(Section((), part.start_line, part.end_line, time=date))
             own = lines[part.start_line - 1 : part.end_line]
-            is_below_text = is_below_text or any(_PROSE.search(line[:MAX_TITLE_CHARS]) for line in own)
+            is_below_text = is_below_text or any(
+                line[:1] != "<" and _PROSE.search(line[:MAX_TITLE_CHARS]) for line in own
+            )
             block = _dated(part, date)
         body.blocks[-1].append(block)
     return body

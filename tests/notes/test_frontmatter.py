@@ -204,7 +204,7 @@ def test_values_keep_their_types(reader: NoteReader) -> None:
     [
         "tags: [work, home]", "tags: work, home", "tags: '#work, #home'", "tags: \n- work\n- home",
         "tags: [work, '', home]", "tags: work home", "tags: #work, #home", "tags: [#work, #home]",
-        "tags: work\ntag: home",
+        "tags: work\ntag: [[home]]",
     ],
 )  # fmt: skip
 def test_tags_are_a_list_or_text(tags: str, reader: NoteReader) -> None:

@@ -35,7 +35,7 @@ def flat(blocks: tuple[Block, ...]) -> list[Block]:
         ("```\n# Code\n```\n", "a-name"),
         ("# {.only}\n", "a-name"),
         ("", "a-name"),
-        ("#tag\n\nUp: [[Index]]\n\n# First\n\nText.\n", "First"),
+        ("<!-- four words and more -->\n#tag\n\nUp: [[Index]]\n\n# First\n\nText.\n", "First"),
         ("The heron nests in the alder.\n\n# Later\n", "a-name"),
         ("鹭在赤杨上筑巢因为那里有很多鱼\n\n# Later\n", "a-name"),
         ("One.\n\n" * 9 + "# Later\n", "a-name"),
