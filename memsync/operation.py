@@ -75,6 +75,8 @@ class Cli:
 class Command:
     """A command that runs an operation: `thread archive` is `set_thread_status` with a fixed status.
 
+    With `first`, it prints so many items of a list, unless the options -n or --all say otherwise.
+
     `fixed` are arguments that the user cannot set. `help` replaces the first paragraph of the operation's docstring;
     `notes` follow it, then `examples`, one a line. `columns` name the attributes that a table of messages shows. With
     `runs_here` the command works in its own process even if a daemon runs. `prints` names the only attribute of the
@@ -89,6 +91,7 @@ class Command:
     runs_here: bool = False
     prints: str = ""
     columns: tuple[str, ...] = ()
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import io
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_origin
 
@@ -35,6 +36,10 @@ def command_of(operation: Operation[Any, Any], offered: Command) -> click.Comman
     def callback(
         context: click.Context, /, as_json: bool, roots: tuple[str, ...] = (), all_roots: bool = False, **given: Any
     ) -> None:
+        shown = offered
+        if offered.first:
+            number, is_all = given.pop("first"), given.pop("is_all")
+            shown = replace(offered, first=sys.maxsize if is_all else number)
         memories = None
         if operation.several:
             words = given[operation.several]
@@ -46,12 +51,16 @@ def command_of(operation: Operation[Any, Any], offered: Command) -> click.Comman
         is_here = offered.runs_here or operation.is_local or _is_long(arguments)
         with memories or (opened_here if is_here else opened)(context) as memory:
             result = run_on(memory, operation, arguments)
-        show(context, result, operation, offered, as_json=as_json)
+        show(context, result, operation, shown, as_json=as_json)
 
     takes_text = operation.text is not None and operation.writes
     command = json_option(click.pass_context(callback))
     if operation.several == "query":
         command = roots_options(command)
+    if offered.first:
+        number, what = click.IntRange(min=1), "Items of a list to print; JSON has all."
+        command = click.option("--all", "is_all", is_flag=True, help="Print every item.")(command)
+        command = click.option("-n", "first", type=number, default=offered.first, show_default=True, help=what)(command)
     return click.command(
         name=offered.path.rpartition(" ")[2],
         help=help_of(operation, offered),

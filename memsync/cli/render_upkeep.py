@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from memsync.cli.output import local_time, remark, say, say_json, say_table
 from memsync.model.curation import Proposal, Proposals
@@ -29,6 +29,7 @@ from memsync.model.upkeep import (
 from memsync.model.vocabulary import told_origin
 from memsync.operation import Command
 
+T = TypeVar("T")
 QUOTED_LINES = 3
 _SIGNS = {"add": "+", "strike": "-", "tick": "x", "archive": ">"}
 
@@ -70,8 +71,15 @@ def _forgetting(result: Forgetting, _: Command) -> None:
     remark(found if kinds else f"the notes have nothing that is marked as {printable(result.user)}'s")
 
 
-def _duplicates(duplicates: Duplicates, _: Command) -> None:
-    for position, repetition in enumerate(duplicates.repetitions):
+def _first(items: Sequence[T], offered: Command, what: str) -> Sequence[T]:
+    """Return the items of a list that a command prints. Remark how many others there are."""
+    if (more := len(items) - offered.first) > 0:
+        remark(f"and {more:,} more {what}: --all prints every one")
+    return items[: offered.first]
+
+
+def _duplicates(duplicates: Duplicates, offered: Command) -> None:
+    for position, repetition in enumerate(_first(duplicates.repetitions, offered, "repetitions")):
         if position:
             say()
         for place in repetition.places:
@@ -84,7 +92,7 @@ def _duplicates(duplicates: Duplicates, _: Command) -> None:
         remark("No duplicates found.")
     if duplicates.left_out:
         shortest = f"the {count(duplicates.left_out, 'shortest passage')}"
-        remark(f"{shortest} were compared by their text alone: --all compares every one")
+        remark(f"{shortest} were compared by their text alone: --compare-all compares every one")
     if duplicates.pending_vectors:
         passages = count(duplicates.pending_vectors, "passage")
         remark(f"{passages} had no vector yet and were compared by their text alone")
@@ -97,8 +105,8 @@ def _stale(stale: Stale, _: Command) -> None:
         remark(f"Retrievals have been counted since {since}." if since else "No retrievals were counted yet.")
 
 
-def _conflicts(found: Conflicts, _: Command) -> None:
-    for position, conflict in enumerate(found.conflicts):
+def _conflicts(found: Conflicts, offered: Command) -> None:
+    for position, conflict in enumerate(_first(found.conflicts, offered, "pairs")):
         if position:
             say()
         later = "newer" if conflict.older.date < conflict.newer.date else "other"
@@ -168,19 +176,24 @@ def _target(place: LinkPlace) -> str:
     return f"{place.target}#{place.anchor}" if place.anchor else place.target
 
 
-def _checked(found: Checked, _: Command) -> None:
+def _checked(found: Checked, offered: Command) -> None:
     if found.format == "json":
         say_json(to_json(found))
         return
-    for one in found.findings:
-        if found.format == "github":
+    if found.format == "github":
+        for one in found.findings:
             place = f"file={_property(one.path)},line={one.line},title=memsync {one.rule}"
             say(f"::{'notice' if one.is_fixed else 'error'} {place}::{_escaped(printable(one.message))}")
-        else:
+        return
+    counts = Counter(one.rule for one in found.findings)
+    for rule in counts:
+        of_rule = [one for one in found.findings if one.rule == rule]
+        for one in _first(of_rule, offered, rule):
             fixed = " (repaired)" if one.is_fixed else ""
             say(f"{printable(one.citation)}  {one.rule}  {printable(one.message)}{fixed}")
-    if not found.findings:
-        remark(f"{count(found.notes, 'note')} checked, nothing found")
+    rules = ", ".join(f"{rule} {number:,}" for rule, number in counts.items()) or "nothing found"
+    ignored = f"; {count(found.ignored, 'finding')} ignored by [check] ignore" if found.ignored else ""
+    remark(f"{count(found.notes, 'note')} checked: {rules}{ignored}")
 
 
 def _escaped(text: str) -> str:
@@ -200,23 +213,23 @@ def _collections(listed: Collections, _: Command) -> None:
     say_table(rows, "no folder has notes")
 
 
-def _stats(stats: Stats, _: Command) -> None:
+def _stats(stats: Stats, offered: Command) -> None:
     empty = f", {stats.empty} of them empty" if stats.empty else ""
     say(f"searches since {stats.since[:10]}: {stats.searches}{empty}")
     if stats.searches:
         say(f"latency: p50 {stats.p50_ms:g} ms, p95 {stats.p95_ms:g} ms")
     counted_since = stats.counted_since[:10]
     say(f"most retrieved since {counted_since}:" if counted_since else "No retrievals were counted yet.")
-    for note in stats.most_retrieved:
+    for note in stats.most_retrieved[: offered.first]:
         say(f"  {printable(note.path)}  {_use(note)}")
     say(f"never retrieved: {stats.never_count}, the oldest first")
-    for note in stats.never_retrieved:
+    for note in stats.never_retrieved[: offered.first]:
         say(f"  {printable(note.path)}  {note.last_active}")
     say("growth:")
-    for size in stats.growth:
+    for size in stats.growth[-offered.first :]:
         sizes = f"{count(size.notes, 'note')}  {count(size.passages, 'passage')}"
         say(f"  {size.day}  {sizes}" + (f"  {size.index_bytes / 1e6:.1f} MB" if size.index_bytes else ""))
-    for query in stats.queries:
+    for query in stats.queries[: offered.first]:
         say(f"asked {local_time(query.at)}: {printable(query.text)} ({count(query.hits, 'note')})")
 
 

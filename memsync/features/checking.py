@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -19,8 +20,10 @@ from memsync.model.upkeep import Checked, Finding
 from memsync.model.vocabulary import Kind, NotePath, told_origin, trust
 from memsync.notes import secrets
 from memsync.notes.attributes import cut_attributes
+from memsync.notes.copies import copies_of
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.ignore import is_note_name
+from memsync.notes.ignore_pattern import as_bytes, read_pattern
 from memsync.notes.links import Anchors, Linked, is_external, outside_code
 from memsync.notes.naming import folded
 from memsync.notes.validity import SUPERSEDES, VALID_UNTIL, marks_of, reference_of, statements
@@ -35,11 +38,23 @@ if TYPE_CHECKING:
 SECTION = "Upkeep"
 
 RULES = (
-    "links", "anchors", "names", "titles", "front-matter", "conflicts", "text", "citations", "expired", "secrets",
-    "ignored",
+    "links", "anchors", "names", "titles", "front-matter", "conflicts", "copies", "text", "citations", "expired",
+    "secrets", "ignored",
 )  # fmt: skip
 FORMATS = ("text", "github", "json")
 MAX_NAMED = 3
+DRAWING = "excalidraw-plugin"
+"""The key in the front matter of a drawing."""
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)"
+)
+_DAY_NOTE = re.compile(
+    rf"(?i)(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?[,.\s]*)?(?:"
+    rf"(?:19|20)\d\d[-_. ]?(?:w|q)?\d{{1,2}}(?:[-_. ]?\d\d)?|\d\d?[-_.]\d\d?[-_.](?:19|20)\d\d"
+    rf"|{_MONTH}\.?(?: \d\d?(?:st|nd|rd|th)?)?,? \d{{4}}|\d\d?\.? {_MONTH}\.?,? \d{{4}})(?:[ ,]+\w+day)?"
+)
+"""The name of a note of a day, week or month: links to it are made before the note."""
 _WORDS = {0: "the owner's words", -1: "an agent's", -2: "an import"}
 MANY = 1_000
 """For so many notes it pays to load the scanner for secrets, even if no text may have one."""
@@ -52,9 +67,11 @@ _CITED = re.compile(r"(?<![\w/.-])([\w.][^\s:\"'`|<>()\[\]{}]{0,200}\.(?:md|mark
         "check",
         help="Check the notes, or only by RULES: " + ", ".join(RULES) + ".",
         notes="links and anchors that lead nowhere, names that several notes have, front matter that cannot be read, "
-        "git's conflict markers, citations of lines that are not there, facts that have expired, secrets, and links to "
-        "files that no search finds. Exits with 1 if it finds anything. --fix repairs links to notes that were moved.",
+        "git's conflict markers, copies that sync clients made, citations of lines that are not there, facts that have "
+        "expired, secrets, and links to files that no search finds. It leaves out what [check] ignore names. Exits "
+        "with 1 if it finds anything. --fix repairs links to notes that were moved.",
         examples=("memsync check", "memsync check links anchors --fix", "memsync check --format github"),
+        first=10,
     ),
     writes=True,
     is_slow=True,
@@ -74,11 +91,29 @@ def check(
         checking = _Checking(memory, reader, rules or RULES)
     found = [one for one in checking.findings(progress) if one.rule in (rules or RULES)]
     found.sort(key=lambda one: (one.path, one.line, one.rule, one.message))
+    ignores = [_ignoring(entry) for entry in memory.settings["check.ignore"]]
+    shown = [one for one in found if not any(ignores_it(one) for ignores_it in ignores)]
+    ignored, found = len(found) - len(shown), shown
     if fix:
         fixed = checking.mended(set(found))
         found = [replace(one, is_fixed=one in fixed) for one in found]
     failed = [Failure(path, reason) for path, reason in checking.failed.items()]
-    return Checked(tuple(found), len(checking.notes), format, tuple(failed), pending)
+    return Checked(tuple(found), len(checking.notes), format, tuple(failed), pending, ignored)
+
+
+def _ignoring(entry: str) -> Callable[[Finding], bool]:
+    """Return what tells whether an entry of `[check] ignore` leaves a finding out: RULE, PATTERN or RULE:PATTERN.
+
+    Secrets are left out only where the entry names their rule.
+    """
+    rule, _, glob = entry.partition(":") if entry.partition(":")[0] in RULES else ("", "", entry)
+    pattern = read_pattern(as_bytes(glob or "*"))
+
+    def ignores_it(one: Finding) -> bool:
+        is_meant = one.rule == rule if rule else one.rule != "secrets"
+        return is_meant and pattern is not None and pattern.holds(as_bytes(one.path))
+
+    return ignores_it
 
 
 class _Repair(NamedTuple):
@@ -96,7 +131,7 @@ class _Checking:
         self._memory = memory
         self._rules = rules
         notes = reader.notes()
-        self.notes = [note for note in notes if not note.archived]
+        self.notes = [note for note in notes if not note.archived and DRAWING not in note.front_matter]
         self.failed = {failure.path: failure.reason for failure in memory.syncer.known_failures()}
         self._linked = Linked(notes, memory.files.other_files)
         self._links = reader.links()
@@ -114,7 +149,7 @@ class _Checking:
         """Yield what is wrong; notes that cannot be read are in `failed` afterwards."""
         if "secrets" in self._rules and len(self.notes) > MANY:
             secrets.load()
-        yield from self._of_titles()
+        yield from self._of_names()
         if "citations" in self._rules:
             yield from self._of_void_marks()
         for path, warning in self._warnings:
@@ -135,14 +170,18 @@ class _Checking:
 
     # ------------------------------------------------------------------------------------------------ rules
 
-    def _of_titles(self) -> Iterator[Finding]:
-        by_title: dict[str, list[NotePath]] = {}
+    def _of_names(self) -> Iterator[Finding]:
+        """Yield the copies that sync clients made, and the notes of one folder with the same title."""
+        copies = dict(copies_of(self._memory.files, [note.path for note in self.notes]))
+        for copy, original in copies.items():
+            message = f"a sync client or git made this copy of {original}: merge what differs, then delete it"
+            yield Finding(NotePath(copy), 1, "copies", message)
+        titles: dict[tuple[str, str], NotePath] = {}
         for note in self.notes:
-            if note.kind in (Kind.NOTE, Kind.MEMORY) and note.title != "README":
-                by_title.setdefault(folded(note.title), []).append(note.path)
-        for paths in by_title.values():
-            for path in paths[1:]:
-                yield Finding(path, 1, "titles", f"has the same title as {paths[0]}")
+            if note.kind in (Kind.NOTE, Kind.MEMORY) and note.title != "README" and note.path not in copies:
+                first = titles.setdefault((posixpath.dirname(note.path), folded(note.title)), note.path)
+                if first != note.path:
+                    yield Finding(note.path, 1, "titles", f"has the same title as {first}")
 
     def _of_void_marks(self) -> Iterator[Finding]:
         """Yield the marks that count for nothing: their text is older, or trusted less, than what they name."""
@@ -170,14 +209,31 @@ class _Checking:
         found = self._linked.meant(link, source)
         written = f"[[{link.target}]]" if link.wiki else f"({link.target})"
         if not found:
-            yield self._dead(source, link, written)
+            if not self._is_elsewhere(source, link):
+                yield self._dead(source, link, written)
         elif len(found) > 1:
             more = ", …" if len(found) > MAX_NAMED else ""
             yield Finding(source, link.line, "names", f"{written} may mean {' or '.join(found[:MAX_NAMED])}{more}")
-        elif found[0] not in self._linked.notes and is_note_name(found[0].rpartition("/")[2]):
+        elif found[0] not in self._linked.notes and self._is_left_out(found[0]):
             yield Finding(source, link.line, "ignored", f"no search finds {found[0]}: .gitignore or [files] exclude")
         elif link.anchor:
             self._anchored.setdefault(found[0], []).append((source, link))
+
+    def _is_left_out(self, path: str) -> bool:
+        return is_note_name(path.rpartition("/")[2]) and self._memory.files.leaves_out(NotePath(path))
+
+    def _is_elsewhere(self, source: NotePath, link: Link) -> bool:
+        """Tell whether a link that means no file leads to a folder, a hidden file, or the note of a day to be written.
+
+        Nor is a link out of the root dead, unless it names a file of the root: memsync does not look there.
+        """
+        name, target = posixpath.basename(link.target), link.target.lstrip("/")
+        beside = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        if _DAY_NOTE.fullmatch(name.removesuffix(".md")):
+            return True
+        if beside.startswith("../"):
+            return not self._linked.meant(Link(name, "", "", 0, wiki=True), source, by_title=False)
+        return any(map(self._memory.files.exists, (posixpath.normpath(target), beside)))
 
     def _of_text(self, path: NotePath, content: bytes) -> Iterator[Finding]:
         try:

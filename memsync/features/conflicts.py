@@ -59,6 +59,7 @@ class _Place(NamedTuple):
         "It leaves out superseded statements. Exits with 1 if there are any.",
         examples=("memsync conflicts", "memsync conflicts --dismiss 1a2b3c4d"),
         runs_here=True,
+        first=10,
     ),
     tool=Tool(
         "memory_conflicts",

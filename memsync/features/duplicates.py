@@ -10,7 +10,7 @@ from msgspec import Meta
 from memsync.errors import NoteError
 from memsync.model.text import not_shared
 from memsync.model.upkeep import Duplicates, Place, Repetition
-from memsync.operation import Cli, Command, operation
+from memsync.operation import Command, operation
 from memsync.ports import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ MIN_SIMILARITY = 0.7
         help="Print passages that several notes contain, word for word or nearly so, most similar first.",
         notes="It compares each passage with every other; you can interrupt it at any time.",
         runs_here=True,
+        fixed={"limit": 2**53},
+        first=10,
     ),
     is_slow=True,
 )
@@ -42,10 +44,8 @@ def duplicates(
     similarity: Annotated[
         float, Meta(ge=MIN_SIMILARITY, le=1, description="Minimum similarity (1: identical apart from links).")
     ] = 0.95,
-    limit: Annotated[int, Meta(ge=1, le=2**53, description="How many to show."), Cli(("-n",))] = 50,
-    compare_all: Annotated[
-        bool, Meta(description="Compare all passages, not only the 40,000 longest."), Cli(("--all",))
-    ] = False,
+    limit: Annotated[int, Meta(ge=1, le=2**53, description="How many to return.")] = 50,
+    compare_all: Annotated[bool, Meta(description="Compare all passages, not only the 40,000 longest.")] = False,
     progress: Progress = no_progress,
 ) -> Duplicates:
     """Return passages that several notes contain, equal or with a cosine of at least `similarity`.

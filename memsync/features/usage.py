@@ -53,13 +53,15 @@ def stale(
         "stats",
         help="Print how the memory is used: searches and their latency, notes most and never retrieved, growth.",
         notes="The counts stay on this machine. Queries are stored only with `queries = true` under [usage].",
+        fixed={"limit": MAX_NOTES},
+        first=10,
     )
 )
 def stats(
     memory: Workspace,
     *,
     days: Annotated[int, Meta(ge=0, le=MAX_DAYS, description="Searches of the last N days."), Cli(metavar="N")] = 30,
-    limit: Annotated[int, Meta(ge=0, le=MAX_NOTES, description="How many notes to show."), Cli(("-n",))] = 10,
+    limit: Annotated[int, Meta(ge=0, le=MAX_NOTES, description="How many notes to return.")] = 10,
 ) -> Stats:
     """Return how the memory was used: searches, their latency, notes most and never retrieved, growth."""
     # Imported here, because a process that only declares this operation opens no database.

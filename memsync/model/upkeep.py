@@ -156,7 +156,7 @@ class Finding(Line, frozen=True):
 class Checked(Struct, frozen=True):
     """What is wrong in `notes` notes, by path and line; `failed` notes could not be read.
 
-    `format` is how to print it: `text`, `github` or `json`.
+    `format` is how to print it: `text`, `github` or `json`. `ignored` counts the findings that the settings leave out.
     """
 
     findings: tuple[Finding, ...]
@@ -164,6 +164,7 @@ class Checked(Struct, frozen=True):
     format: str = "text"
     failed: tuple[Failure, ...] = ()
     pending_text: int = 0
+    ignored: int = 0
 
 
 class LinkPlace(Line, frozen=True):

@@ -258,6 +258,17 @@ class NoteFiles:
                     elif entry.name[0] != "." and entry.is_dir(follow_symlinks=False):
                         pending.append(f"{folder}{entry.name}/")
 
+    def exists(self, path: str) -> bool:
+        """Tell whether the root has a file or a folder at a path, hidden or not. Follows no symbolic link."""
+        at, parts = str(self.root), path.split("/")
+        if ".." in parts:
+            return False
+        for number, part in enumerate(parts, 1):
+            at = os.path.join(at, part)
+            if not os.path.lexists(at) or (number < len(parts) and os.path.islink(at)):
+                return False
+        return True
+
     def holds(self, path: NotePath) -> bool:
         """Tell whether a scan finds a note at that path; that the file can be opened is not enough."""
         return path in self.scan(Places([path])).files

@@ -28,6 +28,9 @@ _STEPS_LEFT = "steps_left"
 _TAG = re.compile(r"#(?=[\w/-]*[^\W\d_])(\w[\w/-]*)")
 _MAY_HOLD_TAG = re.compile(r"(?:^|[\s(\[{,;'\"])#\w")
 _HEAD_LINK = re.compile(r"\[\[(?=\s*[^\s\]])([^\[\]\n]{1,500})\]\]")
+_SHELL = re.compile(r"""(?x) .*"[$] | :[a-z]+:$ | "[^"]*"$
+    | \s (?=.*\s$) (?: .*["$] | (?:.*\s)? (?:-[A-Za-z]{1,2}|!|==?|!=|=~|<|>|&&) \s)""")
+"""Between double brackets: a test of a shell, a class of characters or an index of a program, not a note's name."""
 _BEFORE_TAG = " \t\n([{,;'\""
 
 
@@ -187,7 +190,9 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
     content = state.src[state.pos + 2 : end]
     if end < 0 or not content.strip() or "\n" in content or "[" in content:
         return False
-    if not silent:
+    if _SHELL.match(content):
+        state.pending += "" if silent else f"[[{content}]]"  # its brackets begin no other link either
+    elif not silent:
         state.push("wiki_link", "", 0).content = content
     state.pos = end + 2
     return True

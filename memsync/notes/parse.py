@@ -347,7 +347,7 @@ def is_unedited(note: Note) -> bool:
     return hashlib.sha256(text.encode()).hexdigest()[:16] in SCAFFOLD
 
 
-PARSER_VERSION = 23
+PARSER_VERSION = 24
 """Raise it with every change that makes equal bytes give a different note or chunks: then every note is read again."""
 
 

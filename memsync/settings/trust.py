@@ -22,6 +22,7 @@ HARMLESS = frozenset(
         "files.exclude", "privacy.local_only", "index.ef_search",
         "search.limit", "search.mode", "search.keyword_weight", "search.recency", "search.recency_days",
         "search.deadline_ms", "search.rerank_weight", "context.budget", "curator.lines", "prune.task_days",
+        "check.ignore",
         "usage.count", "daemon.use", "daemon.rescan_seconds", "daemon.idle_unload_minutes", "daemon.idle_exit_minutes",
         "cli.pager",
     }

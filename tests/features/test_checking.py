@@ -23,6 +23,20 @@ def found(memory: Memory, *rules: str) -> list[tuple[str, str]]:
     ("line", "rule"),
     [
         ("[[projects/store]] [[store]] [[Store#Decision]] [[store#^why]] [s](projects/store.md#decision)", ""),
+        ('if [[ -z "$X" ]]; [[ $? -eq 0 ]] [[ ! -f "$DB" ]] [[ a == b ]] [[ 1 -lt 2 ]] [[ $x =~ y ]] [[:alpha:]]', ""),
+        ('x[["name"]] [[ -d /tmp && -n $HOME ]] [[ "$1" = -h ]] [[ store ]]', ""),
+        ("[p](projects/) [p](./projects) [p](pictures/../projects/#x) [h](.gitignore) [[.hidden/x.json]]", ""),
+        ("[out](../../elsewhere/x.py) [wiki](../wiki)", ""),
+        ("[moved](../nowhere/store.md)", "links"),
+        ("[x](linked/x.png)", "links"),
+        (
+            "[[2031-07-05]] [[daily/2031-07-05]] [d](daily/2031-07-05.md) [[2031-07-05#Log]] [[20310705]] [[2031-W27]]",
+            "",
+        ),
+        ("[[Jul 5th, 2031]] [[5 July 2031]] [[July 2031]] [[2031-07]] [[05.07.2031]] [[Friday, July 5th, 2031]]", ""),
+        ("[[Project 2031]]", "links"),
+        ("[[setting/file format]]", ""),
+        ("above\n\n---\nbetween: two: rules\n---\nbelow", ""),
         ("[[nowhere]]", "links"),
         ("[x](projects/nowhere.md) and `[[nowhere]]`", "links"),
         ("![[missing.png]]", "links"),
@@ -49,19 +63,26 @@ def test_each_rule(memory: Memory, write: Write, line: str, rule: str) -> None:
     write("pictures/heron.png", b"png")
     write(".gitignore", "drafts/\n")
     write("drafts/secret.md", "# Draft\n")
+    write(".hidden/x.json", "{}")
+    write("setting___file format.md", "- x\n")
+    (memory.settings.root / "linked").symlink_to(memory.settings.root / "pictures")
     write("note.md", f"# Note\n\n{line}\n")
     expected = [("note.md:3", rule)] if rule else []
     assert found(memory) == expected
 
 
 def test_titles_and_front_matter(memory: Memory, write: Write) -> None:
-    """The first note with a title is not named; a head that cannot be read is."""
+    """The first note with a title in a folder is not named; a head that cannot be read is."""
     write("a.md", "# Heron\n")
     write("b.md", "# heron\n")
     write("c.md", "---\nx: [\n---\n# C\n")
     write("threads/t.md", "# Heron\n\n## user\n\n[[nowhere]]\n")
-    write("archive/d.md", "# Heron\n\n[[nowhere]]\n")
+    for path in ("archive/d.md", "other/d.md"):
+        write(path, "# Heron\n\n" + "[[nowhere]]\n" * path.startswith("archive"))
+    write("Templates/t.md", "---\ncreated: {{date}}\n---\n[[nowhere]]\n")
+    write("map.md", "---\nexcalidraw-plugin: parsed\n---\n[[nowhere]] ^aB3\n")
     assert found(memory) == [("b.md:1", "titles"), ("c.md:1", "front-matter")]
+    assert [warning.path for warning in memory.status().warnings] == ["c.md"]
     assert found(memory, "titles") == [("b.md:1", "titles")]
     with pytest.raises(UsageError, match='there is no rule "birds"'):
         memory.check(("birds",))
@@ -92,6 +113,56 @@ def test_fix_repairs_what_was_moved_and_nothing_else(memory: Memory, write: Writ
     assert (root / "note.md").read_bytes().decode() == expected
     assert "{supersedes=MEMORY.md:1~" in (root / "facts.md").read_text()
     assert found(memory) == [("note.md:3", "links")]
+
+
+@pytest.mark.parametrize(
+    ("copy", "text", "is_found"),
+    [
+        ("n.sync-conflict-20261127-101010-ABCDEFG.md", "4418", True),
+        ("n (Kim's conflicted copy 2026-11-27).md", "4418", True),
+        ("n (Kim (Mac)'s conflicted copy 2026-11-27) (1).md", "4418", True),
+        ("n (CONFLICT 20231005T070858).md", "4418", True),
+        ("n_conflict-20240101-120000.md", "4418", True),
+        ("n_BASE_123.md", "4418", True),
+        ("n 2.md", "The gate code is 4418. It changes each May.", True),
+        ("n (1).md", "The gate code is 4418. It changes each May.", True),
+        ("n 2.md", "The second chapter is about a heron.", False),
+        ("n conflict.md", "The gate code is 4418. It changes each May.", False),
+        ("other/n.sync-conflict-20261127-101010-ABCDEFG.md", "4418", False),
+    ],
+)
+def test_copies(memory: Memory, write: Write, copy: str, text: str, is_found: bool) -> None:
+    """What a sync client or git named after a note is a copy; where people use such names, the text decides."""
+    write("n.md", "The gate code is 4417. It changes each May.\n")
+    write(copy, f"{text}\n")
+    assert found(memory) == [(f"{copy}:1", "copies")] * is_found
+
+
+def test_ignored_findings(cli: Cli, write: Write, root: Path) -> None:
+    """Rules, patterns, and both are left out and counted; no pattern alone hides a secret."""
+    write(
+        "drafts/a.md", "[[nowhere]]\n\n- x {valid_until=2020-01-01}\n\nghp_" + "q7R2m9Kx4Lw8Zt1Vb6Nc3Yp5Hd0Jf2Sg7Ta8\n"
+    )
+    write("b.md", "[[nowhere]]\n[[gone]]\n\n- x {valid_until=2020-01-01}\n")
+    write("config.toml", '[memsync]\n[check]\nignore = ["drafts/", "links:b.md"]\n')
+    checked = cli("check")
+    assert [line.split("  ")[:2] for line in checked.stdout.splitlines()] == [
+        ["b.md:4", "expired"], ["drafts/a.md:5", "secrets"],
+    ]  # fmt: skip
+    assert "2 notes checked: expired 1, secrets 1; 4 findings ignored by [check] ignore" in checked.stderr
+    write("config.toml", '[memsync]\n[check]\nignore = ["drafts/", "secrets:drafts/", "links", "expired"]\n')
+    assert cli("check").returncode == 0
+
+
+def test_first_of_each_rule(cli: Cli, write: Write) -> None:
+    """Ten findings of a rule are printed, with the number of the others; --all, -n and --json say otherwise."""
+    write("a.md", "".join(f"[[gone {number}]]\n" for number in range(14)) + "\n- x {valid_until=2020-01-01}\n")
+    checked = cli("check")
+    assert (checked.stdout.count("  links  "), checked.stdout.count("  expired  ")) == (10, 1)
+    assert "and 4 more links: --all prints every one" in checked.stderr
+    assert "1 note checked: links 14, expired 1" in checked.stderr
+    assert [cli("check", *more).stdout.count("leads nowhere") for more in (("--all",), ("-n", "3"))] == [14, 3]
+    assert len(json.loads(cli("check", "--json").stdout)["findings"]) == 15
 
 
 def test_formats(cli: Cli, write: Write) -> None:

@@ -1,0 +1,80 @@
+"""Tell which notes are copies that a sync client or git made of another note in the same folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+
+from memsync.errors import NoteError
+from memsync.model.vocabulary import NotePath
+from memsync.notes.files import NoteFiles
+
+_CERTAIN = re.compile(
+    r"""(?xis) [\s._-]* (?:
+    sync-conflict-\d{8}-\d{6}.*                                     # Syncthing
+  | [(\[] .* (?:conflicted|(?:case|sf)[ ]?conflict|conflict[ ](?:copy|\d{8})|konflikt|conflit|conflicto) .* [)\]]
+    (?:[ ]?\(\d+\))?                                              # Dropbox, Nextcloud, Obsidian, fsnotes
+  | _(?:BASE|LOCAL|REMOTE|BACKUP)_\d+                               # git mergetool
+  | [._-](?:conflict|conflicted|caseconflict)(?:[._\s-]*\d[\d._\s-]*)?   # ownCloud, Resilio
+  | _\S+_(?:case)?conflict                                          # Synology
+    )"""
+)
+_LIKELY = re.compile(r" \d{1,2}| ?\(\d{1,2}\)")
+"""iCloud, Google Drive and browsers; but people number chapters so, too."""
+_MAY_BE_COPY = re.compile(r"conflict|konflikt|conflit|_(?:BASE|LOCAL|REMOTE|BACKUP)_|\d\)?\.\w+$", re.IGNORECASE)
+COMPARED_BYTES = 64_000
+_SHINGLE_WORDS = 3
+_MIN_SHARED = 0.5
+
+
+def copies_among(paths: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield (copy, original) of the notes whose names say so, in order; `is_alike` decides if that is not certain."""
+    for path in sorted(paths):
+        if not _MAY_BE_COPY.search(path.rpartition("/")[2]):
+            continue
+        first = path.rfind("/") + 2
+        stem, ending = path[: path.rfind(".")], path[path.rfind(".") :]
+        originals = (stem[:end] + ending for end in range(len(stem) - 1, first - 1, -1) if stem[:end] + ending in paths)
+        if original := next((one for one in originals if is_copy(path, one)), ""):
+            yield path, original
+
+
+def copies_of(files: NoteFiles, paths: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield (copy, original) of the notes that are copies by their names and, if these are not certain, their texts."""
+    for copy, original in copies_among(paths):
+        with suppress(FileNotFoundError, NoteError):
+            texts = [
+                files.beginning(NotePath(path), COMPARED_BYTES).decode(errors="replace") for path in (copy, original)
+            ]
+            if is_certain(copy, original) or is_alike(copy, original, *texts):
+                yield copy, original
+
+
+def is_copy(copy: str, original: str) -> bool:
+    """Tell whether the path of a note may be that of a copy of another one."""
+    stem, ending = original[: original.rfind(".")], original[original.rfind(".") :]
+    if not (copy.startswith(stem) and copy.endswith(ending)):
+        return False
+    rest = copy[len(stem) : len(copy) - len(ending)]
+    return "/" not in rest and (_CERTAIN.fullmatch(rest) or _LIKELY.fullmatch(rest)) is not None
+
+
+def is_certain(copy: str, original: str) -> bool:
+    """Tell whether the path of a copy cannot be that of a note which a person named so."""
+    return _CERTAIN.fullmatch(copy[original.rfind(".") : copy.rfind(".")]) is not None
+
+
+def is_alike(copy: str, original: str, text: str, text_of_original: str) -> bool:
+    """Tell whether the texts of two notes, or two passages of them, share so much that one is a copy of the other.
+
+    `copy` and `original` are their paths. Where a name is certain, half of the words suffice.
+    """
+    length = 1 if is_certain(copy, original) else _SHINGLE_WORDS
+    first, second = _shingles(text.split(), length), _shingles(text_of_original.split(), length)
+    return len(first & second) >= _MIN_SHARED * min(len(first), len(second)) > 0
+
+
+def _shingles(words: Sequence[str], length: int) -> set[tuple[str, ...]]:
+    length = min(length, max(1, len(words)))
+    return {tuple(words[at : at + length]) for at in range(len(words) - length + 1)}
