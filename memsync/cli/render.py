@@ -44,6 +44,7 @@ from memsync.model.written import Pattern, Preference, Written
 from memsync.operation import Command, Operation
 
 MAX_FAILURES = 20
+MAX_NAMED = 3
 _STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "\x1b[1;33m", "warning": "\x1b[33m"}
 _RESET = "\x1b[0m"
 _MENDED = "The index was replaced by the one built from the files. Run: memsync sync"
@@ -360,11 +361,15 @@ def _status(status: Status, _: Command) -> None:
     time_left = f", about {duration(status.pending_seconds)}" if status.pending_seconds else ""
     size = f" ({status.index_bytes / 1e6:,.1f} MB)" if status.index_bytes else ""  # a database has no figure for it
     by_commits = f"{count(status.dated_notes, 'note')} by git's history as of {status.dated_by[:12]}"
+    excluded = f"{count(status.excluded, 'note')}, {count(status.excluded_folders, 'folder')}"
     building = f"{status.building_space} ({count(status.building_pending, 'vector')} to go)"
     _say_facts(
         ("memory root", status.root),
         ("notes", f"{status.notes:,} ({count(status.chunks, 'chunk')}, {count(status.passages, 'passage')})"),
         ("vectors", f"{status.vectors:,} ({status.pending_vectors:,} pending{time_left})"),
+        ("sync copies", _few(status.copies)),
+        ("excluded", f"{excluded}, by .gitignore or [files] exclude" * bool(status.excluded + status.excluded_folders)),
+        ("not followed", _few(status.links)),
         ("local-only", f"{count(status.local_only, 'passage')} found by their words only" * bool(status.local_only)),
         ("space", status.space or "none yet"),
         ("  building", building * bool(status.building_space)),
@@ -378,6 +383,11 @@ def _status(status: Status, _: Command) -> None:
             say(f"{title}      {len(items)}")
             for item in items:
                 say(f"  {printable(item.path)}: {printable(item.reason)}")
+
+
+def _few(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - MAX_NAMED:,} more" if len(paths) > MAX_NAMED else ""
+    return ", ".join(paths[:MAX_NAMED]) + more
 
 
 def _say_facts(*facts: tuple[str, str]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from memsync.errors import IndexFailure
+from memsync.errors import IndexFailure, MemsyncError
 from memsync.model.status import Difference, Failure, Status, SyncReport
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.ports import Progress, no_progress
@@ -112,9 +113,7 @@ def verify(
 
 @operation(
     Command(
-        "status",
-        help="Print what the index holds and what the daemon does.",
-        notes="It does not look for changed files.",
+        "status", help="Print what the index holds and what the daemon does.", notes="It does not read changed files."
     ),
     tool=Tool(
         "memory_status",
@@ -125,15 +124,20 @@ def verify(
     is_quick=True,
 )
 def status(memory: Workspace) -> Status:
-    """Return what the index holds as of the last sync, without looking for changed files."""
+    """Return what the index holds as of the last sync, without reading changed files."""
     # Imported here, because a process that only declares this operation does not sync.
+    from memsync.notes.copies import copies_of
+    from memsync.notes.files import FileScan
     from memsync.notes.git_files import commit_in
     from memsync.sync.embedding import pending_seconds
     from memsync.sync.git_dates import read_dates
     from memsync.sync.plan import read_failures
     from memsync.sync.syncer import MODEL_FAILURE
 
-    faults = _write_fault(memory)
+    faults, scan = _write_fault(memory), FileScan()
+    with suppress(MemsyncError):
+        scan = memory.files.scan() if not memory.settings.only else scan
+    folders = sum(path.endswith("/") for path in scan.left_out)
     with memory.index.reading() as reader:
         counts, model, dates = reader.counts(), reader.meta(MODEL_FAILURE), read_dates(reader)
         found = ((INDEX_FAILURE, memory.index.take_damage()), ("(model)", model))
@@ -151,6 +155,10 @@ def status(memory: Workspace) -> Status:
             building_space=counts.building_space,
             building_pending=counts.building_pending,
             local_only=counts.local_only,
+            copies=tuple(copy for copy, _ in copies_of(memory.files, scan.files)),
+            links=tuple(scan.links),
+            excluded=len(scan.left_out) - folders,
+            excluded_folders=folders,
             index_bytes=counts.index_bytes,
             last_sync=reader.meta("last_sync"),
             dated_by="" if dates.reason else commit_in(dates.state),

@@ -134,7 +134,9 @@ class Status(Struct, frozen=True):
     whose history gives `dated_notes` notes their date, empty without one; `undated`: why it could not be read.
     `pending_seconds`: estimated time to embed the pending passages, from the last speed on this machine; 0 if unknown.
     `local_only`: passages without a vector because only local-only notes have them and the model may run on another
-    machine. `daemon` is None when no daemon gave the answer.
+    machine. `copies` are the notes that a sync client or git made of another one, `links` the symbolic links, which are
+    not followed. `excluded` counts the notes, and `excluded_folders` the folders, that .gitignore and the settings
+    leave out. `daemon` is None when no daemon gave the answer.
     """
 
     root: str
@@ -156,6 +158,10 @@ class Status(Struct, frozen=True):
     dated_notes: int = 0
     undated: str = ""
     local_only: int = 0
+    copies: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    excluded: int = 0
+    excluded_folders: int = 0
     daemon: DaemonStatus | None = None
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import suppress
+from itertools import pairwise
 
 from memsync.errors import NoteError
 from memsync.model.vocabulary import NotePath
@@ -24,8 +25,7 @@ _LIKELY = re.compile(r" \d{1,2}| ?\(\d{1,2}\)")
 """iCloud, Google Drive and browsers; but people number chapters so, too."""
 _MAY_BE_COPY = re.compile(r"conflict|konflikt|conflit|_(?:BASE|LOCAL|REMOTE|BACKUP)_|\d\)?\.\w+$", re.IGNORECASE)
 COMPARED_BYTES = 64_000
-_SHINGLE_WORDS = 3
-_MIN_SHARED = 0.5
+_WORD = re.compile(r"\w{3,}|\d+")
 
 
 def copies_among(paths: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -65,16 +65,19 @@ def is_certain(copy: str, original: str) -> bool:
     return _CERTAIN.fullmatch(copy[original.rfind(".") : copy.rfind(".")]) is not None
 
 
+def are_copies(first: str, second: str, text: str, other: str) -> bool:
+    """Tell whether one of two notes with these passages is a copy of the other, and the passages are alike."""
+    if is_copy(first, second):
+        return is_alike(first, second, text, other)
+    return is_copy(second, first) and is_alike(second, first, other, text)
+
+
 def is_alike(copy: str, original: str, text: str, text_of_original: str) -> bool:
-    """Tell whether the texts of two notes, or two passages of them, share so much that one is a copy of the other.
+    """Tell whether two texts share so much that one is a copy of the other.
 
-    `copy` and `original` are their paths. Where a name is certain, half of the words suffice.
+    `copy` and `original` are the paths of their notes. If these are certain, it is enough that most words are equal.
     """
-    length = 1 if is_certain(copy, original) else _SHINGLE_WORDS
-    first, second = _shingles(text.split(), length), _shingles(text_of_original.split(), length)
-    return len(first & second) >= _MIN_SHARED * min(len(first), len(second)) > 0
-
-
-def _shingles(words: Sequence[str], length: int) -> set[tuple[str, ...]]:
-    length = min(length, max(1, len(words)))
-    return {tuple(words[at : at + length]) for at in range(len(words) - length + 1)}
+    words, others = _WORD.findall(text), _WORD.findall(text_of_original)
+    is_sure = is_certain(copy, original)
+    first, second = (set(each) if is_sure else set(pairwise(each)) for each in (words, others))
+    return len(first & second) >= (0.7 if is_sure else 0.6) * min(len(first), len(second)) > 0

@@ -105,7 +105,8 @@ class FileScan:
     """The note files that a scan found, by path, and the places that it could not read.
 
     A note under one of `unreadable_folders` (each ends in a slash) is unknown, not gone. With `places`, the scan looked
-    only there. `folder_inodes` are the inodes of the scanned folders except the root.
+    only there. `folder_inodes` are the inodes of the scanned folders except the root. `links` are symbolic links
+    in place of notes and folders, `left_out` the notes and folders (with a slash at the end) that the rules exclude.
     """
 
     places: Places | None = None
@@ -113,6 +114,8 @@ class FileScan:
     failures: list[Failure] = field(default_factory=list)
     unreadable_folders: list[str] = field(default_factory=list)
     folder_inodes: list[int] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
     def add(self, path: str, identity: Identity) -> None:
         """Add a file, or a failure if its name is not valid UTF-8 and so cannot be stored or shown."""
@@ -227,16 +230,23 @@ class NoteFiles:
         for entry in entries:
             name = entry.name
             try:
-                if is_note_name(name) and (not check_files or not self._ignores(rules, folder + name, is_folder=False)):
+                if is_note_name(name):
+                    if check_files and self._ignores(rules, folder + name, is_folder=False):
+                        scan.left_out.append(folder + name)
+                        continue
                     info = entry.stat(follow_symlinks=False)
                     if info.st_mode & _TYPE_MASK == stat.S_IFREG:
                         scan.add(folder + name, identity_of(info))
                         continue
                 is_folder = name[0] != "." and entry.is_dir(follow_symlinks=False)
+                if (is_note_name(name) or (not is_folder and "." not in name)) and entry.is_symlink():
+                    scan.links.append(folder + name)
             except OSError as error:
                 scan.cannot_read(folder + name, error)
                 continue
-            if is_folder and not self._ignores(rules, folder + name, is_folder=True):
+            if is_folder and self._ignores(rules, folder + name, is_folder=True):
+                scan.left_out.append(f"{folder}{name}/")
+            elif is_folder:
                 scan.folder_inodes.append(entry.inode())
                 folders.append((f"{folder}{name}/", rules))
         return folders

@@ -20,6 +20,7 @@ from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, Query
 from memsync.model.text import quoted
 from memsync.model.vocabulary import Form, Kind, Mode, NotePath, Tier, citation, may_instruct
 from memsync.notes.chunk import CountTokens
+from memsync.notes.copies import are_copies, is_copy
 from memsync.notes.files import NoteFiles
 from memsync.notes.links import Linked
 from memsync.notes.message_format import ROLE, attributes_of, read_message_heading
@@ -392,22 +393,29 @@ def _anchored(spans: Iterator[Span], anchor: Anchor) -> Iterator[tuple[Span, Anc
 def _different(spans: Iterator[Span], anchor: Anchor, limit: int) -> list[tuple[Span, Anchored]]:
     """Return the first spans with different texts; the places of equal texts are in `also` of the first one.
 
-    A text that holds is never hidden behind an equal one that does not.
+    A text that holds is never hidden behind an equal one that does not. The original of a copy that a sync client made
+    stands for the copy if their texts are alike.
     """
-    kept: list[tuple[Span, Anchored]] = []
-    places: dict[tuple[str, bool], list[str]] = {}
+    kept: dict[tuple[str, bool], tuple[Span, Anchored]] = {}
+    also: dict[tuple[str, bool], list[str]] = {}
     hashes: set[bytes] = set()
     first = takewhile(lambda numbered: len(kept) < limit or numbered[0] < TWINS_WITHIN * limit, enumerate(spans))
     wanted = (span for _, span in first if len(kept) < limit or span.shown.content_hash in hashes)
     for span, place in _anchored(wanted, anchor):
-        key = place.text, holds(span.best.validity)
-        if key in places:
-            places[key].append(citation(span.shown.path, place.start_line, place.end_line))
-        elif len(kept) < limit and any(map(str.isalnum, place.text)):  # not the `---` of front matter
-            kept.append((span, place))
-            places[key] = []
+        key, path = (place.text, holds(span.best.validity)), span.shown.path
+        same = (other for other, (of, at) in kept.items() if are_copies(path, of.shown.path, place.text, at.text))
+        twin = key if key in kept else next((other for other in same if other[1] == key[1]), None)
+        if twin and not is_copy(kept[twin][0].shown.path, path):
+            also[twin].append(_cited(span, place))
+        elif twin or (len(kept) < limit and any(map(str.isalnum, place.text))):  # not the `---` of front matter
+            also[key] = [*also.pop(twin), _cited(*kept.pop(twin))] if twin else []
+            kept[key] = span, place
             hashes |= {span.shown.content_hash} - {b""}
-    return [(span, replace(place, also=tuple(places[place.text, holds(span.best.validity)]))) for span, place in kept]
+    return [(span, replace(place, also=tuple(also[key]))) for key, (span, place) in kept.items()]
+
+
+def _cited(span: Span, place: Anchored) -> str:
+    return citation(span.shown.path, place.start_line, place.end_line)
 
 
 def _without_mere_headings(ranked: Sequence[Scored], query: Query) -> list[Scored]:

@@ -115,27 +115,48 @@ def test_fix_repairs_what_was_moved_and_nothing_else(memory: Memory, write: Writ
     assert found(memory) == [("note.md:3", "links")]
 
 
+CHANGED = "The gate code is 4418. It changes each May."
+
+
 @pytest.mark.parametrize(
     ("copy", "text", "is_found"),
     [
-        ("n.sync-conflict-20261127-101010-ABCDEFG.md", "4418", True),
-        ("n (Kim's conflicted copy 2026-11-27).md", "4418", True),
-        ("n (Kim (Mac)'s conflicted copy 2026-11-27) (1).md", "4418", True),
-        ("n (CONFLICT 20231005T070858).md", "4418", True),
-        ("n_conflict-20240101-120000.md", "4418", True),
-        ("n_BASE_123.md", "4418", True),
-        ("n 2.md", "The gate code is 4418. It changes each May.", True),
-        ("n (1).md", "The gate code is 4418. It changes each May.", True),
-        ("n 2.md", "The second chapter is about a heron.", False),
-        ("n conflict.md", "The gate code is 4418. It changes each May.", False),
-        ("other/n.sync-conflict-20261127-101010-ABCDEFG.md", "4418", False),
+        ("n.sync-conflict-20261127-101010-ABCDEFG.md", CHANGED, True),
+        ("n (Kim's conflicted copy 2026-11-27).md", CHANGED, True),
+        ("n (Kim (Mac)'s conflicted copy 2026-11-27) (1).md", CHANGED, True),
+        ("n (CONFLICT 20231005T070858).md", CHANGED, True),
+        ("n_conflict-20240101-120000.md", CHANGED, True),
+        ("n_BASE_123.md", CHANGED, True),
+        ("n 2.md", CHANGED, True),
+        ("n (1).md", CHANGED, True),
+        ("n 2.md", "The second chapter is about the code of a heron.", False),
+        ("n conflict.md", CHANGED, False),
+        ("other/n.sync-conflict-20261127-101010-ABCDEFG.md", CHANGED, False),
     ],
 )
 def test_copies(memory: Memory, write: Write, copy: str, text: str, is_found: bool) -> None:
-    """What a sync client or git named after a note is a copy; where people use such names, the text decides."""
+    """What a sync client or git named after a note is no second hit; where people use such names, the text decides."""
     write("n.md", "The gate code is 4417. It changes each May.\n")
     write(copy, f"{text}\n")
     assert found(memory) == [(f"{copy}:1", "copies")] * is_found
+    assert memory.status().copies == (copy,) * is_found
+    hits = memory.search("code 4418", mode="keyword").hits
+    others = () if is_found else (copy,)
+    assert {hit.path: hit.also for hit in hits} == {"n.md": (f"{copy}:1",) * is_found} | dict.fromkeys(others, ())
+
+
+def test_status_counts_what_is_left_out(memory: Memory, cli: Cli, write: Write, root: Path) -> None:
+    """Excluded notes and folders are counted; links that would be notes or folders are named."""
+    write(".gitignore", "drafts/\nold*.md\n")
+    for path in ("a.md", "old1.md", "old2.md", "drafts/a.md", "x.png"):
+        write(path, "# A\n")
+    for name in ("linked.md", "photos", "y.png"):
+        (root / name).symlink_to(root / "x.png")
+    status = memory.status()
+    assert (status.excluded, status.excluded_folders, sorted(status.links)) == (2, 1, ["linked.md", "photos"])
+    printed = cli("status").stdout
+    assert "excluded      2 notes, 1 folder, by .gitignore or [files] exclude\n" in printed
+    assert "\nnot followed  " in printed
 
 
 def test_ignored_findings(cli: Cli, write: Write, root: Path) -> None:
