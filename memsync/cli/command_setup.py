@@ -38,11 +38,10 @@ def init(context: click.Context, directory: str) -> Answer:
         lines.append(f"logs     {scaffold.logs}/, where Obsidian keeps daily notes ([kinds] in the config file)")
     if scaffold.notes:
         lines.append(f"{count(scaffold.notes, 'note was', 'notes were')} here already and not touched")
-    first, command = "" if scaffold.root == Path.cwd() else f"cd {scaffold.root} && ", "memsync"
     if without_our_table(str(scaffold.root)):
-        lines.append("config.toml belongs to another program: name this memory root with --root, or: memsync roots add")
-        first, command = "", f"memsync --root {shlex.quote(str(scaffold.root))}"
-    lines += ["", f'Next: {first}{command} sync && {command} search "something you know is in your notes"']
+        lines.append("config.toml belongs to another program: memsync knows this folder by its identity")
+    first = "" if scaffold.root == Path.cwd() else f"cd {shlex.quote(str(scaffold.root))} && "
+    lines += ["", f'Next: {first}memsync sync && memsync search "something you know is in your notes"']
     return Answer({"root": str(scaffold.root), "created": scaffold.created, "kept": scaffold.kept}, lines)
 
 

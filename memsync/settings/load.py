@@ -18,7 +18,16 @@ from memsync.model.vocabulary import Kind, Mode, Tier
 from memsync.settings import config_file
 from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.config_file import ConfigFile, found_above, nearest, parse_config, users_own, without_our_table
-from memsync.settings.paths import current_folder, expanded, index_dir, is_inside, keep_dir, resolve_root, root_of
+from memsync.settings.paths import (
+    current_folder,
+    expanded,
+    index_dir,
+    is_inside,
+    keep_dir,
+    made_by_init,
+    resolve_root,
+    root_of,
+)  # fmt: skip
 from memsync.settings.setting import Setting, checked, from_text
 from memsync.system.user_folders import FOLDER_VARIABLES, STARTED, config_folder
 
@@ -251,7 +260,7 @@ def load_settings(
     1. the defaults in SETTINGS;
     2. the user's own config file, unless a file is named;
     3. the file that `config`, otherwise MEMSYNC_CONFIG names; otherwise the nearest config file of a memory root in
-       `cwd` or above;
+       `cwd` or above, unless nearer is a folder that `memsync init` made a root beside another program's config.toml;
     4. the environment;
     5. `root`, which names the memory root: a folder or a registered memory.
 
@@ -267,7 +276,10 @@ def load_settings(
     Raises ConfigError with file and line for an invalid setting, RootError for a missing root.
     """
     environ = os.environ if environ is None else environ
-    named_root = _named_root(root, environ)
+    named_root, how = _named_root(root, environ), "--root"
+    if not named_root and not config and not environ.get("MEMSYNC_CONFIG"):
+        named_root, how = made_by_init(os.path.abspath(cwd or current_folder())), "memsync init"
+        root = named_root or None
     folder = os.path.abspath(named_root or cwd or current_folder())
     stamps = config_file.stamps_of(config or environ.get("MEMSYNC_CONFIG") or "", folder)  # before the files are read
     roots = os.path.join(config_folder(), ROOTS_NAME)
@@ -275,7 +287,7 @@ def load_settings(
     files = _find_files(config, named_root, folder, environ)
     in_own_file = _in_own_file(files, named_root)
     in_file = _in_file(files.over) if files.over is not None else {}
-    in_options = {"memsync.root": _Given(named_root, "--root")} if root is not None else {}
+    in_options = {"memsync.root": _Given(named_root, how)} if root is not None else {}
     given = _over(in_own_file, in_file) | _in_environment(environ) | in_options
     _check_secret(files, given)
     if files.over is not None and not files.is_named:

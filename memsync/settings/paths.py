@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from memsync.errors import ConfigError, RootError
 from memsync.model.text import quoted
-from memsync.settings.config_file import ConfigFile
+from memsync.settings.config_file import NAME, ConfigFile, without_our_table
 from memsync.system.birth import birth
 from memsync.system.user_folders import digest_of, state_folder, write_own_file
 
@@ -121,6 +121,22 @@ def kept_identity(root: str) -> str:
             return file.read(100)
     except OSError:
         return ""
+
+
+def made_by_init(folder: str) -> str:
+    """Return the nearest memory root, from a folder upwards, whose config.toml belongs to another program.
+
+    `memsync init` has left its identity. Empty if a config.toml of memsync is nearer, or if there is none.
+    """
+    while folder != os.path.dirname(folder):
+        if without_our_table(folder):
+            known = kept_identity(os.path.realpath(folder))
+            if known and is_identity(folder_identity(folder), known):
+                return folder
+        elif os.path.isfile(os.path.join(folder, NAME)):
+            return ""
+        folder = os.path.dirname(folder)
+    return ""
 
 
 def keep_identity(root: str, identity: str) -> None:

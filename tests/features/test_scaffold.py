@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,16 +92,23 @@ def test_init_of_the_home_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tmp
             create_root(folder)
 
 
-def test_config_of_another_program_is_left_alone_and_the_root_works(cli: Cli, root: Path) -> None:
-    """A site's config.toml stays as it is; init says how to name the root without one."""
+def test_config_of_another_program_is_left_alone_and_the_root_works(cli: Cli, root: Path, tmp_path: Path) -> None:
+    """A site's config.toml stays as it is; the root is found from its folder and below, and no copy of it is one."""
     site = 'title = "A site"\n'
+    (root / "content").mkdir()
     (root / "config.toml").write_text(site)
-    (root / "heron.md").write_text("A heron.")
-    made = cli("init", str(root), cwd=root)
-    assert "config.toml belongs to another program: name this memory root with --root" in made.stdout
-    assert cli("--root", str(root), "sync", cwd=root).returncode == 0
-    assert "heron.md" in cli("--root", str(root), "search", "heron", "--mode", "keyword", cwd=root).stdout
+    (root / "content/heron.md").write_text("A heron.")
+    assert cli("sync", cwd=root).returncode == 3
+    made = cli("init", ".", cwd=root)
+    assert "config.toml belongs to another program" in made.stdout
+    assert "Next: memsync sync" in made.stdout
+    assert cli("sync", cwd=root).returncode == 0
+    assert "heron.md" in cli("search", "heron", "--mode", "keyword", cwd=root / "content").stdout
     assert (root / "config.toml").read_text() == site
+    shutil.copytree(root, tmp_path / "copy")
+    assert cli("sync", cwd=tmp_path / "copy").returncode == 3
+    (root / "content/config.toml").write_text("[memsync]\nroot = \".\"\n")
+    assert f'"{root}/content"' in cli("config", "show", cwd=root / "content").stdout
 
 
 def test_the_first_entry_has_the_time_of_day(tmp_path: Path) -> None:
