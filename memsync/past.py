@@ -121,7 +121,7 @@ class PastMemory:
         self.index: Index = memory.index.in_file(folder / _INDEX)
         self.usage = UsageCounter(folder, self.index, is_on=False, keeps_queries=False)
         syncer, self.fresh_search = memory.over(self.files, self.index, folder, self.usage)
-        syncer.advice = "search again"
+        syncer.next_step = "search again"
         self._lacks_vectors = True
 
     def is_intact(self) -> bool:

@@ -312,7 +312,8 @@ class FreshSearch:
             failure.reason if failure.reason.startswith(failure.path) else f"{failure.path}: {failure.reason}"
             for failure in report.failed
         ]
-        advice = "" if self.live else " Run: memsync sync"
+        lacks = report.pending or report.has_old_dates
+        advice = f" {self._syncer.advice.capitalize()}." if lacks and not self.live else ""
         if report.pending:
             files = max(len(self._syncer.scanner.scan.files), report.pending)
             warnings.append(still_indexing(report.pending, files) + advice)

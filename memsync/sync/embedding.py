@@ -219,6 +219,8 @@ class _Run:
         self.seconds += seconds
         if self.computed >= RATE_PASSAGES:
             self.rate = self.computed / max(self.seconds, 1e-3)
+        elif self.computed > done and not self.rate:  # the first batch waits for the model to load
+            self.rate = done / max(seconds, 1e-3)
         fits = self.size * BATCH_SECONDS / max(seconds, 1e-3)
         self.size = int(min(max(fits, BATCH_PASSAGES / 2), MAX_BATCH_PASSAGES))
 
@@ -228,7 +230,8 @@ class _Run:
         if progress is not None and self.rate and not self.is_announced:
             self.is_announced = True
             if left / self.rate >= WORTH_ANNOUNCING_SECONDS:
-                progress(f"{count(left, 'passage')} to embed, about {duration(left / self.rate)}", 0, 0)
+                about = f"about {duration(left / self.rate)}"
+                progress(f"{count(left, 'passage')} to embed, {about}; searches work meanwhile", 0, 0)
 
 
 def _rates(reader: IndexReader) -> dict[str, float]:

@@ -77,7 +77,8 @@ class Syncer:
     roots of the user; None if it is switched off.
     """
 
-    advice = "run memsync sync"
+    next_step = "run memsync sync"
+    """What makes the index complete."""
 
     def __init__(
         self,
@@ -111,6 +112,17 @@ class Syncer:
         self._claims = 0
         self.stepped_at = 0.0
         self._complete_space: EmbeddingSpace | None = None
+
+    @property
+    def advice(self) -> str:
+        """What makes the index complete: the process that is syncing it now, otherwise `next_step`."""
+        try:
+            with sync_lock(self._lock_folder, 0.0):
+                return self.next_step
+        except IndexBusy as busy:
+            return f"{busy.message}, and goes on"
+        except FilesystemError:
+            return self.next_step
 
     def known_failures(self) -> list[Failure]:
         """Return which files the last comparison could not read. Raises RootError if the root is lost."""

@@ -56,7 +56,7 @@ def test_search_keeps_its_deadline_while_a_note_is_parsed(
         result = memory.search("quokka", mode="keyword")
         assert [hit.path for hit in result.hits] == ["b.md"]
         assert result.freshness.pending_text == 1
-        assert result.warnings == ("Still indexing: 1 of 2 files is not searched yet. Run: memsync sync",)
+        assert result.warnings == ("Still indexing: 1 of 2 files is not searched yet. Run memsync sync.",)
         assert clock.now - began < settings["search.deadline_ms"] / 1000 + 0.5
         assert memory.status().notes == 1
 

@@ -107,7 +107,7 @@ def test_config_of_another_program_is_left_alone_and_the_root_works(cli: Cli, ro
     assert (root / "config.toml").read_text() == site
     shutil.copytree(root, tmp_path / "copy")
     assert cli("sync", cwd=tmp_path / "copy").returncode == 3
-    (root / "content/config.toml").write_text("[memsync]\nroot = \".\"\n")
+    (root / "content/config.toml").write_text('[memsync]\nroot = "."\n')
     assert f'"{root}/content"' in cli("config", "show", cwd=root / "content").stdout
 
 

@@ -134,7 +134,7 @@ def test_what_a_deadline_leaves_out_is_said(memory: Memory, write: Write, monkey
     monkeypatch.setattr("time.monotonic", iter(started + n * 100 for n in range(1000)).__next__)
     result = memory.search("heron")
     assert (result.hits, result.freshness.pending_text, result.freshness.stale) == ((), 1, True)
-    assert "Still indexing: 1 of 1 file is not searched yet. Run: memsync sync" in " ".join(result.warnings)
+    assert "Still indexing: 1 of 1 file is not searched yet. Run memsync sync." in " ".join(result.warnings)
 
 
 def test_failing_model_leaves_words_and_says_so(notes: Memory, embedder: FakeEmbedder) -> None:

@@ -144,7 +144,7 @@ def test_nothing_found_while_files_are_not_searched_is_no_no(cli: Cli, write: Wr
     write("b.md", "tern\n")
     done = cli("search", "heron", "--mode", "keyword", environ=NO_TIME)
     assert (done.returncode, done.stdout) == (NOT_KNOWN_YET, "")
-    assert "memsync: Still indexing: 2 of 2 files are not searched yet. Run: memsync sync\n" in done.stderr
+    assert "memsync: Still indexing: 2 of 2 files are not searched yet. Run memsync sync.\n" in done.stderr
     assert "memsync: nothing found in the files that were searched\n" in done.stderr
     answer = cli("search", "heron", "--mode", "keyword", "--json", environ=NO_TIME)
     document = json.loads(answer.stdout)

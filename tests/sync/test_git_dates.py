@@ -326,7 +326,7 @@ def test_search_without_time_says_that_dates_are_old(
     memory = make_memory(own_settings=settings)
     memory.sync()
     repository.git("commit", "-q", "--amend", "--no-edit", at=SUMMER)
-    warning = "Dates are those of an earlier commit. Run: memsync sync"
+    warning = "Dates are those of an earlier commit. Run memsync sync."
     assert warning in memory.search("heron").warnings
     memory.sync()
     assert warning not in memory.search("heron").warnings

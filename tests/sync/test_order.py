@@ -21,6 +21,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
 from memsync.ports import no_progress
 from memsync.sync import embedding
+from memsync.sync.syncer import EMBED_ON_SEARCH, sync_lock
 from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.backends import only_sqlite
 from tests.support.index_checks import dump
@@ -187,7 +188,22 @@ def test_sync_says_how_much_there_is_and_how_long_it_takes(memory: Memory, write
     assert memory.status().pending_seconds == 230.0
     said.clear()
     memory.sync(progress=progress)
-    assert next(one for one in said if one[0] != "reading notes") == ("23 passages to embed, about 3 min 50 s", 0, 0)
+    assert next(one for one in said if one[0] != "reading notes") == (
+        "23 passages to embed, about 3 min 50 s; searches work meanwhile",
+        0,
+        0,
+    )
+
+
+def test_search_during_a_sync_of_another_process_names_it(memory: Memory, write: Write) -> None:
+    """The user need not run what runs already."""
+    for number in range(EMBED_ON_SEARCH + 1):
+        write(f"{number}.md", f"Heron {number}.\n")
+    assert any(text.endswith("run memsync sync") for text in memory.search("heron").warnings)
+    with sync_lock(memory.settings.index_dir, 0.0):
+        warnings = memory.search("heron").warnings
+    assert f"process {os.getpid()} is syncing this memory root, and goes on" in warnings[0]
+    assert "run memsync sync" not in " ".join(warnings).lower()
 
 
 def test_announcement_is_a_line_above_the_bar(monkeypatch: Patch) -> None:
