@@ -29,7 +29,10 @@ def init(context: click.Context, directory: str) -> Answer:
     if context.obj.config or root:
         raise UsageError("init takes neither --root nor --config", hint=f"Write: memsync init {root or 'DIR'}")
     from memsync.features.scaffold import create_root
+    from memsync.notes.files import NoteFiles
+    from memsync.notes.languages import advice_on_model
     from memsync.settings.config_file import without_our_table
+    from memsync.settings.load import default_of
 
     scaffold = create_root(Path(directory).expanduser())
     lines = [f"created  {name}" for name in scaffold.created]
@@ -38,6 +41,8 @@ def init(context: click.Context, directory: str) -> Answer:
         lines.append(f"logs     {scaffold.logs}/, where Obsidian keeps daily notes ([kinds] in the config file)")
     if scaffold.notes:
         lines.append(f"{count(scaffold.notes, 'note was', 'notes were')} here already and not touched")
+    files = NoteFiles(scaffold.root)
+    lines += filter(None, [advice_on_model(files, files.scan().files, default_of("embedder.model"))])
     if without_our_table(str(scaffold.root)):
         lines.append("config.toml belongs to another program: memsync knows this folder by its identity")
     first = "" if scaffold.root == Path.cwd() else f"cd {shlex.quote(str(scaffold.root))} && "

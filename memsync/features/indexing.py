@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from memsync.errors import IndexFailure, MemsyncError
 from memsync.model.status import Difference, Failure, Status, SyncReport
@@ -58,7 +59,14 @@ def sync(
     If another process is syncing this index, calls `on_wait` with its name and waits. Raises IndexBusy when that takes
     longer than `wait_seconds`, RootError when another root was indexed (unless `accept_root`), IndexFailure.
     """
-    return memory.syncer.sync(wait_seconds=wait_seconds, on_wait=on_wait, accept_root=accept_root, progress=progress)
+    from memsync.notes.languages import advice_on_model
+
+    syncer = memory.syncer
+    report = syncer.sync(wait_seconds=wait_seconds, on_wait=on_wait, accept_root=accept_root, progress=progress)
+    if not report.added:
+        return report
+    advice = advice_on_model(memory.files, syncer.scanner.scan.files, memory.settings["embedder.model"])
+    return replace(report, warnings=(*report.warnings, *filter(None, [advice])))
 
 
 @operation(
@@ -129,6 +137,7 @@ def status(memory: Workspace) -> Status:
     from memsync.notes.copies import copies_of
     from memsync.notes.files import FileScan
     from memsync.notes.git_files import commit_in
+    from memsync.notes.languages import advice_on_model
     from memsync.sync.embedding import pending_seconds
     from memsync.sync.git_dates import read_dates
     from memsync.sync.plan import read_failures
@@ -137,6 +146,7 @@ def status(memory: Workspace) -> Status:
     faults, scan = _write_fault(memory), FileScan()
     with suppress(MemsyncError):
         scan = memory.files.scan() if not memory.settings.only else scan
+    advice = advice_on_model(memory.files, scan.files, memory.settings["embedder.model"])
     folders = sum(path.endswith("/") for path in scan.left_out)
     with memory.index.reading() as reader:
         counts, model, dates = reader.counts(), reader.meta(MODEL_FAILURE), read_dates(reader)
@@ -166,6 +176,7 @@ def status(memory: Workspace) -> Status:
             undated=dates.reason,
             warnings=(
                 *(Failure("(settings)", text) for text in memory.settings.warnings),
+                *(Failure("(model)", text) for text in filter(None, [advice])),
                 *(Failure(path, text) for path, text in reader.warnings()),
             ),
             failures=(*faults, *(failed.failure for failed in read_failures(reader).values())),
