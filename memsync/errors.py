@@ -75,6 +75,10 @@ class UsageError(MemsyncError):
     exit_code = 2
 
 
+class Unrelated(UsageError):
+    """A text shares no word with the line that it shall replace; the hint ends with words of that line."""
+
+
 class TitleTaken(UsageError):
     """There is a thread with this title already, at `path`."""
 

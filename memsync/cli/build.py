@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -18,8 +19,8 @@ from memsync.cli.common import here, json_option, long_output, opened, opened_he
 from memsync.cli.covered import covered, roots_options
 from memsync.cli.output import KEPT, NotServed, say_json
 from memsync.cli.render import document, exit_code, remarks, render
-from memsync.errors import MemsyncError, UsageError
-from memsync.model.text import count
+from memsync.errors import MemsyncError, Unrelated, UsageError
+from memsync.model.text import count, printable
 from memsync.operation import Command, Operation, Parameter, Runs
 
 _LAST_LINE_END = re.compile(r"(?:\r\n|\n|\r)\Z")
@@ -50,7 +51,10 @@ def command_of(operation: Operation[Any, Any], offered: Command) -> click.Comman
         arguments = {**arguments_of(context, operation, given, is_here=memories is None), **offered.fixed}
         is_here = offered.runs_here or operation.is_local or _is_long(arguments)
         with memories or (opened_here if is_here else opened)(context) as memory:
-            result = run_on(memory, operation, arguments)
+            try:
+                result = run_on(memory, operation, arguments)
+            except Unrelated as error:
+                result = run_on(memory, operation, {**arguments, "was": _confirmed(error)})
         show(context, result, operation, shown, as_json=as_json)
 
     takes_text = operation.text is not None and operation.writes
@@ -96,6 +100,19 @@ def run_on(memory: Runs, operation: Operation[Any, Any], arguments: dict[str, An
         return memory.run(operation, **arguments)
     with progress_on_stderr() as progress:
         return memory.run(operation, progress=progress, **arguments)
+
+
+def _confirmed(error: Unrelated) -> str:
+    """Return words of the line that a text replaces, if the user says at a terminal that it is meant.
+
+    Raises the error otherwise.
+    """
+    if (kept := KEPT.get()) and kept.is_terminal:
+        raise NotServed
+    question = f"memsync: {printable(error.message)}\nReplace it?"
+    if not (sys.stdin.isatty() and sys.stderr.isatty() and click.confirm(question, err=True)):
+        raise error
+    return shlex.split(error.hint)[-1]
 
 
 def show(

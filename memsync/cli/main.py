@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from io import StringIO
@@ -137,6 +138,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: list[str], invocation: Invocation | None = None) -> int:
     """Run a command line and return its exit code; print errors on stderr. Raises OSError if it cannot print."""
     try:
+        if not arguments and "_MEMSYNC_COMPLETE" not in os.environ and _says_status():
+            return 0
         cli.main(arguments, prog_name="memsync", standalone_mode=False, obj=invocation)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0
@@ -162,6 +165,23 @@ def run(arguments: list[str], invocation: Invocation | None = None) -> int:
         report(MemsyncError(INTERRUPTED))
         return INTERRUPTED_EXIT_CODE
     return 0
+
+
+def _says_status() -> bool:
+    """Print the state of the memory root that the current folder belongs to; return False if it belongs to none."""
+    from memsync.cli.common import load, opened
+    from memsync.cli.render import say_briefly
+    from memsync.errors import NoMemoryRoot
+
+    with click.Context(cli, info_name="memsync", obj=Invocation()) as context:
+        try:
+            if load(context).is_default_root:
+                return False
+        except NoMemoryRoot:
+            return False
+        with opened(context) as memory:
+            say_briefly(memory.status())
+    return True
 
 
 def run_command(

@@ -357,13 +357,22 @@ def _difference(difference: Difference | None, _: Command) -> None:
     say(_MENDED if difference.mended else "Run: memsync rebuild")
 
 
-def _status(status: Status, _: Command) -> None:
+def say_briefly(status: Status) -> None:
+    """Print six lines on the state of a memory."""
+    brief = ("memory root", "notes", "vectors", "last sync", "daemon")
+    _say_facts(*(fact for fact in _facts(status) if fact[0] in brief))
+    faults = f"{count(len(status.warnings), 'warning')}, {count(len(status.failures), 'failure')}: memsync status"
+    _say_facts(("more", f"{faults}; commands: memsync --help"))
+
+
+def _facts(status: Status) -> list[tuple[str, str]]:
+    """Return the names and values of a status; a value may be empty."""
     time_left = f", about {duration(status.pending_seconds)}" if status.pending_seconds else ""
     size = f" ({status.index_bytes / 1e6:,.1f} MB)" if status.index_bytes else ""  # a database has no figure for it
     by_commits = f"{count(status.dated_notes, 'note')} by git's history as of {status.dated_by[:12]}"
     excluded = f"{count(status.excluded, 'note')}, {count(status.excluded_folders, 'folder')}"
     building = f"{status.building_space} ({count(status.building_pending, 'vector')} to go)"
-    _say_facts(
+    return [
         ("memory root", status.root),
         ("notes", f"{status.notes:,} ({count(status.chunks, 'chunk')}, {count(status.passages, 'passage')})"),
         ("vectors", f"{status.vectors:,} ({status.pending_vectors:,} pending{time_left})"),
@@ -377,7 +386,11 @@ def _status(status: Status, _: Command) -> None:
         ("last sync", local_time(status.last_sync) or "never"),
         ("dates", f"by mtime: {status.undated}" if status.undated else by_commits * bool(status.dated_by)),
         *_daemon(status.daemon),
-    )
+    ]
+
+
+def _status(status: Status, _: Command) -> None:
+    _say_facts(*_facts(status))
     for title, items in (("warnings", status.warnings), ("failures", status.failures)):
         if items:
             say(f"{title}      {len(items)}")

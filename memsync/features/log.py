@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from memsync.edit.markdown import cleaned, list_item, one_line
 from memsync.edit.note_paths import NOTE_OF_TIER, new_note_path, note_path
 from memsync.edit.set_fields import head_of
 from memsync.edit.titles import TITLE_OF_MEMORY, tags_of, title_of
-from memsync.errors import UsageError, WriteRefused
+from memsync.errors import Unrelated, UsageError, WriteRefused
 from memsync.model.answer import Excerpt
 from memsync.model.filters import Filters
 from memsync.model.query import Query
@@ -23,10 +24,12 @@ from memsync.model.vocabulary import Form, Kind, Origin, Tier, citation, trust
 from memsync.model.written import Written
 from memsync.notes.dates import leading_time, parse_day, parse_when
 from memsync.notes.decode import decode
+from memsync.notes.entry_text import stems
 from memsync.notes.validity import SUPERSEDES, VALID_FROM, VALID_UNTIL, statement_at
 from memsync.operation import Cli, Command, Tool, one_of, operation
 from memsync.ports import WRITES_FOR_AGENT
 from memsync.search.excerpt import parse_location, read_excerpt
+from memsync.search.stop_words import STOP_WORDS
 from memsync.system import clock
 
 if TYPE_CHECKING:
@@ -97,7 +100,7 @@ def log(
     What the entry supersedes stays in its note; searches show it after the entry, and say why.
     """
     now = clock.now()
-    marks, warnings = _marks(memory, supersedes, was, since, until)
+    marks, warnings = _marks(memory, text, supersedes, was, since, until)
     of_day = parse_day(day, now) if day else now.date()
     of_clock = _clock(time) if time else f"{now:%H:%M}" if of_day == now.date() else ""
     item = list_item(text, time=of_clock, tags=tags_of(tags), attributes=marks)
@@ -115,7 +118,7 @@ def log(
             "memsync remember prefers tabs over spaces",
             "memsync remember --section Decisions the store is SQLite",
             "memsync remember --tier task the demo is on Friday",
-            "memsync remember --supersedes MEMORY.md:12 the office is in Berlin",
+            "memsync remember --supersedes MEMORY.md:12 --was Hamburg the office is in Berlin",
             "memsync remember --until 2027-01-01 Kim has the pager",
         ),
     ),
@@ -163,7 +166,7 @@ def remember(
     Makes the note and the section if they are missing. Does not add an item that is already there. What the item
     supersedes stays in its note; searches show it after the item, and say why.
     """
-    marks, warnings = _marks(memory, supersedes, was, since, until)
+    marks, warnings = _marks(memory, text, supersedes, was, since, until)
     tier_of_item = Tier(tier or Tier.PERSONAL)
     path = note_path(note or NOTE_OF_TIER[tier_of_item])
     if memory.editor.is_of_kind(path, Kind.THREAD):  # the section's heading would be read as a message
@@ -225,11 +228,12 @@ def _clock(text: str) -> str:
 
 
 def _marks(
-    memory: Workspace, supersedes: str, was: str, since: str, until: str
+    memory: Workspace, new: str, supersedes: str, was: str, since: str, until: str
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the attributes that say what a text replaces and when it holds, and what to tell the user about them.
 
-    Raises UsageError, NoteError if the line that it replaces is not there, or says something else.
+    Raises UsageError, NoteError if the line that it replaces is not there, or says something else; Unrelated if it
+    shares no word with the `new` text, and `was` does not confirm it.
     """
     now = clock.now()
     marks = {VALID_FROM: since, VALID_UNTIL: until}
@@ -248,6 +252,10 @@ def _marks(
         return {SUPERSEDES: place.path, **marks}, (f"all of {place.path} is superseded",)
     lines = decode(memory.files.read(place.path)[0]).lines
     reference, text = statement_at(place.path, lines, place.start_line, place.end_line, was)
+    if not was and not {*stems(new)} & {*stems(text.partition("  ")[2])} - STOP_WORDS:
+        some = " ".join(text.partition("  ")[2].split()[:6])
+        hint = f"If you mean that line, repeat some of its words: --was {shlex.quote(some)}"
+        raise Unrelated(f"the new text shares no word with {text}", hint=hint)
     return {SUPERSEDES: reference, **marks}, (f"superseded: {text}",)
 
 
@@ -264,4 +272,6 @@ def _refuse_agent(memory: Workspace, place: Excerpt) -> None:
 
 
 def _with(written: Written, warnings: tuple[str, ...]) -> Written:
+    if warnings:
+        warnings = (*warnings, f"To take it back, delete the new line: memsync open {written.citation}")
     return replace(written, warnings=(*written.warnings, *warnings))

@@ -448,9 +448,15 @@ def _named_root(root: _AnyPath | None, environ: Mapping[str, str]) -> str:
     if root is not None:
         name = os.fspath(root)
         if "/" not in name:
-            from memsync.settings.roots import folder_named
+            from memsync.settings.roots import folder_named, registered_roots
 
             folder = folder_named(name)
+            if not folder and not os.path.exists(expanded(name, "--root")):
+                known = ", ".join(registered_roots()) or "none"
+                hint = f"Registered: {known}. To make a folder: memsync init ./{name}"
+                raise RootError(
+                    f"--root {name[:100]}: no folder here and no registered memory has this name", hint=hint
+                )
             if folder and os.path.isdir(name) and realpath(folder) != realpath(name):  # perhaps from a clone
                 hint = f"Write ./{name} for the folder, or {folder} for the memory."
                 raise ConfigError(f"--root {name} is both a folder here and a registered memory", hint=hint)

@@ -391,7 +391,7 @@ def test_root_takes_the_name_of_a_registered_memory(memsync: Run, outside: Path,
     add_database("team", "postgresql://reader@db/notes", "team")
     refused = memsync("--root", "team", "log", "three")
     assert refused.returncode == 2 and "without a folder" in refused.stderr and "--roots team" in refused.stderr
-    assert "/elsewhere does not exist" in memsync("--root", "elsewhere", "status").stderr
+    assert "Registered: work, home, team." in memsync("--root", "elsewhere", "status").stderr
 
 
 def test_default_memory_is_the_current_one_outside_of_every_other(memsync: Run, tmp_path: Path) -> None:

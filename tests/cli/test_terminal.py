@@ -69,6 +69,28 @@ def test_mcp_at_a_terminal_says_that_it_waits_for_a_client(cli: Cli) -> None:
     assert piped.stderr == ""
 
 
+def test_text_that_replaces_an_unrelated_line_is_asked_about(cli: Cli, write: Write, root: Path) -> None:
+    """A number of a line is soon wrong: without a terminal, --was must repeat words of the line."""
+    write("MEMORY.md", "# Memory\n\nThe heron nests.\n")
+    command = ("remember", "--supersedes", "MEMORY.md:3", "the office is in Berlin")
+    assert cli(*command).returncode == 2
+    assert "shares no word with MEMORY.md:3" in typed(cli, *command, typing="n\n")
+    assert "Berlin" not in (root / "MEMORY.md").read_text()
+    assert "To take it back, delete the new line: memsync open MEMORY.md:7" in typed(cli, *command, typing="y\n")
+    assert "the office is in Berlin {supersedes=MEMORY.md:3~" in (root / "MEMORY.md").read_text()
+
+
+def test_bare_command_says_what_the_memory_holds(cli: Cli, write: Write, tmp_path: Path) -> None:
+    """In six lines; outside of every memory it prints its help."""
+    write("config.toml", '[memsync]\nroot = "."\n')
+    lines = cli(cwd=cli.root).stdout.splitlines()
+    assert [line.split("  ")[0] for line in lines] == [
+        "memory root", "notes", "vectors", "last sync", "daemon", "more",
+    ]  # fmt: skip
+    outside = cli(cwd=tmp_path)
+    assert "Usage: memsync" in outside.stderr and outside.returncode == 2
+
+
 def is_served(cli: Cli) -> bool:
     return '"daemon": null' not in cli("status", "--json").stdout
 

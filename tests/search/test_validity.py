@@ -54,7 +54,8 @@ def test_superseded_line_is_found_after_lines_have_moved(memory: Memory, write: 
     write("MEMORY.md", "- The heron nests in the alder\n")
     memory.sync()
     written = memory.remember("the heron nests in the oak", note="new.md", supersedes="MEMORY.md:1", was="alder")
-    assert written.warnings == ("superseded: MEMORY.md:1  - The heron nests in the alder",)
+    undo = "To take it back, delete the new line: memsync open new.md:5"
+    assert written.warnings == ("superseded: MEMORY.md:1  - The heron nests in the alder", undo)
     write("MEMORY.md", "- A new line\n- Another heron\n- The heron nests in the alder\n")
     assert dict(found(memory, "heron alder"))["MEMORY.md:3"] == f"superseded by new.md:3-{written.line}"
     assert dict(found(memory, "another heron"))["MEMORY.md:2"] == ""
@@ -202,7 +203,7 @@ def test_marks_are_read_once_for_each_state_of_the_index(
 
 def test_write_checks_the_line_that_it_supersedes(memory: Memory, write: Write, root: Path) -> None:
     """An error names the nearest line that says so; nothing is written."""
-    from memsync.errors import NoteError, UsageError
+    from memsync.errors import NoteError, Unrelated, UsageError
 
     write("MEMORY.md", "# Memory\n\n- one heron\n- two herons\n")
     before = sorted(os.listdir(root))
@@ -223,6 +224,9 @@ def test_write_checks_the_line_that_it_supersedes(memory: Memory, write: Write, 
             memory.log("x", **wrong)
     with pytest.raises(UsageError, match="not a day"):
         memory.remember("x", until="soon")
+    with pytest.raises(Unrelated, match="shares no word with") as unrelated:
+        memory.remember("the office is in Berlin", supersedes="MEMORY.md:3")
+    assert unrelated.value.hint.endswith("--was '- one heron'")
     assert sorted(os.listdir(root)) == before
     assert memory.log("three herons", supersedes="MEMORY.md:4", until="2027-01-01").warnings[0].endswith("- two herons")
     assert [(hit.text, hit.validity) for hit in memory.search("herons", limit=2).hits][1] == (
