@@ -10,8 +10,8 @@ plain() { printf '\n$ %s\n' "$*"; }
 $show memsync sync
 memsync sync
 
-$show 'memsync search -n 2 why do we not keep our own copy of what people wrote      # by meaning'
-memsync search -n 2 why do we not keep our own copy of what people wrote
+$show 'memsync search -n 2 what happens when a file is written twice in one clock tick      # by meaning'
+memsync search -n 2 what happens when a file is written twice in one clock tick
 
 $show 'memsync search -n 2 NaN vec0      # by word'
 memsync search -n 2 NaN vec0
