@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -45,14 +45,10 @@ FORMATS = ("text", "github", "json")
 MAX_NAMED = 3
 DRAWING = "excalidraw-plugin"
 """The key in the front matter of a drawing."""
-_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
-    r"|nov(?:ember)?|dec(?:ember)?)"
-)
 _DAY_NOTE = re.compile(
-    rf"(?i)(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?[,.\s]*)?(?:"
-    rf"(?:19|20)\d\d[-_. ]?(?:w|q)?\d{{1,2}}(?:[-_. ]?\d\d)?|\d\d?[-_.]\d\d?[-_.](?:19|20)\d\d"
-    rf"|{_MONTH}\.?(?: \d\d?(?:st|nd|rd|th)?)?,? \d{{4}}|\d\d?\.? {_MONTH}\.?,? \d{{4}})(?:[ ,]+\w+day)?"
+    r"(?i)(?=.*(?:19|20)\d\d)(?=.*[a-z]|(?:\D*\d){5})(?:[-_., ]|[wq]?(?<!\d)\d{1,8}(?!\d)(?:st|nd|rd|th)?|week|"
+    r"(?:mon|tue|wed|thu|fri|sat|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)(?:s?|nes|rs|ur)"
+    r"(?:day|r?uary|ch|il|e|y|ust|t|t?ember|ober)?)+"
 )
 """The name of a note of a day, week or month: links to it are made before the note."""
 _WORDS = {0: "the owner's words", -1: "an agent's", -2: "an import"}
@@ -91,9 +87,8 @@ def check(
         checking = _Checking(memory, reader, rules or RULES)
     found = [one for one in checking.findings(progress) if one.rule in (rules or RULES)]
     found.sort(key=lambda one: (one.path, one.line, one.rule, one.message))
-    ignores = [_ignoring(entry) for entry in memory.settings["check.ignore"]]
-    shown = [one for one in found if not any(ignores_it(one) for ignores_it in ignores)]
-    ignored, found = len(found) - len(shown), shown
+    ignored, found = len(found), [one for one in found if not _is_ignored(one, memory.settings["check.ignore"])]
+    ignored -= len(found)
     if fix:
         fixed = checking.mended(set(found))
         found = [replace(one, is_fixed=one in fixed) for one in found]
@@ -101,19 +96,17 @@ def check(
     return Checked(tuple(found), len(checking.notes), format, tuple(failed), pending, ignored)
 
 
-def _ignoring(entry: str) -> Callable[[Finding], bool]:
-    """Return what tells whether an entry of `[check] ignore` leaves a finding out: RULE, PATTERN or RULE:PATTERN.
+def _is_ignored(one: Finding, entries: Sequence[str]) -> bool:
+    """Tell whether an entry of `[check] ignore` leaves a finding out: RULE, PATTERN or RULE:PATTERN.
 
     Secrets are left out only where the entry names their rule.
     """
-    rule, _, glob = entry.partition(":") if entry.partition(":")[0] in RULES else ("", "", entry)
-    pattern = read_pattern(as_bytes(glob or "*"))
-
-    def ignores_it(one: Finding) -> bool:
-        is_meant = one.rule == rule if rule else one.rule != "secrets"
-        return is_meant and pattern is not None and pattern.holds(as_bytes(one.path))
-
-    return ignores_it
+    for entry in entries:
+        rule, _, glob = entry.partition(":") if entry.partition(":")[0] in RULES else ("", "", entry)
+        pattern = read_pattern(as_bytes(glob or "*"))
+        if pattern and pattern.holds(as_bytes(one.path)) and (one.rule == rule if rule else one.rule != "secrets"):
+            return True
+    return False
 
 
 class _Repair(NamedTuple):
