@@ -220,11 +220,11 @@ class _Checking:
 
         Nor is a link out of the root dead, unless it names a file of the root: memsync does not look there.
         """
-        name, target = posixpath.basename(link.target), link.target.lstrip("/")
-        beside = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
-        if _DAY_NOTE.fullmatch(name.removesuffix(".md")):
+        target = link.target.partition("?")[0].strip("/")
+        name, beside = posixpath.basename(target), posixpath.normpath(f"{posixpath.dirname(source) or '.'}/{target}")
+        if any(_DAY_NOTE.fullmatch(day.removesuffix(".md")) for day in (name, target.replace("/", "-"))):
             return True
-        if beside.startswith("../"):
+        if beside.partition("/")[0] == "..":
             return not self._linked.meant(Link(name, "", "", 0, wiki=True), source, by_title=False)
         return any(map(self._memory.files.exists, (posixpath.normpath(target), beside)))
 

@@ -26,7 +26,7 @@ def found(memory: Memory, *rules: str) -> list[tuple[str, str]]:
         ('if [[ -z "$X" ]]; [[ $? -eq 0 ]] [[ ! -f "$DB" ]] [[ a == b ]] [[ 1 -lt 2 ]] [[ $x =~ y ]] [[:alpha:]]', ""),
         ('x[["name"]] [[ -d /tmp && -n $HOME ]] [[ "$1" = -h ]] [[ store ]]', ""),
         ("[p](projects/) [p](./projects) [p](pictures/../projects/#x) [h](.gitignore) [[.hidden/x.json]]", ""),
-        ("[out](../../elsewhere/x.py) [wiki](../wiki)", ""),
+        ("[out](../../elsewhere/x.py) [wiki](../wiki) [up](../) [query](projects/?x=1) [[2031/07/05]]", ""),
         ("[moved](../nowhere/store.md)", "links"),
         ("[x](linked/x.png)", "links"),
         (
