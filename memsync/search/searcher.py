@@ -69,6 +69,8 @@ PINNED = 0.01
 """Bonus in the score for `pinned: true`."""
 ROOT = NotePath("")
 """The place from which a person names a note."""
+NEAR_TIE = 0.01
+"""Scores of a note and of its copy that differ by less are equal: which of the two is meant cannot be told."""
 TWINS_WITHIN = 5
 """Passages equal to a hit are looked for among this many times as many spans as there are hits: they score alike."""
 
@@ -393,8 +395,8 @@ def _anchored(spans: Iterator[Span], anchor: Anchor) -> Iterator[tuple[Span, Anc
 def _different(spans: Iterator[Span], anchor: Anchor, limit: int) -> list[tuple[Span, Anchored]]:
     """Return the first spans with different texts; the places of equal texts are in `also` of the first one.
 
-    A text that holds is never hidden behind an equal one that does not. The original of a copy that a sync client made
-    stands for the copy if their texts are alike.
+    A text that holds is never hidden behind an equal one that does not. Of a note and the copy that a sync client made,
+    alike texts are one hit, too: in the note, unless the copy's has clearly the higher score.
     """
     kept: dict[tuple[str, bool], tuple[Span, Anchored]] = {}
     also: dict[tuple[str, bool], list[str]] = {}
@@ -405,7 +407,8 @@ def _different(spans: Iterator[Span], anchor: Anchor, limit: int) -> list[tuple[
         key, path = (place.text, holds(span.best.validity)), span.shown.path
         same = (other for other, (of, at) in kept.items() if are_copies(path, of.shown.path, place.text, at.text))
         twin = key if key in kept else next((other for other in same if other[1] == key[1]), None)
-        if twin and not is_copy(kept[twin][0].shown.path, path):
+        first_twin = kept[twin][0] if twin else span
+        if twin and not (is_copy(first_twin.shown.path, path) and span.score > first_twin.score - NEAR_TIE):
             also[twin].append(_cited(span, place))
         elif twin or (len(kept) < limit and any(map(str.isalnum, place.text))):  # not the `---` of front matter
             also[key] = [*also.pop(twin), _cited(*kept.pop(twin))] if twin else []
