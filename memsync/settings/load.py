@@ -15,19 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memsync.errors import ConfigError, NoMemoryRoot, RootError
 from memsync.model.text import quoted
 from memsync.model.vocabulary import Kind, Mode, Tier
-from memsync.settings import config_file
+from memsync.settings import config_file, paths
 from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.config_file import ConfigFile, found_above, nearest, parse_config, users_own, without_our_table
-from memsync.settings.paths import (
-    current_folder,
-    expanded,
-    index_dir,
-    is_inside,
-    keep_dir,
-    made_by_init,
-    resolve_root,
-    root_of,
-)  # fmt: skip
+from memsync.settings.paths import current_folder, expanded, index_dir, is_inside, keep_dir, resolve_root, root_of
 from memsync.settings.setting import Setting, checked, from_text
 from memsync.system.user_folders import FOLDER_VARIABLES, STARTED, config_folder
 
@@ -278,7 +269,7 @@ def load_settings(
     environ = os.environ if environ is None else environ
     named_root, how = _named_root(root, environ), "--root"
     if not named_root and not config and not environ.get("MEMSYNC_CONFIG"):
-        named_root, how = made_by_init(os.path.abspath(cwd or current_folder())), "memsync init"
+        named_root, how = paths.made_by_init(os.path.abspath(cwd or current_folder())), "memsync init"
         root = named_root or None
     folder = os.path.abspath(named_root or cwd or current_folder())
     stamps = config_file.stamps_of(config or environ.get("MEMSYNC_CONFIG") or "", folder)  # before the files are read
@@ -448,19 +439,9 @@ def _named_root(root: _AnyPath | None, environ: Mapping[str, str]) -> str:
     if root is not None:
         name = os.fspath(root)
         if "/" not in name:
-            from memsync.settings.roots import folder_named, registered_roots
+            from memsync.settings.roots import named_folder
 
-            folder = folder_named(name)
-            if not folder and not os.path.exists(expanded(name, "--root")):
-                known = ", ".join(registered_roots()) or "none"
-                hint = f"Registered: {known}. To make a folder: memsync init ./{name}"
-                raise RootError(
-                    f"--root {name[:100]}: no folder here and no registered memory has this name", hint=hint
-                )
-            if folder and os.path.isdir(name) and realpath(folder) != realpath(name):  # perhaps from a clone
-                hint = f"Write ./{name} for the folder, or {folder} for the memory."
-                raise ConfigError(f"--root {name} is both a folder here and a registered memory", hint=hint)
-            name = folder or name
+            name = named_folder(name)
         return os.path.abspath(expanded(name, "--root"))
     return expanded(environ.get("MEMSYNC_ROOT", ""), "MEMSYNC_ROOT")
 

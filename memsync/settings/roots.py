@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from memsync.errors import ConfigError, IndexBusy, UsageError
+from memsync.errors import ConfigError, IndexBusy, RootError, UsageError
 from memsync.settings.config_file import parse_config
 from memsync.settings.connection_string import server_in
 from memsync.settings.paths import expanded, folder_identity, is_inside, keep_identity, kept_identity
@@ -134,6 +134,21 @@ def folder_named(name: str) -> str:
     """Return the folder of the registered memory NAME; empty if there is none. Raises UsageError, ConfigError."""
     root = registered_roots().get(name) if is_root_name(name) else None
     return _with_folder(root).path if root is not None else ""
+
+
+def named_folder(name: str) -> str:
+    """Return the folder that `--root NAME` means: of the registered memory, otherwise the one here of this name.
+
+    Raises RootError if there is neither, ConfigError if there are both, UsageError.
+    """
+    folder = folder_named(name)
+    if not folder and not os.path.exists(expanded(name, "--root")):
+        hint = f"Registered: {', '.join(registered_roots()) or 'none'}. To make a folder: memsync init ./{name}"
+        raise RootError(f"--root {name[:100]} is no folder here and no registered memory", hint=hint)
+    if folder and os.path.isdir(name) and os.path.realpath(folder) != os.path.realpath(name):  # perhaps from a clone
+        hint = f"Write ./{name} for the folder, or {folder} for the memory."
+        raise ConfigError(f"--root {name} is both a folder here and a registered memory", hint=hint)
+    return folder or name
 
 
 def _with_folder(root: RegisteredRoot) -> RegisteredRoot:

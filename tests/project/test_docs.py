@@ -114,8 +114,9 @@ def test_demo_runs_and_finds(tmp_path: Path) -> None:
     command = ["sh", str(PROJECT / "tools" / "demo.sh")]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    for expected in ("decisions/no-text-in-the-index.md", "lessons/vec0-stores-nan.md", "daily/2026-11-19.md:13"):
+    for expected in ("daily/2026-11-19.md:11", "lessons/vec0-stores-nan.md", "daily/2026-11-19.md:13"):
         assert expected in done.stdout
+    assert float(re.findall(r" · (\d\.\d\d)$", done.stdout, re.MULTILINE)[0]) >= 0.8
 
 
 def test_rooms_are_those_of_the_package_at_the_levels_of_the_import_contract() -> None:
