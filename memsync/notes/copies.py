@@ -75,9 +75,12 @@ def are_copies(first: str, second: str, text: str, other: str) -> bool:
 def is_alike(copy: str, original: str, text: str, text_of_original: str) -> bool:
     """Tell whether two texts share so much that one is a copy of the other.
 
-    `copy` and `original` are the paths of their notes. If these are certain, it is enough that most words are equal.
+    `copy` and `original` are the paths of their notes. If these are certain, it is enough that most words are equal. A
+    text that has its own note's name (`# Things 3`) is no copy otherwise.
     """
+    name = copy[copy.rfind("/") + 1 : copy.rfind(".")]
     words, others = _WORD.findall(text), _WORD.findall(text_of_original)
     is_sure = is_certain(copy, original)
     first, second = (set(each) if is_sure else set(pairwise(each)) for each in (words, others))
-    return len(first & second) >= (0.7 if is_sure else 0.6) * min(len(first), len(second)) > 0
+    is_own = not is_sure and name.casefold() in text.casefold()
+    return not is_own and len(first & second) >= (0.7 if is_sure else 0.6) * min(len(first), len(second)) > 0

@@ -130,6 +130,7 @@ CHANGED = "The gate code is 4418. It changes each May."
         ("n 2.md", CHANGED, True),
         ("n (1).md", CHANGED, True),
         ("n 2.md", "The second chapter is about the code of a heron.", False),
+        ("n 2.md", f"N 2\n\n{CHANGED}", False),
         ("n conflict.md", CHANGED, False),
         ("other/n.sync-conflict-20261127-101010-ABCDEFG.md", CHANGED, False),
     ],
