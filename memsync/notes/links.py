@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from urllib.parse import quote
 
-from msgspec.structs import replace
-
 from memsync.model.note import Link
 from memsync.model.query import IndexedNote
 from memsync.model.vocabulary import NotePath
@@ -29,8 +27,6 @@ _BLOCK_ID = re.compile(r"(?:^|\s)\^([A-Za-z0-9-]+)[ \t]*$")
 _NAMED = re.compile(r"""<\w++[^>]{0,200}?\b(?:id|name)=["']?([\w.:-]{1,100})""")
 _LABEL = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)|\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]")
 _NUMBERED = re.compile(r"-\d+$")
-_SLASHES = ("___", "%2F")
-"""How Logseq writes the slash of a page's name in the name of its file."""
 _ESCAPED_IN_URL = "/!$&'*+,;=:@~"
 
 
@@ -71,10 +67,6 @@ class Linked:
         for by_name in (self._by_name, self._files) if is_whole else (self._files, self._by_name):
             if found := _fitting(by_name, link, source):
                 return found
-        if link.wiki and "/" in link.target:
-            for slash in _SLASHES:
-                if found := _fitting(self._by_name, replace(link, target=link.target.replace("/", slash)), source):
-                    return found
         titled = self._titled.get(folded(link.target), ()) if link.wiki and by_title else ()
         return tuple(titled) if len(titled) == 1 else ()
 

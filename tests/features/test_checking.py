@@ -35,7 +35,6 @@ def found(memory: Memory, *rules: str) -> list[tuple[str, str]]:
         ),
         ("[[Jul 5th, 2031]] [[5 July 2031]] [[July 2031]] [[2031-07]] [[05.07.2031]] [[Friday, July 5th, 2031]]", ""),
         ("[[Project 2031]]", "links"),
-        ("[[setting/file format]]", ""),
         ("above\n\n---\nbetween: two: rules\n---\nbelow", ""),
         ("[[nowhere]]", "links"),
         ("[x](projects/nowhere.md) and `[[nowhere]]`", "links"),
@@ -64,7 +63,6 @@ def test_each_rule(memory: Memory, write: Write, line: str, rule: str) -> None:
     write(".gitignore", "drafts/\n")
     write("drafts/secret.md", "# Draft\n")
     write(".hidden/x.json", "{}")
-    write("setting___file format.md", "- x\n")
     (memory.settings.root / "linked").symlink_to(memory.settings.root / "pictures")
     write("note.md", f"# Note\n\n{line}\n")
     expected = [("note.md:3", rule)] if rule else []
