@@ -28,27 +28,17 @@ COMPARED_BYTES = 64_000
 _WORD = re.compile(r"\w{3,}|\d+")
 
 
-def copies_among(paths: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield (copy, original) of the notes whose names say so, in order; `is_alike` decides if that is not certain."""
-    for path in sorted(paths):
-        if not _MAY_BE_COPY.search(path.rpartition("/")[2]):
-            continue
-        first = path.rfind("/") + 2
-        stem, ending = path[: path.rfind(".")], path[path.rfind(".") :]
-        originals = (stem[:end] + ending for end in range(len(stem) - 1, first - 1, -1) if stem[:end] + ending in paths)
-        if original := next((one for one in originals if is_copy(path, one)), ""):
-            yield path, original
-
-
 def copies_of(files: NoteFiles, paths: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield (copy, original) of the notes that are copies by their names and, if these are not certain, their texts."""
-    for copy, original in copies_among(paths):
-        with suppress(FileNotFoundError, NoteError):
-            texts = [
-                files.beginning(NotePath(path), COMPARED_BYTES).decode(errors="replace") for path in (copy, original)
-            ]
-            if is_certain(copy, original) or is_alike(copy, original, *texts):
-                yield copy, original
+    for copy in sorted(paths):
+        stem, _, ending = copy.rpartition(".")
+        ends = range(len(stem) - 1, stem.rfind("/") + 1, -1) if _MAY_BE_COPY.search(copy) else ()
+        originals = (one for end in ends if (one := f"{stem[:end]}.{ending}") in paths and is_copy(copy, one))
+        with suppress(FileNotFoundError, NoteError, StopIteration):
+            pair = copy, next(originals)
+            texts = [files.beginning(NotePath(path), COMPARED_BYTES).decode(errors="replace") for path in pair]
+            if is_certain(*pair) or is_alike(*pair, *texts):
+                yield pair
 
 
 def is_copy(copy: str, original: str) -> bool:
