@@ -28,7 +28,7 @@ _STEPS_LEFT = "steps_left"
 _TAG = re.compile(r"#(?=[\w/-]*[^\W\d_])(\w[\w/-]*)")
 _MAY_HOLD_TAG = re.compile(r"(?:^|[\s(\[{,;'\"])#\w")
 _HEAD_LINK = re.compile(r"\[\[(?=\s*[^\s\]])([^\[\]\n]{1,500})\]\]")
-_SHELL = re.compile(r"""(?x) .*"[$] | :[a-z]+:$ | "[^"]*"$
+_SHELL = re.compile(r"""(?x) .*"[$] | :[a-z]+:$ | "[^"\s]*"$
     | \s (?=.*\s$) (?: .*["$] | (?:.*\s)? (?:-[A-Za-z]{1,2}|!|==?|!=|=~|<|>|&&) \s)""")
 """Between double brackets: a test of a shell, a class of characters or an index of a program, not a note's name."""
 _BEFORE_TAG = " \t\n([{,;'\""
