@@ -283,8 +283,11 @@ class NoteFiles:
         """Tell whether a scan finds a note at that path; that the file can be opened is not enough."""
         return path in self.scan(Places([path])).files
 
-    def leaves_out(self, path: NotePath) -> bool:
-        """Tell whether a scan would skip a note at that path, even if there is none yet."""
+    def leaves_out(self, path: NotePath, *, is_note: bool = True) -> bool:
+        """Tell whether a scan would skip a note at that path, even if there is none yet.
+
+        Without `is_note` it is another file, for which all patterns count: those for folders, too.
+        """
         rules, folder = self._ignore.root_rules, ""
         *folders, name = path.split("/")
         for inner in (*folders, ""):
@@ -295,10 +298,11 @@ class NoteFiles:
                 pass
             except OSError:
                 return True
-            if inner and (is_hidden(inner) or self._ignores(rules, folder + inner, is_folder=True)):
+            if inner and self._ignores(rules, folder + inner, is_folder=True):
                 return True
             folder += f"{inner}/" if inner else ""
-        return not is_note_name(name) or self._ignores(rules, path, is_folder=False)
+        is_other = is_hidden(path) or is_note_name(name) is not is_note
+        return is_other or self._ignores(rules, path, is_folder=not is_note)
 
     def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
         """Return the bytes of a note and its stamp at the time of reading. Raises FileNotFoundError if it is gone.

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Iterator
 from datetime import timedelta
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from time import process_time
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
+from markdown_it import MarkdownIt
 from starlette.testclient import TestClient
 
 from memsync.agents.recalls import Line, Recall, record
 from memsync.memory import Memory
 from memsync.model.json import to_json
+from memsync.model.text import visible
 from memsync.system import clock
 from memsync.web.app import make_app
+from memsync.web.pages.markdown import rendered
 from memsync.web.pages.view import link, note_url
 from memsync.web.site import Site
-from tests.conftest import Write
+from tests.conftest import SMALL_DATA, Write, data_folders
 from tests.support.daemon_process import Cli
 from tests.support.repository import SPRING, Repository
 
@@ -72,7 +78,8 @@ def shown(browser: TestClient, path: str, status: int = 200) -> Elements:
     assert len(answer.content) < MAX_BYTES, path
     page = Elements(answer.text)
     for tag, given in page.tags:
-        assert tag not in ("iframe", "object", "embed", "img", "base", "meta-refresh"), (path, tag)
+        assert tag not in ("iframe", "object", "embed", "base", "meta-refresh"), (path, tag)
+        assert tag != "img" or given["src"].startswith("/file/"), (path, given)
         assert not any(name.startswith("on") or name == "style" for name in given), (path, tag, given)
         assert tag != "script" or given["src"].startswith("/static/"), path
         assert tag != "style", path
@@ -304,6 +311,128 @@ def test_link_to_a_heading_opens_its_line(full: Memory, write: Write, browser: T
         ("a.md?to=three", "/note/a.md"),
     ):
         assert browser.get(f"/note/{asked}").headers["location"] == url
+
+
+def said(markdown: str) -> str:
+    """Return the text that a person sees of Markdown, on a page without a memory."""
+    lines = markdown.split("\n")
+    return plain(str(rendered(lines, 1, len(lines), range(0), None)))
+
+
+def plain(html: str) -> str:
+    """Return the text of HTML, with the words and the target of each image."""
+    blocks = re.sub(r"(?=<(?:p|br|li|pre|t[dhr]|h\d|blockquote)\b)", " ", html)
+    return " ".join(Elements(re.sub(r'<img src="(.*?)" alt="(.*?)".*?>', r"\2 (\1)", blocks)).text.split())
+
+
+@pytest.mark.parametrize("folder", data_folders(), ids=lambda folder: folder.name)
+def test_what_a_person_sees_is_what_commonmark_says(folder: Path) -> None:
+    """Of each example of the specification. HTML is text; links by name, tasks and footnotes are left out."""
+    file = folder / ("examples.json" if folder == SMALL_DATA else "commonmark.json")
+    reference = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    texts = [one["markdown"] for one in json.loads(file.read_text())]
+    texts = [text for text in texts if not re.search(r"\[\[|^- \[[ x]]|\[\^\d", text)]
+    assert len(texts) > 90
+    assert [text for text in texts if said(text) != plain(reference.render(visible(text)))] == []
+
+
+@pytest.mark.parametrize(
+    ("markdown", "text"),
+    [
+        (r"C:\new \int snake\_case \[[x]] \#no &copy; &#42;", r"C:\new \int snake_case [[x]] #no © *"),
+        ("a %%hidden%% b", "a b"),
+        ("%%\nhidden\n\n- hidden\n%%\nafter", "after"),
+        ("- a\n\n  %%\n  hidden\n  %%\n- b", "a b"),
+        ("> %%\n> hidden\n> %%\n> b", "b"),
+        ("%%\nwithout an end\n\nb", "%% without an end b"),
+        ("100%% sure and 50%% off",) * 2,
+        ("x==1 and y==2, == a ==",) * 2,
+        ("$5 and $10, US$5, 5$-10$, $HOME/$USER, a $5 bill, 10$",) * 2,
+        (r"\$x$ \==a== \%%b%%", "$x$ ==a== %%b%%"),
+        ("`$a$` `==b==` `%%c%%`", "$a$ ==b== %%c%%"),
+        ("[-] dropped",) * 2,
+        ("![x](https://e.org/p.png)", "x (https://e.org/p.png)"),
+    ],
+)  # fmt: skip
+def test_text_that_is_no_notation_stays_as_it_is(markdown: str, text: str) -> None:
+    """Escapes, comments, prices and comparisons; a comment without an end hides nothing."""
+    assert said(markdown) == text
+
+
+@pytest.mark.parametrize(
+    ("markdown", "html"),
+    [
+        ("> [!Note] A *b*", '<div class="callout" data-kind="note"><p class="title" data-kind="Note">A <em>b</em></p>'),
+        ("> [!tip]+\n> a", '<details class="callout" data-kind="tip" open=""><summary class="title">Tip</summary>'),
+        ("> [!bug]- <b>\n> a", 'data-kind="bug">&lt;b&gt;</summary><span id="L1">a</span>'),
+        ("> [!a]\n> > [!b] c\n> > d\n\ne", '<span id="L2">d</span></div>\n</div>\n<p><span id="L5">e'),
+        ("a ==b *c*== d", "a <mark>b <em>c</em></mark> d"),
+        ("==a `==` b==", "<mark>a <code>==</code> b</mark>"),
+        ("- [x] a *b*", ' disabled="" aria-label="done" checked="" /><span id="L1"> a <em>b</em>'),
+        ("1. [ ] a", '<li class="task"><input type="checkbox" disabled="" aria-label="open" /><span id="L1"> a'),
+        (r"$\int_0^1 x\$$", r'<code class="math">\int_0^1 x\$</code>'),
+        ("$$\na\n\n- b\n$$", '<pre id="L1" data-language="latex"><code>a\n\n- b</code>'),
+        ("函数$f(x)$的", '<code class="math">f(x)</code>'),
+        ("```py x\ncode\n```", '<pre id="L1" data-language="py"><code>code'),
+        ("a[^1]\n\n[^1]: b", '<sup><a href="#L3">1</a></sup>'),
+        ("| a |\n|--|\n| ==b== |", "<mark>b</mark></span></td>"),
+    ],
+)  # fmt: skip
+def test_what_obsidian_adds_is_shown_as_what_it_is(markdown: str, html: str) -> None:
+    """Callouts, highlights, tasks, formulas, code and footnotes; nothing in them is HTML."""
+    lines = markdown.split("\n")
+    assert html in str(rendered(lines, 1, len(lines), range(0), None))
+
+
+@pytest.mark.parametrize("text", ["%% a\n", "$$ a\n", "> %% a\n", "$x", "==a ", "%%a ", "![[a", "$x\\", "==`a"])
+def test_marks_without_an_end_take_no_quadratic_time(text: str) -> None:
+    """Twice the text takes about twice the time, or is shown as it is."""
+    lines = (text * (200_000 // len(text))).split("\n")
+    begun = process_time()
+    rendered(lines, 1, len(lines), range(0), None)
+    assert process_time() - begun < 20
+
+
+def test_embeds_show_pictures_of_the_root_alone(
+    site: Site, write: Write, memory: Memory, browser: TestClient, root: Path, tmp_path: Path
+) -> None:
+    """Not those that are hidden, excluded, ignored, linked, outside, too large, or no pictures."""
+    write(".gitignore", "*.webp\nprivate/\n")
+    svg = "<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
+    names = "a b.svg", "in/c.png", "x.webp", "private/p.png", ".hid/h.png", ".h.png", "no.html", "big.gif"
+    for name in names:
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(svg)
+    os.truncate(root / "big.gif", 20_000_001)
+    (tmp_path / "out.png").write_text(svg)
+    (root / "link.png").symlink_to(tmp_path / "out.png")
+    links = "![[a b.svg|words|40]] ![two|30x20](in/c.png) ![[birds]] ![[no.html]] ![[gone.png]] [c](in/c.png)"
+    write("a.md", links)
+    write(f"daily/{TODAY}.md", f"# {TODAY}\n\n- 10:00 ![[c.png]]\n")
+    memory.sync()
+    page = shown(browser, "/note/a.md")
+    assert page.attributes("img", "src") == ["/file/a%20b.svg", "/file/in/c.png"]
+    assert page.attributes("img", "width") == ["40", "30"]
+    assert {"/note/birds.md", "/file/in/c.png"} <= set(page.attributes("a", "href"))
+    answer = browser.get("/file/a%20b.svg")
+    assert (answer.text, answer.headers["content-type"]) == (svg, "image/svg+xml")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "sandbox" in answer.headers["content-security-policy"]
+    assert "script-src" not in answer.headers["content-security-policy"]
+    assert browser.get(shown(browser, "/log").attributes("img", "src")[0]).headers["content-type"] == "image/png"
+    refused = (
+        *names[2:],
+        "link.png",
+        "gone.png",
+        "../out.png",
+        "%2e%2e/out.png",
+        "/etc/p.png",
+        "in/",
+        "birds.md",
+        "%00.png",
+    )
+    assert {name: browser.get(f"/file/{name}").status_code for name in refused} == dict.fromkeys(refused, 404)
+    assert browser.get("/file/out.png?by=../x.md").status_code == 404
 
 
 def test_html_of_a_note_is_shown_as_text(site: Site, write: Write, browser: TestClient) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.routing import Route
 
-from memsync.web.pages import lists, note, past, search, upkeep
+from memsync.web.pages import lists, note, past, pictures, search, upkeep
 from memsync.web.pages.view import error_page as error_page
 
 
@@ -35,6 +35,7 @@ def routes() -> list[Route]:
         Route("/", search.search),
         Route("/search.json", search.search),
         Route("/note/{path:note}", note.note),
+        Route("/file/{path:note}", pictures.picture),
         Route("/history/{path:note}", past.history),
         Route("/blame/{path:note}", past.blame),
         Route("/upkeep/{number:int}", upkeep.decide, methods=["POST"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from itertools import groupby, islice
 from typing import Any
 from urllib.parse import quote
@@ -25,6 +26,7 @@ from memsync.model.vocabulary import Kind, Tier
 from memsync.settings.roots import registered_roots
 from memsync.system import clock
 from memsync.web.pages.markdown import rendered
+from memsync.web.pages.pictures import picture_url, type_of
 from memsync.web.pages.view import link, number, page, site_of
 from memsync.web.site import Site
 
@@ -81,13 +83,17 @@ def _texts(hits: Sequence[Hit]) -> Mapping[str, Markup]:
 
     Links name their notes, which are looked up when somebody follows one.
     """
-    entries = {hit.citation: hit.text[:MAX_LOG_CHARS].split("\n") for hit in hits}
-    texts = {one: rendered(text, 1, len(text), range(0), _by_name, has_ids=False) for one, text in entries.items()}
+    texts = dict[str, Markup]()
+    for hit in hits:
+        lines = hit.text[:MAX_LOG_CHARS].split("\n")
+        texts[hit.citation] = rendered(lines, 1, len(lines), range(0), partial(_by_name, hit.path), has_ids=False)
     is_small = sum(map(len, texts.values())) <= MAX_LOG_CHARS
     return texts if is_small else {hit.citation: escape(hit.snippet) for hit in hits}
 
 
-def _by_name(target: str, anchor: str) -> str:
+def _by_name(note: str, target: str, anchor: str) -> str:
+    if type_of(target):
+        return picture_url(target, note)
     return link(f"/note/{quote(target, errors='replace')}", to=anchor) if target else ""
 
 

@@ -1,9 +1,10 @@
-"""Render lines of a note as HTML: no HTML of the note, no image, and only links that are safe to follow."""
+"""Render lines of a note as HTML: no HTML of the note, only images of the root, and links that are safe to follow."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 from typing import Any
 
@@ -14,8 +15,9 @@ from markupsafe import Markup, escape
 
 from memsync.model.text import count, visible
 from memsync.notes.blocks import new_parser, parse_blocks
-from memsync.notes.inline import parse_inline, target_of, wiki_parts
-from memsync.web.pages.view import link
+from memsync.notes.inline import parse_inline, plain_text, target_of, wiki_parts
+from memsync.web.pages.notation import CALLOUT, TASK, add_notation
+from memsync.web.pages.view import FILES, link
 
 Resolve = Callable[[str, str], str]
 """Returns the URL for a link's target and anchor in a note; empty if it leads nowhere."""
@@ -27,7 +29,8 @@ MAX_LINE_CHARS = 10_000
 """The rest of a longer line is left out."""
 _LINE_OVERHEAD = 40
 _SAFE_SCHEMES = ("http://", "https://", "mailto:")
-_TASKS = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
+_SIZED = re.compile(r"(?:(.*)\|)?\s*(\d{1,4})(?:x\d{1,4})?\s*", re.DOTALL)
+"""The words of an image, and its width, as in `![words|300](picture.png)`."""
 
 
 def rendered(
@@ -48,12 +51,11 @@ def rendered(
         if "style" in token.attrs:  # of a cell of a table, which the page's rules would block
             token.attrs["class"] = str(token.attrs.pop("style")).rpartition(":")[2]
         if token.type == "inline":
-            is_item = position > 1 and tree.tokens[position - 2].type == "list_item_open"
-            if is_item and token.content[:4] in _TASKS:
-                token.content = _TASKS[token.content[:4]] + token.content[4:]
-            children = parse_inline(parser, token.content, tree.env)
-            text = Token("text", "", 0, content=token.content)
-            token.children = [_place(token, marked, taken), *([text] if children is None else children), _END]
+            opening = _opening(tree.tokens, position, partial(_inside, parser, env=tree.env))
+            children = _inside(parser, token.content, tree.env)
+            token.children = [*opening, _place(token, marked, taken), *children, _END]
+            if has_ids and tree.tokens[position - 2].type == "footnote_reference_open":
+                tree.env["^" + tree.tokens[position - 2].meta["label"]] = token.children[0].attrs.get("id")
         elif token.type in ("fence", "code_block"):
             token.meta["place"] = _place(token, marked, taken)
     html = _Html(resolve).render(tree.tokens, parser.options, tree.env)
@@ -73,7 +75,7 @@ def plain(lines: Sequence[str], first: int, last: int, marked: range) -> Markup:
 
 def breaks_in(lines: Sequence[str], first: int) -> set[int]:
     """Return the lines at which a note may be cut: where a top-level block or an item of a list begins."""
-    tree = parse_blocks(lines, first)
+    tree = parse_blocks(lines, first, _parser())
     tokens = tree.tokens if tree else ()
     return {
         token.map[0] + 1
@@ -103,8 +105,39 @@ def _cut(line: str) -> str:
 @cache
 def _parser() -> MarkdownIt:
     parser = new_parser().enable("strikethrough")
+    add_notation(parser)
     parser.options["html"] = False
     return parser
+
+
+def _inside(parser: MarkdownIt, text: str, env: dict[str, Any]) -> list[Token]:
+    """Return the tokens of a paragraph; one of plain text if parsing takes too long."""
+    found = parse_inline(parser, text, env)
+    return [Token("text", "", 0, content=text)] if found is None else found
+
+
+def _opening(tokens: Sequence[Token], position: int, inside: Callable[[str], list[Token]]) -> Sequence[Token]:
+    """Cut the box of a task, or the first line of a callout, from the paragraph that begins an item or a quote.
+
+    Return what to show instead. The quote becomes a box; one that folds has a title to click.
+    """
+    token, around = tokens[position], tokens[max(position - 2, 0)]
+    if around.type == "list_item_open" and (task := TASK.match(token.content)):
+        around.attrs["class"] = "task"
+        token.content = token.content[task.end() :]
+        state = {"aria-label": "open"} if task[1] == " " else {"aria-label": "done", "checked": ""}
+        return [Token("task", "input", 0, attrs={"type": "checkbox", "disabled": "", **state})]
+    if around.type == "blockquote_open" and (callout := CALLOUT.match(token.content)):
+        kind, fold, title = callout.groups()
+        end = next(t for t in tokens[position:] if (t.type, t.level) == ("blockquote_close", around.level))
+        around.tag = end.tag = "details" if fold else "div"
+        around.attrs = {"class": "callout", "data-kind": kind.lower(), **({"open": ""} if fold == "+" else {})}
+        tokens[position - 1].hidden = tokens[position + 1].hidden = True
+        token.content = token.content[callout.end() :]
+        tag, said = "summary" if fold else "p", {"class": "title", **({"data-kind": kind} if title else {})}
+        shown = inside(title or kind.replace("-", " ").capitalize())
+        return [Token("title_open", tag, 1, attrs=said), *shown, Token("title_close", tag, -1)]
+    return ()
 
 
 _END = Token("place_end", "", 0)
@@ -141,10 +174,25 @@ class _Html(RendererHTML):
         """End it."""
         return "</span>"
 
+    text_special = RendererHTML.text
+    """A character that a backslash or an entity stands for."""
+
+    def embed(self, tokens: Sequence[Token], idx: int, *_: Any) -> str:
+        """Render an embedded picture, or an embedded note as a link."""
+        target, anchor, label = wiki_parts(tokens[idx].content)
+        url = self._resolve(target, anchor)
+        if url.startswith(FILES):
+            return _picture(url, label, target)
+        start, end = _to_note(url, target)
+        return f'<span class="embed">{start}{escape(label.replace("#", " › "))}{end}</span>'
+
     def fence(self, tokens: Sequence[Token], idx: int, *_: Any) -> str:
-        """Render code."""
+        """Render code, with the name of its language."""
         place = tokens[idx].meta["place"]
-        return f"<pre{self.renderAttrs(place)}>{_inner(place)}<code>{escape(tokens[idx].content)}</code></pre>\n"
+        language = "".join(tokens[idx].info.split()[:1])[:30]
+        named = f' data-language="{escape(language)}"' if language else ""
+        start = f"<pre{self.renderAttrs(place)}{named}>{_inner(place)}"
+        return f"{start}<code>{escape(tokens[idx].content)}</code></pre>\n"
 
     def code_block(self, tokens: Sequence[Token], idx: int, *_: Any) -> str:
         """Render code that is indented."""
@@ -159,9 +207,12 @@ class _Html(RendererHTML):
         return "</table></div>\n"
 
     def image(self, tokens: Sequence[Token], idx: int, *_: Any) -> str:
-        """Show the words and the target of an image, which is never loaded."""
-        token = tokens[idx]
-        return f'<span class="image">{escape(token.content)} ({escape(str(token.attrGet("src") or ""))})</span>'
+        """Render a picture of the root; of any other, which is never loaded, show the words and the target."""
+        words, source = plain_text(tokens[idx].children or ()), str(tokens[idx].attrGet("src") or "")
+        url = "" if source.lower().startswith(_SAFE_SCHEMES) else self._resolve(*target_of(source))
+        if url.startswith(FILES):
+            return _picture(url, words, words)
+        return f'<span class="image">{escape(words)} ({escape(source)})</span>'
 
     def link_open(self, tokens: Sequence[Token], idx: int, *_: Any) -> str:
         """Begin a link to a note or to a web page; any other is text."""
@@ -194,7 +245,8 @@ class _Html(RendererHTML):
         """Render the mark of a footnote; the text of one that is written at its mark follows it."""
         meta = tokens[idx].meta
         if meta.get("label"):
-            return f"<sup>{escape(meta['label'])}</sup>"
+            place, label = env.get("^" + meta["label"]), escape(meta["label"])
+            return f'<sup><a href="#{place}">{label}</a></sup>' if place else f"<sup>{label}</sup>"
         return f"<sup>({escape(env['footnotes']['list'][meta['id']].get('content', ''))})</sup>"
 
     def footnote_reference_open(self, tokens: Sequence[Token], idx: int, *_: Any) -> str:
@@ -208,6 +260,13 @@ class _Html(RendererHTML):
 
 def _inner(place: Token) -> str:
     return f'<i id="L{place.meta["inner"]}"></i>' if place.meta.get("inner") else ""
+
+
+def _picture(url: str, words: str, name: str) -> str:
+    """Return a picture; its words may end in its width, and are its `name` without any."""
+    sized = _SIZED.fullmatch(words)
+    words, width = (sized[1] or name, f' width="{sized[2]}"') if sized else (words, "")
+    return f'<img src="{escape(url)}" alt="{escape(words)}" loading="lazy"{width}>'
 
 
 def _to_note(url: str, target: str) -> tuple[str, str]:

@@ -28,6 +28,7 @@ from memsync.notes.ignore import is_note_name
 from memsync.notes.links import headings_in
 from memsync.settings.editors import template_of, url_of
 from memsync.web.pages.markdown import MAX_PART_CHARS, Resolve, breaks_in, part_starts, plain, rendered
+from memsync.web.pages.pictures import picture_url, type_of
 from memsync.web.pages.view import link, note_url, number, page, site_of
 from memsync.web.site import Site
 
@@ -107,11 +108,13 @@ def _marked(request: Request) -> range:
 
 
 def _resolver(links: NoteLinks) -> Resolve:
-    """Return what finds the page of a link. A link to a file that is no note, or to nothing, has none."""
+    """Return what finds the page or the picture of a link. A link to any other file, or to nothing, has neither."""
     found: Mapping[tuple[str, str], str] = {(place.target, place.anchor): place.note for place in links.out}
 
     def resolve(target: str, anchor: str) -> str:
         path = found.get((target, anchor), "")
+        if type_of(path):
+            return picture_url(path)
         if not is_note_name(path.rpartition("/")[2]):
             return ""
         return link(f"/note/{quote(path, errors='replace')}", to=anchor)

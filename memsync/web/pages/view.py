@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from memsync.web.site import Site
 
 FOLDER = Path(__file__).parent.parent
+FILES = "/file/"
+"""What the path of a picture begins with."""
 MAX_NAME_CHARS = 160
 """Longer names and titles are cut where a page shows them."""
 _DAY = re.compile(r"\d{4}-[01]\d-[0-3]\d", re.ASCII)

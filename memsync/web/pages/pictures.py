@@ -1,0 +1,54 @@
+"""Serve the pictures that notes embed, if they are inside the root, and not hidden, excluded, ignored or a link."""
+
+from __future__ import annotations
+
+import posixpath
+from contextlib import suppress
+from functools import partial
+from urllib.parse import quote
+
+from anyio import to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+
+from memsync.model.note import Link
+from memsync.model.vocabulary import NotePath
+from memsync.notes.files import NoteFiles
+from memsync.notes.links import Linked
+from memsync.web.pages.view import FILES, link, site_of
+from memsync.web.problems import Refusal
+
+_NAMED = {f".{name}": f"image/{name}" for name in ("avif", "bmp", "gif", "jpeg", "png", "webp")}
+TYPES = {**_NAMED, ".jpg": "image/jpeg", ".svg": "image/svg+xml"}
+MAX_BYTES = 20_000_000
+RULES = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"}
+"""An SVG that somebody opens by its address is a document: it runs no script and loads nothing."""
+
+
+def type_of(path: str) -> str:
+    """Return the content type of a picture; empty if a file is none."""
+    return TYPES.get(posixpath.splitext(path)[1].lower(), "")
+
+
+def picture_url(path: str, note: str = "") -> str:
+    """Return the URL of the picture at a path or, with `note`, of the one that this note means."""
+    return link(f"{FILES}{quote(path, errors='replace')}", by=note)
+
+
+async def picture(request: Request) -> Response:
+    """Return the picture at a path or, with `by`, the one that this note means. Raises Refusal, NoteError."""
+    path, settings = request.path_params["path"], site_of(request).settings
+    files = NoteFiles(settings.root, settings["files.exclude"], only=settings.only)
+    content = await to_thread.run_sync(partial(_read, files, path, request.query_params.get("by", "")))
+    return Response(content, headers=RULES, media_type=type_of(path))
+
+
+def _read(files: NoteFiles, path: str, note: str) -> bytes:
+    if note:
+        path = Linked((), files.other_files).target(Link(path, "", "", 0, wiki=False), NotePath(note)) or path
+    with suppress(FileNotFoundError, ValueError):  # a name with NUL
+        if type_of(path) and not files.leaves_out(NotePath(path), is_note=False):
+            content = files.beginning(NotePath(path), MAX_BYTES + 1)
+            if len(content) <= MAX_BYTES:
+                return content
+    raise Refusal(404, f"{path[:400]!r} is no picture of this memory, or over {MAX_BYTES // 1_000_000} MB")
