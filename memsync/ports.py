@@ -144,6 +144,9 @@ class IndexReader(Protocol):
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, IndexedChunk]:
         """Return the chunks with these ids, without those that no longer exist."""
 
+    def tags(self) -> Mapping[str, int]:
+        """Return how many notes have each tag, archived ones left out, by name."""
+
     def marked(self) -> tuple[Sequence[IndexedChunk], Sequence[tuple[NotePath, str, Mapping[str, JsonValue]]]]:
         """Return the chunks that supersede others, and (path, date, front matter) of notes that may say what holds."""
 

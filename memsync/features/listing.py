@@ -59,7 +59,7 @@ def collections(memory: Workspace) -> Collections:
     readmes: dict[str, IndexedNote] = {}
     notes_under: dict[str, list[IndexedNote]] = {}
     with memory.as_of_now() as (reader, pending):
-        notes, warnings = reader.notes(), not_shared(reader.not_shared())
+        notes, warnings, tags = reader.notes(), not_shared(reader.not_shared()), reader.tags()
     for note in notes:
         if note.archived:
             continue
@@ -69,7 +69,7 @@ def collections(memory: Workspace) -> Collections:
         for depth in range(1, len(folders) + 1):
             notes_under.setdefault("/".join(folders[:depth]), []).append(note)
     described = (_collection(folder, notes_under[folder], readmes.get(folder)) for folder in sorted(notes_under))
-    return Collections(tuple(described), pending, warnings)
+    return Collections(tuple(described), pending, warnings, tags)
 
 
 def _collection(folder: str, notes: list[IndexedNote], readme: IndexedNote | None) -> Collection:

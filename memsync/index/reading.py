@@ -174,6 +174,10 @@ class SqlReader(ABC):
         rows = self.rows(self.statements.LATEST, {"limit": limit, **self._parameters(query)})
         return [Candidate(chunk_id, rank, 1.0 / rank) for rank, (chunk_id,) in enumerate(rows, 1)]
 
+    def tags(self) -> dict[str, int]:
+        """Return how many notes have each tag, by name."""
+        return dict(sorted(self.rows(self.statements.TAG_COUNTS)))
+
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, IndexedChunk]:
         """Return the chunks with these ids."""
         rows = list(self.rows(self.statements.CHUNKS, {"ids": self._listed(list(chunk_ids))}))

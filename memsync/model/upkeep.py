@@ -279,11 +279,12 @@ class Collection(Struct, frozen=True):
 
 
 class Collections(Struct, frozen=True):
-    """The folders that hold notes, by name."""
+    """The folders that hold notes, by name, and how many notes have each tag, as it is written."""
 
     collections: tuple[Collection, ...]
     pending_text: int = 0
     warnings: tuple[str, ...] = ()
+    tags: Mapping[str, int] = {}
 
 
 class Days(Struct, frozen=True):

@@ -491,10 +491,12 @@ def age(path: Path, day: str) -> None:
 
 
 def test_collections_are_folders_as_their_readme_describes_them(own: MemoryApi, write: Write) -> None:
-    """Notes beneath count too; a folder without one is named after itself."""
+    """Notes beneath count too; a folder without one is named after itself. Tags have the number of their notes."""
     age(write("work/README.md", "---\ntitle: Work\ndescription: What pays.\n---\ntext\n"), "2026-01-01")
-    age(write("work/deep/a.md", "---\nupdated: 2026-02-03\n---\nx\n"), "2026-01-02")
-    write("archive/old/b.md", "x\n")
+    age(write("work/deep/a.md", "---\nupdated: 2026-02-03\ntags: [t/u]\n---\nx #d\n\n# D\n\ny #d\n"), "2026-01-02")
+    write("archive/old/b.md", "x #old\n")
+    tags = own.collections().tags
+    assert (tags["t/u"], tags["d"], tags.get("old")) == (1, 1, None)
     found = {one.folder: one for one in own.collections().collections}
     assert "archive/" not in found
     work, deep = found["work/"], found["work/deep/"]

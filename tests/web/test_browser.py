@@ -37,7 +37,8 @@ RULES = {
     "resultTypes": ["violations"],
 }
 PAGES = (
-    "/", "/?q=heron", "/?q=heron&at=now", "/?q=heron+kind:daily", "/?q=tags:x", "/note/birds.md?line=3-4",
+    "/", "/?q=heron", "/?q=heron&at=now", "/?q=heron+kind:daily", "/?q=tags:x", "/?q=nothing-has-this+kind:daily",
+    "/notes", "/note/birds.md?line=3-4",
     "/note/threads/the-bridge.md",
     "/threads", "/log", "/memory", "/upkeep", "/upkeep?show=conflicts", "/upkeep?show=check", "/usage", "/recalls",
     "/health", "/help", "/note/nowhere.md", "/history", "/history/birds.md", "/blame/birds.md", "/changes",
@@ -65,6 +66,16 @@ a line of code that is so long that no telephone shows it as a whole, however sm
 ```
 
 See [[bridge]], [[gone]] and [the web](https://example.org).
+
+> [!warning] Careful
+> ==Never== feed the heron[^1] for $x^2$, or $5 and $10.
+
+> [!tip]-
+> %%hidden%% folded
+
+![[heron.svg|100]] ![[bridge]]
+
+[^1]: It bites.
 """
 EVIL = (
     "<script>window.hurt=1</script><svg onload=window.hurt=1><img src=x onerror=window.hurt=1>"
@@ -89,6 +100,7 @@ def browser() -> Iterator[Browser]:
 def served(write: Write, memory: Memory) -> Iterator[Site]:
     """Serve a memory on a port of this machine."""
     write("birds.md", BIRDS)
+    write("heron.svg", "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'><script>alert(1)</script></svg>")
     write("bridge.md", "# The bridge\n\nThe tern rests on it.\n")
     write(
         "daily/2026-11-21.md", "# 2026-11-21\n\n- 10:02 saw a heron at the harbour [[birds]]\n- 11:00 we chose SQLite\n"
@@ -163,6 +175,8 @@ def test_keyboard_is_enough(browser: Browser, served: Site) -> None:
         page.keyboard.type("heron")
         expect(page.locator("#hits mark").first).to_be_visible()
         page.keyboard.press("Escape")
+        expect(page.locator("#q")).not_to_be_focused()
+        expect(page.locator("#q")).to_have_value("heron")
         page.keyboard.press("j")
         page.keyboard.press("j")
         page.keyboard.press("k")
@@ -215,6 +229,7 @@ def test_pages_work_without_scripts(browser: Browser, served: Site) -> None:
         page.get_by_role("button", name="Search").click()
         page.locator("#hits a.item").first.click()
         expect(page.locator(".text .hit").first).to_be_visible()
+        page.get_by_role("link", name="More").click()
         page.get_by_role("link", name="Upkeep").click()
         page.locator("input[name=line]").first.check()
         page.get_by_role("button", name="Accept the chosen").click()
@@ -228,6 +243,21 @@ def test_health_follows(browser: Browser, served: Site, memory: Memory) -> None:
         expect(page.locator("[data-live=status]")).to_have_text("stale")
         expect(page.locator("[data-live=scanned_at]")).not_to_have_text("")
         page.goto("/")  # a page that listens would never rest
+
+
+def test_first_page_counts_what_waits(browser: Browser, served: Site) -> None:
+    """The findings and contradictions are counted after the page is shown."""
+    with visiting(browser, served) as page:
+        expect(page.get_by_role("link", name="Findings of the check")).to_contain_text(": 1")
+        page.get_by_role("link", name="Contradictions: 0").wait_for()
+
+
+def test_picture_runs_nothing(browser: Browser, served: Site) -> None:
+    """It is shown, and the browser refuses the script of an SVG that somebody opens by its address."""
+    with pytest.raises(AssertionError, match="sandboxed"), visiting(browser, served) as page:
+        page.goto("/note/birds.md")
+        assert page.locator(".text img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 9
+        page.goto("/file/heron.svg")
 
 
 def test_hostile_notes_do_nothing(browser: Browser, write: Write, make_memory: MakeMemory) -> None:

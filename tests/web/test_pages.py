@@ -12,13 +12,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from time import process_time
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote, unquote_plus, urlsplit
 
 import pytest
 from markdown_it import MarkdownIt
 from starlette.testclient import TestClient
 
-from memsync.agents.recalls import Line, Recall, record
+from memsync.agents.recalls import Line, Recall, digests, record
 from memsync.memory import Memory
 from memsync.model.json import to_json
 from memsync.model.text import visible
@@ -35,7 +35,8 @@ MAX_BYTES = 100_000
 TODAY = clock.today().isoformat()
 HTML = {"Accept": "text/html"}
 PAGES = (
-    "/", "/?q=heron", "/?q=kind:daily", "/note/birds.md", "/note/birds.md?line=3-4", "/threads", "/log", "/memory",
+    "/", "/?q=heron", "/?q=kind:daily", "/?q=nothing-has-this kind:daily", "/notes", "/notes?folder=daily/",
+    "/note/birds.md", "/note/birds.md?line=3-4", "/threads", "/log", "/memory",
     "/upkeep", "/upkeep?show=duplicates", "/upkeep?show=conflicts", "/upkeep?show=check", "/usage", "/recalls",
     "/health", "/help",
 )  # fmt: skip
@@ -159,9 +160,43 @@ def test_search_page_is_the_json_of_its_search(full: Memory, client: TestClient)
 
 
 def test_unknown_page_says_what_to_do(browser: TestClient) -> None:
-    """Also a note that does not exist."""
-    assert "does not exist" in shown(browser, "/note/nowhere.md", 404).text
+    """Also a note that does not exist: the nearest path is a link, and so is a search for its name."""
+    page = shown(browser, "/note/brids.md", 404)
+    assert "does not exist" in page.text
+    assert {"/note/birds.md", "/?q=brids", "/notes"} <= set(page.attributes("a", "href"))
     shown(browser, "/nowhere", 404)
+
+
+def test_first_page_and_notes_show_what_there_is(full: Memory, write: Write, browser: TestClient) -> None:
+    """The log of today, notes that changed, folders and tags with counts, and what waits; a folder has its notes."""
+    full.propose("The store is SQLite.", (f"daily/{TODAY}.md:3",))
+    write("in/deep/a.md", "---\ndescription: D\n---\n# Deep\n")
+    write("archive/old.md", "x #gone\n")
+    full.sync()
+    page = shown(browser, "/")
+    for text in ("Today", "we chose SQLite", "Store", "1 proposed change", "in 1", "x 1", "decision 1"):
+        assert text in " ".join(page.text.split()), text
+    assert {"/notes?folder=in%2F", "/?q=tag%3Ax", "/note/store.md"} <= set(page.attributes("a", "href"))
+    assert "gone" not in page.attributes("a", "href")
+    assert "/notes?folder=in%2Fdeep%2F" in shown(browser, "/notes").attributes("a", "href")
+    inside = shown(browser, "/notes?folder=in/")
+    assert "/note/in/deep/a.md" in inside.attributes("a", "href")
+    assert "/note/store.md" not in inside.attributes("a", "href")
+    assert "No note is here" in shown(browser, "/notes?folder=../etc/").text
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/", "Search"), ("/note/birds.md", "Notes"), ("/log", "Log"), ("/threads", "Conversations"),
+        ("/upkeep", "More"), ("/help", "More"),
+    ],
+)  # fmt: skip
+def test_bar_has_five_places(full: Memory, browser: TestClient, path: str, place: str) -> None:
+    """Each page is under one of them."""
+    bar = browser.get(path).text.partition('aria-label="Pages"')[2].partition("</nav>")[0]
+    assert re.findall(r">(\w+)</a>", bar) == ["Search", "Notes", "Log", "Conversations", "More"]
+    assert re.findall(r'aria-current="\w+">(\w+)<', bar) == [place]
 
 
 def test_pages_say_how_old_the_index_is(full: Memory, write: Write, browser: TestClient) -> None:
@@ -187,10 +222,35 @@ def test_matches_are_marked_and_scores_explained(full: Memory, browser: TestClie
     page = shown(browser, "/?q=heron")
     hit = full.search("heron").hits[0]
     assert note_url(hit.path, hit.start_line, hit.end_line) in page.attributes("a", "href")
+    assert note_url(hit.path) in page.attributes("a", "href")
     assert ("mark", {}) in page.tags
     assert ("details", {}) in page.tags
     assert f"{hit.score:.2f}" in page.text
     assert "keyword" in page.text
+
+
+def test_hits_are_grouped_and_lead_to_the_sentence(
+    site: Site, write: Write, memory: Memory, browser: TestClient
+) -> None:
+    """A note is named once; the sentence with most words is marked in the snippet and is where the link leads."""
+    text = "We met one time.\nThe store is fast.\nOne time the store of the heron broke. Nobody minded one <b> time.\n"
+    write("a.md", f"# Store\n\n## First\n\n{text}\n## Second\n\nThe store and the heron.\n")
+    memory.sync()
+    html = browser.get("/?q=one time the store of the heron broke").text
+    assert html.count('href="/note/a.md"') == 1
+    assert "/note/a.md?line=7-7#L7" in html
+    assert "/note/a.md?line=11-11#L11" in html
+    sentence = re.search(r'<span class="said">(.*?)</span>', html.replace("\n", " "))
+    assert sentence
+    assert re.sub(r"</?mark>", "", sentence[1]).strip() == "One time the store of the heron broke."
+    assert re.findall(r"<mark>(.*?)</mark>", sentence[1]) == ["store", "heron", "broke"]
+    assert "<mark>one</mark>" in browser.get("/?q=one time").text.lower()
+
+
+def test_search_without_hits_says_what_to_try(full: Memory, browser: TestClient) -> None:
+    """Each filter can be left out, and so can the quotes; the folders are near."""
+    page = shown(browser, '/?q="no such words" heron kind:thread')
+    assert {'/?q="no such words" heron', "/?q=heron", "/notes"} <= set(map(unquote_plus, page.attributes("a", "href")))
 
 
 def test_wrong_query_is_explained_in_its_place(full: Memory, browser: TestClient) -> None:
@@ -221,7 +281,7 @@ def test_ten_thousand_hits_come_in_pages(site: Site, write: Write, memory: Memor
     memory.sync()
     page, seen, path = shown(browser, "/?q=kind:note heron"), set[str](), ""
     while following := [given["href"] for tag, given in page.tags if tag == "a" and given.get("rel") == "next"]:
-        seen |= {url for url in page.attributes("a", "href") if "/note/" in url}
+        seen |= {url for url in page.attributes("a", "href") if "?line=" in url}
         path = following[0]
         if "from=30" in path:  # far enough
             path = path.replace("from=30", "from=990")
@@ -552,6 +612,19 @@ def test_log_shows_a_year_and_chooses_a_month(full: Memory, browser: TestClient)
     assert "long ago" in shown(browser, "/log?month=2020-01").text
 
 
+def test_log_runs_in_one_direction(site: Site, write: Write, memory: Memory, browser: TestClient) -> None:
+    """Newest first, also within a day whose lines are in no order, and over its pages."""
+    times = [f"{8 + n // 6:02d}:{n % 6}0" for n in range(55)]
+    mixed = times[::2] + times[1::2]
+    write(f"daily/{TODAY}.md", f"# {TODAY}\n\n" + "".join(f"- {time} heron {time}\n  more\n" for time in mixed))
+    memory.sync()
+    first = shown(browser, "/log")
+    following = next(given["href"] for tag, given in first.tags if given.get("rel") == "next")
+    assert re.findall(r"(\d\d:\d\d) heron", first.text + shown(browser, following).text) == times[::-1]
+    line = 3 + 2 * mixed.index(times[-1])
+    assert f"/note/daily/{TODAY}.md?line={line}-{line + 1}#L{line}" in first.attributes("a", "href")
+
+
 def test_memory_says_what_is_due(full: Memory, browser: TestClient) -> None:
     """And shows the notes of each tier."""
     text = shown(browser, "/memory").text
@@ -612,17 +685,30 @@ def test_usage_is_plotted(full: Memory, browser: TestClient) -> None:
     labels = shown(browser, "/usage").attributes("svg", "aria-label")
     assert any(label.startswith("Searches a day") for label in labels)
     assert any(label.startswith("Cost a day") for label in labels)
+    assert not any(label.startswith("Searches that found nothing") for label in labels)  # there were none
+    page = shown(browser, "/usage")
+    assert any(tag == "circle" for tag, _ in page.tags)
 
 
 def test_recalls_say_why(full: Memory, browser: TestClient) -> None:
     """What an agent heard, and what was held back; only citations of this memory are links."""
-    lines = (Line("birds.md:3", 0.9), Line("other-root:a.md:1", 0.4, "too unlikely"))
-    record(Recall("2026-11-21T10:00:00+00:00", "codex", "s1", "prompt", "/x", "which <b>bird</b>", lines, tokens=9))
+    lines = (
+        Line("birds.md:3-4", 0.9),
+        Line("store.md:6", 0.8),
+        Line("../x.md:1", 0.5),
+        Line("other:a.md:1", 0.4, "too unlikely"),
+    )
+    heard = digests("- The heron nests in the alder.\nSomething that the store said before.")
+    moment = "2026-11-21T10:00:00+00:00"
+    record(Recall(moment, "codex", "s1", "prompt", "/x", "which <b>bird</b>", lines, heard, tokens=9))
     page = shown(browser, "/recalls")
-    assert "/note/birds.md?line=3-3#L3" in page.attributes("a", "href")
+    assert "The heron nests in the alder." in page.text
+    assert "The tern dives" not in page.text
+    assert page.text.count("The note has changed since.") == 1
+    assert "/note/birds.md?line=3-4#L3" in page.attributes("a", "href")
     assert "held back: too unlikely" in page.text
     assert "which <b>bird</b>" in page.text
-    assert not any("other-root" in url for url in page.attributes("a", "href"))
+    assert not any("other" in url for url in page.attributes("a", "href"))
 
 
 def test_links_leave_out_what_is_empty() -> None:

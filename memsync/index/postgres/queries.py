@@ -80,6 +80,12 @@ SELECT coalesce(array_agg(id), '{{}}') FROM (
 
 TAGS = "SELECT DISTINCT name FROM tag WHERE root = %(root)s"
 
+# (tag, number of notes with it that are not archived)
+TAG_COUNTS = f"""
+SELECT t.name, count(DISTINCT n.id) FROM {_CHUNKS_OF_NOTES} JOIN tag t ON t.root = c.root AND t.chunk = c.id
+WHERE n.root = %(root)s AND NOT n.archived GROUP BY t.name
+"""
+
 # One row if any note is archived.
 SOME_ARCHIVED = "SELECT 1 FROM note WHERE root = %(root)s AND archived LIMIT 1"
 

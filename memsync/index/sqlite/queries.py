@@ -101,6 +101,12 @@ WHERE chunk_fts MATCH :match AND {chunk_of("+rowid")} IN (SELECT value FROM json
 
 TAGS = "SELECT DISTINCT name FROM tag"
 
+# (tag, number of notes with it that are not archived)
+TAG_COUNTS = """
+SELECT t.name, count(DISTINCT n.id) FROM tag t JOIN chunk c ON c.id = t.chunk JOIN note n ON n.id = c.note
+WHERE NOT n.archived GROUP BY t.name
+"""
+
 # One row if any note is archived.
 SOME_ARCHIVED = "SELECT 1 FROM note WHERE archived LIMIT 1"
 

@@ -15,6 +15,7 @@ class _AnyPath(PathConvertor):
 
 register_url_convertor("note", _AnyPath())
 PAGES = {
+    "/notes": lists.notes,
     "/threads": lists.threads,
     "/log": lists.log,
     "/memory": lists.memory,

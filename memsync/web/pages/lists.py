@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from itertools import groupby, islice
+from operator import attrgetter
 from typing import Any
 from urllib.parse import quote
 
 from anyio import to_thread
 from markupsafe import Markup, escape
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memsync.agents.recalls import sessions
-from memsync.errors import MemsyncError, UsageError
+from memsync.agents.recalls import Recall, digests, sessions
+from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.features.threads import COSTS_BY
 from memsync.memory import MemoryApi
 from memsync.model.answer import Hit
 from memsync.model.past import Commit
 from memsync.model.query import MAX_HITS, SearchRequest
-from memsync.model.vocabulary import Kind, Tier
+from memsync.model.vocabulary import Kind, NotePath, Tier
+from memsync.notes.dates import leading_time
+from memsync.notes.files import NoteFiles
 from memsync.settings.roots import registered_roots
 from memsync.system import clock
 from memsync.web.pages.markdown import rendered
 from memsync.web.pages.pictures import picture_url, type_of
-from memsync.web.pages.view import link, number, page, site_of
+from memsync.web.pages.view import link, number, page, place_of, site_of
 from memsync.web.site import Site
 
 PAGE_ROWS = 100
@@ -36,6 +41,9 @@ MAX_LOG_CHARS = 55_000
 DAYS = 365
 MAX_SESSIONS = 20
 """Sessions of agents on the page of recalls."""
+MAX_HEARD = 12
+"""Citations of a recall that are shown."""
+_ENTRY = re.compile(r"^(?=[-*+] \d{1,2}:\d\d\b)", re.MULTILINE)
 LAST_COMMITS = 3
 MAX_RECALLS = 10
 """The last prompts of a session that are shown."""
@@ -57,28 +65,42 @@ async def log(request: Request) -> Response:
     site, first = site_of(request), number(request, "from", MAX_HITS)
     month = request.query_params.get("month", "")[:7]
     filters = (("kind", Kind.DAILY), *((name, month) for name in ("after", "before") if month))
-    limit = min(first + PAGE_ENTRIES + 1, MAX_HITS)
-    asked = SearchRequest(limit=limit, filters=filters, counted=False)
-    found = await site.run(MemoryApi.answer_request, asked)
+    limit = min(first + 2 * PAGE_ENTRIES, MAX_HITS)
+    found = await site.run(MemoryApi.answer_request, SearchRequest(limit=limit, filters=filters, counted=False))
+    entries = entries_of(found.hits)
     begin = clock.today() - timedelta(days=DAYS)
     begin -= timedelta(days=begin.weekday())
     days = await site.run(MemoryApi.logged, since=begin.isoformat())
-    shown = found.hits[first : first + PAGE_ENTRIES]
+    shown = entries[first : first + PAGE_ENTRIES]
     return await page(
         request,
         "log.html",
         {"entries": found, "logged": days},
-        texts=_texts(shown),
-        by_day=[(day, list(hits)) for day, hits in groupby(shown, lambda hit: (hit.date or hit.changed)[:10])],
+        texts=texts_of(shown),
+        by_day=[(day, list(hits)) for day, hits in groupby(shown, lambda hit: hit.date[:10])],
         year=[begin + timedelta(days=n) for n in range((clock.today() - begin).days + 1)],
         month=month,
         first=first,
-        has_more=len(found.hits) > first + PAGE_ENTRIES,
+        has_more=len(entries) > first + PAGE_ENTRIES,
         step=PAGE_ENTRIES,
     )
 
 
-def _texts(hits: Sequence[Hit]) -> Mapping[str, Markup]:
+def entries_of(hits: Sequence[Hit]) -> list[Hit]:
+    """Return a hit for each entry of logs, newest first, also within a day: a hit of a search may have several."""
+    found = list[Hit]()
+    for hit in hits:
+        line, written = hit.start_line, hit.date or hit.changed
+        for text in _ENTRY.split(hit.text):
+            time = leading_time(text[2:])
+            moment = f"{written[:10]}T{time}" if time else written
+            end = line + text.rstrip().count("\n")
+            found += [replace(hit, date=moment, start_line=line, end_line=end, text=text)] if text else ()
+            line += text.count("\n")
+    return sorted(found, key=attrgetter("date"), reverse=True)
+
+
+def texts_of(hits: Sequence[Hit]) -> Mapping[str, Markup]:
     """Return the texts of hits as HTML by citation; if that is too much for a page, only their snippets.
 
     Links name their notes, which are looked up when somebody follows one.
@@ -97,6 +119,14 @@ def _by_name(note: str, target: str, anchor: str) -> str:
     return link(f"/note/{quote(target, errors='replace')}", to=anchor) if target else ""
 
 
+async def notes(request: Request) -> Response:
+    """List the notes of a folder, or all, beside the folders and tags: those that changed last come first."""
+    site, folder = site_of(request), request.query_params.get("folder", "")
+    lists = {"notes": await site.run(MemoryApi.notes, folder), "collections": await site.run(MemoryApi.collections)}
+    first = number(request, "from", 2**30)
+    return await page(request, "notes.html", lists, folder=folder, first=first, step=PAGE_ROWS // 2)
+
+
 async def memory(request: Request) -> Response:
     """List the notes by tier, and what is due to be archived or not used any more."""
     site = site_of(request)
@@ -105,7 +135,7 @@ async def memory(request: Request) -> Response:
         "due": await site.run(MemoryApi.prune),
         "stale": await site.run(MemoryApi.stale, limit=PAGE_ROWS),
     }
-    latest_first = sorted(found["notes"].notes, key=lambda one: one.last_active, reverse=True)
+    latest_first = sorted(found["notes"].notes, key=attrgetter("last_active"), reverse=True)
     by_tier = {tier: [one for one in latest_first if one.tier is tier] for tier in Tier}
     return await page(request, "memory.html", found, by_tier=by_tier, step=PAGE_ROWS // 2)
 
@@ -125,8 +155,24 @@ async def recalls(request: Request) -> Response:
     found = await to_thread.run_sync(lambda: list(islice(sessions(), MAX_SESSIONS)))
     asked = request.query_params.get("session", "")
     chosen = next((one for one in found if asked == one[0].session), found[0] if found else [])
-    more = {"sessions": [one[-1] for one in found], "names": _names(site_of(request))}
-    return await page(request, "recalls.html", {"recalls": chosen[-MAX_RECALLS:]}, **more)
+    site, shown = site_of(request), chosen[-MAX_RECALLS:]
+    names = _names(site)
+    heard = await to_thread.run_sync(lambda: [_heard(NoteFiles(site.root), recall, names) for recall in shown])
+    more = {"sessions": [one[-1] for one in found], "names": names, "heard": heard}
+    return await page(request, "recalls.html", {"recalls": shown}, **more)
+
+
+def _heard(files: NoteFiles, recall: Recall, names: Collection[str]) -> Mapping[str, str]:
+    """Return what the agent heard of each citation: the lines of the note whose digests the recall has."""
+    heard = {}
+    for line in recall.lines[:MAX_HEARD]:
+        place = place_of(line.citation, names)
+        with suppress(FileNotFoundError, NoteError):
+            if place and not line.held:
+                text = files.read(NotePath(place[1]))[0].decode("utf-8", "replace").split("\n")
+                lines = text[int(place[2]) - 1 : int(place[3] or place[2])]
+                heard[line.citation] = "\n".join(one for one in lines if {*digests(one)} & {*recall.shown})
+    return heard
 
 
 def _names(site: Site) -> frozenset[str]:

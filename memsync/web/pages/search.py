@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,11 +14,14 @@ from memsync.memory import MemoryApi
 from memsync.model.answer import Freshness, Hit, SearchResult
 from memsync.model.past import Commit
 from memsync.model.query import MAX_HITS, SearchRequest
-from memsync.model.vocabulary import Fresh, Mode
+from memsync.model.vocabulary import Fresh, Kind, Mode
 from memsync.search.query_syntax import typed_filters
+from memsync.system import clock
 from memsync.web.app import wants_json
+from memsync.web.pages.lists import entries_of, texts_of
 from memsync.web.pages.past import commits
 from memsync.web.pages.view import link, number, page, site_of
+from memsync.web.site import Site
 
 PAGE_HITS = 10
 MAX_CHIPS = 4
@@ -71,6 +74,7 @@ async def search(request: Request) -> Response:
     if shown and result.at not in ("", *(one.name for one in shown)):  # it is older, or of another branch
         shown = [*shown, Commit(result.at, result.at_time)]
     hits = result.hits[first : first + PAGE_HITS]
+    home = {} if query or at else await _home(site_of(request))
     return await page(
         request,
         "hits.html" if is_part else "search.html",
@@ -86,7 +90,24 @@ async def search(request: Request) -> Response:
         has_more=len(result.hits) > first + PAGE_HITS,
         chips=list(_chips(query, {"mode": mode, "at": at}, hits)),
         step=PAGE_HITS,
+        **home,
     )
+
+
+async def _home(site: Site) -> Mapping[str, Any]:
+    """Return what the page shows before a search: the newest day of the log, notes that changed, folders, proposals."""
+    logs = SearchRequest(limit=PAGE_HITS, fresh=Fresh.NONE, filters=(("kind", Kind.DAILY),), counted=False)
+    entries = entries_of((await site.run(MemoryApi.answer_request, logs)).hits)
+    newest = [one for one in entries if one.date[:10] == entries[0].date[:10]][:PAGE_HITS]
+    proposals = (await site.run(MemoryApi.proposals)).proposals
+    return {
+        "log": newest,
+        "texts": texts_of(newest),
+        "notes": await site.run(MemoryApi.notes),
+        "collections": await site.run(MemoryApi.collections),
+        "waiting": sum(change.state == "open" for one in proposals for change in one.changes),
+        "today": clock.today().isoformat(),
+    }
 
 
 def _chips(query: str, kept: Mapping[str, str], hits: Sequence[Hit]) -> Iterator[Chip]:

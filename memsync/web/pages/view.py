@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from functools import cache
+from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,12 @@ from starlette.responses import HTMLResponse, Response
 from memsync.memory import MemoryApi
 from memsync.model.answer import Hit
 from memsync.model.json import to_json
+from memsync.model.past import cited_at
 from memsync.model.status import Status
 from memsync.model.text import count, duration, printable, still_indexing, visible
 from memsync.model.vocabulary import told_origin
 from memsync.notes.ignore import is_note_name
+from memsync.search.stop_words import STOP_WORDS
 from memsync.settings.roots import is_root_name
 from memsync.system import clock
 from memsync.web.app import wants_json
@@ -39,6 +42,9 @@ MAX_NAME_CHARS = 160
 _DAY = re.compile(r"\d{4}-[01]\d-[0-3]\d", re.ASCII)
 _WRAPPED = re.compile(r"^(?!#)(.*)\n(?=[^\W\d])", re.MULTILINE)
 """A line end within a paragraph."""
+_SENTENCE = re.compile(r"(?<=[.!?…])\s+|\n+")
+UNMARKED = STOP_WORDS | {"about", "also", "any", "get", "just", "like", "make", "more", "no", "one", "some", "time"}
+"""Words that say so little that a match of them is not marked."""
 _CITATION = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?(?:~\w+)?", re.DOTALL)
 _SUPERSEDED = re.compile(r"(.*superseded by )(\S.*)", re.DOTALL)
 
@@ -70,7 +76,8 @@ def render(template: str, **values: Any) -> str:
 
 def error_page(request: Request, error: Any, status: int) -> Response:
     """Return the page that says what is wrong and what to do; `error` is a MemsyncError."""
-    values = {"site": site_of(request), "url": request.url, "foot": [], "error": error}
+    asked = " ".join(re.findall(r"\w+", request.path_params.get("path", "").rpartition("/")[2].rpartition(".")[0]))
+    values = {"site": site_of(request), "url": request.url, "foot": [], "error": error, "asked": asked}
     return HTMLResponse(render("error.html", **values), status)
 
 
@@ -120,8 +127,9 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (name, moment, marked, cited, pairs, recalled)
+    filters = (name, moment, marked, cited, pairs, recalled, hit_url)
     environment.filters |= {function.__name__: function for function in filters}
+    environment.tests["deeper"] = lambda folder, depth: folder.count("/") > depth
     environment.tests["note"] = lambda path: is_note_name(path.rpartition("/")[2])
     environment.filters["ordinal"] = lambda day: date.fromisoformat(day).toordinal()
     environment.globals |= {"count": count, "note_url": note_url, "link": link, "by": told_origin}
@@ -170,25 +178,47 @@ def pairs(rows: Iterable[Any], value: str, day: str = "day") -> list[tuple[str, 
 
 
 def marked(hit: Hit) -> Markup:
-    """Return the snippet of a hit with its matched words marked."""
-    snippet = _WRAPPED.sub(r"\1 ", hit.snippet)  # as long as before: the offsets still hold
+    """Return the snippet of a hit with its matched words marked, and the sentence that has most of them."""
+    snippet, spans = _WRAPPED.sub(r"\1 ", hit.snippet), _telling(hit)  # as long as before: the offsets still hold
+    ends = [0, *(match.end() for match in _SENTENCE.finditer(snippet)), len(snippet)]
+    first, last = max(pairwise(ends), key=lambda s: len({snippet[a:b].lower() for a, b in spans if s[0] <= a < s[1]}))
+    # At one offset: the sentence begins before a word, and ends after it.
+    tags = [(first, 0, '<span class="said">'), (last, 2, "</span>")]
+    tags += [tag for a, b in spans for tag in ((a, 1, "<mark>"), (b, 1, "</mark>"))]
     parts, position = [], 0
-    for start, end in hit.highlights:
-        parts += [escape(visible(snippet[position:start])), _mark(snippet[start:end])]
-        position = end
+    for at, _, tag in sorted(tags, key=lambda tag: tag[:2]):
+        parts += [escape(visible(snippet[position:at])), Markup(tag)]  # noqa: S704 (because it is one of those above)
+        position = at
     return Markup("").join([*parts, escape(visible(snippet[position:]))])
+
+
+def _telling(hit: Hit) -> Sequence[tuple[int, int]]:
+    """Return where the matched words of a snippet are, without those that say little, unless there are no others."""
+    spans = [(a, b) for a, b in hit.highlights if hit.snippet[a:b].lower() not in UNMARKED]
+    return spans or hit.highlights
+
+
+def hit_url(hit: Hit) -> str:
+    """Return the URL of the line of a hit with most of its matched words; of the whole hit if none has one."""
+    path, lines = cited_at(hit.path, hit.at), hit.text.lower().split("\n")
+    words = {hit.snippet[a:b].lower() for a, b in _telling(hit)}
+    if not words or len(lines) != hit.end_line - hit.start_line + 1:  # the text of a message has no heading
+        return note_url(path, hit.start_line, hit.end_line)
+    return note_url(
+        path, hit.start_line + max(range(len(lines)), key=lambda n: sum(word in lines[n] for word in words))
+    )
 
 
 def recalled(citation: str, names: Collection[str]) -> Markup:
     """Return a citation of one of several memories; as a link if it is in this one, which is registered as `names`."""
+    place = place_of(citation, names)
+    return cited(place[0]) if place else escape(name(citation))
+
+
+def place_of(citation: str, names: Collection[str]) -> re.Match[str] | None:
+    """Return the parts of a citation, path and first and last line, if it is of the memory registered as `names`."""
     root, _, place = citation.partition(":")
-    if not is_root_name(root):
-        return cited(citation)
-    return cited(place) if root in names else escape(name(citation))
-
-
-def _mark(text: str) -> Markup:
-    return Markup("<mark>{}</mark>").format(visible(text))
+    return _CITATION.fullmatch(place if root in names else "" if is_root_name(root) else citation)
 
 
 def cited(citation: str) -> Markup:

@@ -56,6 +56,23 @@ if (field) {
   });
 }
 
+// ---- what waits takes seconds to count: only for somebody who looks at the first page, and not more than once in a while
+async function count(link) {
+  const name = link.dataset.count;
+  const [then, known] = JSON.parse(sessionStorage.getItem(name) ?? "[0]");
+  let number = Date.now() - then < 600_000 ? known : null;
+  if (number === null && !field.value) {
+    const url = new URL(link.href);
+    url.pathname += ".json";
+    const answer = await fetch(url);
+    if (!answer.ok) return;
+    number = (await answer.json())[name].length;
+    sessionStorage.setItem(name, JSON.stringify([Date.now(), number]));
+  }
+  if (number !== null) link.textContent = `${link.textContent.replace(/: .*/, "")}: ${number}`;
+}
+if (field) setTimeout(async () => { for (const link of document.querySelectorAll("[data-count]")) await count(link); }, 1500);
+
 // ---- keys; single letters can be switched off (WCAG 2.1.4)
 const letters = () => localStorage.getItem("keys") !== "off";
 
@@ -78,7 +95,7 @@ const keys = {
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (event.target.matches("input:not([type=checkbox]), select, textarea")) {
-    if (event.key === "Escape") event.target.blur();
+    if (event.key === "Escape") (event.preventDefault(), event.target.blur()); // or the browser empties the field
     if (event.target === field && event.key === "ArrowDown") (event.preventDefault(), move(1));
     return;
   }
