@@ -25,7 +25,7 @@ from memsync.memory import MemoryApi
 from memsync.model.answer import Hit
 from memsync.model.past import Commit
 from memsync.model.query import MAX_HITS, SearchRequest
-from memsync.model.vocabulary import Kind, NotePath, Tier
+from memsync.model.vocabulary import Kind, NotePath
 from memsync.notes.dates import leading_time
 from memsync.notes.files import NoteFiles
 from memsync.settings.roots import registered_roots
@@ -135,9 +135,7 @@ async def memory(request: Request) -> Response:
         "due": await site.run(MemoryApi.prune),
         "stale": await site.run(MemoryApi.stale, limit=PAGE_ROWS),
     }
-    latest_first = sorted(found["notes"].notes, key=attrgetter("last_active"), reverse=True)
-    by_tier = {tier: [one for one in latest_first if one.tier is tier] for tier in Tier}
-    return await page(request, "memory.html", found, by_tier=by_tier, step=PAGE_ROWS // 2)
+    return await page(request, "memory.html", found, step=PAGE_ROWS // 2)
 
 
 async def usage(request: Request) -> Response:

@@ -204,9 +204,8 @@ def hit_url(hit: Hit) -> str:
     words = {hit.snippet[a:b].lower() for a, b in _telling(hit)}
     if not words or len(lines) != hit.end_line - hit.start_line + 1:  # the text of a message has no heading
         return note_url(path, hit.start_line, hit.end_line)
-    return note_url(
-        path, hit.start_line + max(range(len(lines)), key=lambda n: sum(word in lines[n] for word in words))
-    )
+    best = max(range(len(lines)), key=lambda n: sum(word in lines[n] for word in words))
+    return note_url(path, hit.start_line + best)
 
 
 def recalled(citation: str, names: Collection[str]) -> Markup:
