@@ -184,5 +184,8 @@ def _similar(files: NoteFiles, path: str) -> str:
     retired = NotePath(f"{ARCHIVE_FOLDER}{path}")
     if files.holds(retired):
         return f"It was archived as {retired}."
-    close = difflib.get_close_matches(path, list(files.scan().files), n=1)
-    return f"Did you mean {close[0]}?" if close else "Paths are relative to the memory root."
+    paths = list(files.scan().files)
+    by_name = {one.rpartition("/")[2]: one for one in paths}
+    named = difflib.get_close_matches(path.rpartition("/")[2], by_name, n=1)
+    found = difflib.get_close_matches(path, paths, n=1) or [by_name[name] for name in named]
+    return f"Did you mean {found[0]}?" if found else "Paths are relative to the memory root."

@@ -159,11 +159,14 @@ def test_search_page_is_the_json_of_its_search(full: Memory, client: TestClient)
     assert [hit["citation"] for hit in answer["hits"]] == [hit.citation for hit in full.search("heron").hits]
 
 
-def test_unknown_page_says_what_to_do(browser: TestClient) -> None:
+def test_unknown_page_says_what_to_do(browser: TestClient, write: Write) -> None:
     """Also a note that does not exist: the nearest path is a link, and so is a search for its name."""
     page = shown(browser, "/note/brids.md", 404)
     assert "does not exist" in page.text
     assert {"/note/birds.md", "/?q=brids", "/notes"} <= set(page.attributes("a", "href"))
+    write("a/long/way/down/the kingfisher.md", "x\n")
+    page = shown(browser, "/note/the kingfishr", 404)
+    assert "/note/a/long/way/down/the%20kingfisher.md" in page.attributes("a", "href")
     shown(browser, "/nowhere", 404)
 
 

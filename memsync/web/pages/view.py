@@ -181,7 +181,9 @@ def marked(hit: Hit) -> Markup:
     """Return the snippet of a hit with its matched words marked, and the sentence that has most of them."""
     snippet, spans = _WRAPPED.sub(r"\1 ", hit.snippet), _telling(hit)  # as long as before: the offsets still hold
     ends = [0, *(match.end() for match in _SENTENCE.finditer(snippet)), len(snippet)]
-    first, last = max(pairwise(ends), key=lambda s: len({snippet[a:b].lower() for a, b in spans if s[0] <= a < s[1]}))
+    found = {start: len({snippet[a:b].lower() for a, b in spans if start <= a < end}) for start, end in pairwise(ends)}
+    first = max(found, key=lambda start: (found[start], not snippet.startswith("#", start)))
+    last = next((end for end in ends if end > first), first)
     # At one offset: the sentence begins before a word, and ends after it.
     tags = [(first, 0, '<span class="said">'), (last, 2, "</span>")]
     tags += [tag for a, b in spans for tag in ((a, 1, "<mark>"), (b, 1, "</mark>"))]
@@ -204,8 +206,8 @@ def hit_url(hit: Hit) -> str:
     words = {hit.snippet[a:b].lower() for a, b in _telling(hit)}
     if not words or len(lines) != hit.end_line - hit.start_line + 1:  # the text of a message has no heading
         return note_url(path, hit.start_line, hit.end_line)
-    best = max(range(len(lines)), key=lambda n: sum(word in lines[n] for word in words))
-    return note_url(path, hit.start_line + best)
+    found = [(sum(word in line for word in words), not line.startswith("#")) for line in lines]
+    return note_url(path, hit.start_line + found.index(max(found)))
 
 
 def recalled(citation: str, names: Collection[str]) -> Markup:
