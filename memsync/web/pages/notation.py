@@ -1,4 +1,4 @@
-"""Read what Obsidian adds to Markdown: embeds, highlights, comments, formulas, block ids, callouts."""
+"""Read what Obsidian adds to Markdown: embeds, highlights, comments, formulas, callouts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ CALLOUT = re.compile(r"\[!([\w-]{1,30})[^\]\n]{0,100}\]([+-]?)[ \t]*([^\n]*)\n?"
 """The first line of a quote that is a callout: its kind, how it is folded, its title."""
 TASK = re.compile(r"\[([ xX])\](?=[ \t]+\S)")
 # Opening and closing marks may not touch a letter or a digit, so that `x==1 and y==2`, `100%%`, and `$5` stay text.
+# Only a formula may go on in a word (`$n$th`), but not after a sign, as in `$HOME/$USER`.
 _INLINE = re.compile(
     r"!\[\[(?P<embed>[^\[\]\n]{1,500})\]\]"
     r"|(?<![\w%])%%(?P<comment>.*?)%%"
-    r"|(?<![0-9A-Za-z$])\$(?P<math>(?=\S)(?:\\[^\n]|[^$\n\\`])++(?<!\s)|\$(?:\\.|[^$\\])++\$)\$(?![0-9A-Za-z$])"
+    r"|(?<![0-9A-Za-z$])\$(?P<math>(?=\S)(?:\\[^\n]|[^$\n\\`])++(?<!\s)|\$(?:\\.|[^$\\])++\$)\$(?![0-9$])"
+    r"(?:(?![A-Za-z])|(?<=[0-9A-Za-z})]\$))"
     r"|(?<![0-9A-Za-z=])==(?P<mark>(?![\s=])(?:`[^`\n]*+`|(?!==).)++(?<![\s=]))==(?![0-9A-Za-z=])",
     re.DOTALL,
 )
