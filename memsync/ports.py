@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol
@@ -128,6 +128,12 @@ class IndexReader(Protocol):
 
     def word_weights(self, words: Sequence[str]) -> dict[str, float]:
         """Return the idf (inverse document frequency) of each word."""
+
+    def row_counts(self, words: Sequence[str]) -> dict[str, int]:
+        """Return how many rows of the word index have each word or phrase."""
+
+    def stems(self, beginning: str) -> Iterable[str]:
+        """Return the stems in the word index with this beginning, each once."""
 
     def entries_allowed(self, query: Query, chunk_ids: Sequence[int]) -> set[tuple[int, int]] | None:
         """Return (chunk id, number from 1) of the group entries with every phrase and no excluded word.

@@ -37,7 +37,7 @@ from memsync.model.json import to_json
 from memsync.model.past import SHORT, cited_at
 from memsync.model.query import TimeHint
 from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
-from memsync.model.text import count, duration, printable, visible
+from memsync.model.text import also_searched, count, duration, printable, visible
 from memsync.model.upkeep import Checked, Conflicts, Notes
 from memsync.model.vocabulary import in_root, told_origin
 from memsync.model.written import Pattern, Preference, Written
@@ -132,6 +132,8 @@ def show_hits(result: SearchResult, layout: Layout, around: Sequence[Neighbours 
 
 def _show_remarks(result: SearchResult, fresh: str) -> None:
     remarks(result)
+    if result.also_searched:
+        remark(printable(also_searched(result.also_searched)))
     if result.at:
         remark(f"as of {result.at[:SHORT]}, committed {local_time(result.at_time)}")
     if not result.hits:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import date
 from functools import lru_cache
@@ -17,6 +16,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from memsync.model.note import Note
+from memsync.model.words import folded, indexed
 
 _WORD = re.compile(r"[^\W_]+")
 _RUN = re.compile(
@@ -58,7 +58,7 @@ _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 @lru_cache(maxsize=1_024)
 def heading_words(heading_path: tuple[str, ...], moment: str) -> str:
     """Return the headings above a chunk, outermost first, and its date in digits and words."""
-    return " ".join(part for part in (*heading_path, date_words(moment)) if part)
+    return indexed(" ".join(part for part in (*heading_path, date_words(moment)) if part))
 
 
 def context_words(note: Note, *, without_title: bool) -> str:
@@ -67,7 +67,7 @@ def context_words(note: Note, *, without_title: bool) -> str:
     stem = path.stem.replace("_", " ").replace("-", " ")
     title = "" if without_title or note.title == path.stem else note.title
     tags = [tag.name for tag in note.tags if tag.line == 0]
-    return " ".join(part for part in (*path.parent.parts, stem, title, *note.aliases, *tags) if part)
+    return indexed(" ".join(part for part in (*path.parent.parts, stem, title, *note.aliases, *tags) if part))
 
 
 def name_word(name: str) -> str:
@@ -75,8 +75,7 @@ def name_word(name: str) -> str:
 
     Names that differ only in case, accents, punctuation or the order of their words have the same word.
     """
-    plain = "".join(char for char in unicodedata.normalize("NFKD", name) if not unicodedata.combining(char))
-    words = sorted(_WORD.findall(plain.casefold()))
+    words = sorted(_WORD.findall(folded(name).casefold()))
     return f"name{hashlib.sha256(' '.join(words).encode()).hexdigest()[:16]}" if words else ""
 
 
@@ -141,6 +140,7 @@ def phrases_of(text: str) -> list[Phrase]:
 
     The last word may go on if it ends in `*`: `roo*` matches root and roof.
     """
+    text = folded(text)
     spaced = without_cjk(text).replace("\0", " ").strip()
     words = Phrase(spaced.removesuffix("*"), is_prefix=_PREFIX.fullmatch(spaced) is not None)
     phrases = [words] if any(c.isalnum() for c in spaced) else []

@@ -36,6 +36,7 @@ EVERY_WORD_ROWS = 50
 
 bm25 alone would rank a long text with all the words after hundreds of short ones with the rarest of them.
 """
+LAST_CHARACTER = "\U0010ffff"
 TELLING_TOKENS = 20
 """Fewest tokens of a passage that can show what its note is about: a title alone cannot."""
 TELLING_CHUNKS = 8
@@ -87,6 +88,10 @@ class SqlReader(ABC):
         """Return the number of rows in the word index."""
 
     @abstractmethod
+    def stems(self, beginning: str) -> Iterable[str]:
+        """Return the stems in the word index with this beginning, each once."""
+
+    @abstractmethod
     def _count_rows(self, words: Sequence[str]) -> Mapping[str, int]:
         """Return how many rows of the word index have each word."""
 
@@ -136,13 +141,13 @@ class SqlReader(ABC):
     def word_weights(self, words: Sequence[str]) -> dict[str, float]:
         """Return FTS5's idf of each single word: the rarer a word, the higher."""
         total = self._word_row_count()
-        wanted = list(filter(is_single_word, words))
-        self._frequencies.update(self._count_rows([word for word in wanted if word not in self._frequencies]))
-        weights = {}
-        for word in wanted:
-            count = self._frequencies[word]
-            weights[word] = max(1e-6, math.log((total - count + 0.5) / (count + 0.5)))
-        return weights
+        counts = self.row_counts(list(filter(is_single_word, words)))
+        return {word: max(1e-6, math.log((total - count + 0.5) / (count + 0.5))) for word, count in counts.items()}
+
+    def row_counts(self, words: Sequence[str]) -> dict[str, int]:
+        """Return how many rows of the word index have each word or phrase."""
+        self._frequencies.update(self._count_rows([word for word in words if word not in self._frequencies]))
+        return {word: self._frequencies[word] for word in words}
 
     def entries_allowed(self, query: Query, chunk_ids: Sequence[int]) -> set[tuple[int, int]] | None:
         """Return (chunk id, number from 1) of the groups' entries with every phrase and no excluded word; None: all."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from memsync.index.fields import cjk_words, context_words, heading_words, name_words, without_cjk
 from memsync.model.note import Chunk, Entry, Message, Note
 from memsync.model.vocabulary import NotePath
+from memsync.model.words import folded, indexed
 
 MAX_TOKENS = 10**12
 MAX_DOLLARS = 10**6
@@ -107,8 +108,8 @@ def _nanos(text: str) -> int:
 def _chunk_rows(note: Note, chunk: Chunk, context: str) -> ChunkRows:
     moment = next((entry.time for entry in chunk.entries if entry.time), note.date)
     heading = heading_words(chunk.heading_path, moment)
-    context = f"{context} {chunk.role}" if chunk.role else context
-    columns = [_row(words, heading, context) for words in chunk.indexed_words]
+    context = f"{context} {folded(chunk.role)}" if chunk.role else context
+    columns = [_row(indexed(words), heading, context) for words in chunk.indexed_words]
     times = sorted({time for entry in chunk.entries for time in (entry.time, *entry.later) if time})
     attributes = {pair for entry in chunk.entries for pair in entry.attributes.items()}
     tags = {name for entry in chunk.entries for name in entry.tags}

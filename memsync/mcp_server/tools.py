@@ -22,7 +22,7 @@ from memsync.model.context import Context
 from memsync.model.curation import Proposal
 from memsync.model.json import to_json
 from memsync.model.status import Status
-from memsync.model.text import count, printable, quotable, visible
+from memsync.model.text import also_searched, count, printable, quotable, visible
 from memsync.model.upkeep import Conflicts, NoteLinks, Side
 from memsync.model.vocabulary import in_root, told_origin
 from memsync.model.written import Written
@@ -190,6 +190,8 @@ def _search(result: SearchResult, tokens: int | None) -> Answer:
     texts = [_frame(result.verified), *map(_hit, fitting)] if fitting else [_nothing(result)]
     kept = _fitting(texts, ANSWER_TOKENS)
     remarks = [*_warned(result.warnings)]
+    if result.also_searched:
+        remarks.insert(0, printable(also_searched(result.also_searched)))
     if left_out := [printable(hit.citation) for hit in fitting[kept - 1 :]]:
         remarks[:0] = [f"{count(len(left_out), 'hit')} left out: {TOO_LONG} Narrow the query, or read with memory_get:"]
         remarks += left_out[:MAX_LISTED]

@@ -69,6 +69,7 @@ def merged(query: Query, answers: Sequence[Answered], count_tokens: CountTokens 
         model=models.pop() if len(models) == 1 else "",
         roots=statuses,
         verified=all(result.verified for result in results.values()),
+        also_searched=tuple(dict.fromkeys(word for result in results.values() for word in result.also_searched)),
         not_shared=sum(result.not_shared for result in results.values()),
     )
 

@@ -156,10 +156,13 @@ class SearchResult(Struct, frozen=True):
     memories use different ones. `roots` has an entry for each memory of an answer of several, and is empty otherwise.
     `verified` is false if a memory answered from a database without its files. `not_shared` counts the local-only notes
     that were not searched, because others can read the index. `at` is the commit that was searched, and `at_time` when
-    it was made; empty if the files were searched as they are now.
+    it was made; empty if the files were searched as they are now. `also_searched` are words of the notes that were
+    searched in place of words that no note has, such as `receive` for `recieve`.
     """
 
-    optional: ClassVar = {"roots": (), "verified": True, "not_shared": 0, "at": "", "at_time": ""}
+    optional: ClassVar = {
+        "roots": (), "verified": True, "not_shared": 0, "at": "", "at_time": "", "also_searched": ()
+    }  # fmt: skip
 
     hits: tuple[Hit, ...]
     mode: Mode
@@ -172,6 +175,7 @@ class SearchResult(Struct, frozen=True):
     not_shared: int = 0
     at: str = ""
     at_time: str = ""
+    also_searched: tuple[str, ...] = ()
 
 
 class Excerpt(Struct, frozen=True):

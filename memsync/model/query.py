@@ -143,14 +143,16 @@ class SearchRequest(Struct, frozen=True):
 class Query(Struct, frozen=True):
     """A parsed query.
 
-    `text` is for the embedding model, `words` for the word index, both without the filters. A hit must contain each
-    phrase word for word, and no exclusion. Entries dated at one of `times` get a small bonus. `request` is what it was
+    `text` is for the embedding model, `words` for the word index, both without the filters. `alternatives` are other
+    forms of these words, which raise a score, but whose absence does not lower it. A hit must contain each phrase word
+    for word, and no exclusion. Entries dated at one of `times` get a small bonus. `request` is what it was
     parsed from: hits with a score under its `min_score` are left out; if that is None and a model answers, under the
     setting `search.min_score`. With its `rerank` a cross-encoder reads the first hits.
     """
 
     text: str
     words: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
     phrases: tuple[str, ...] = ()
     exclusions: tuple[str, ...] = ()
     filters: Filters = Filters()

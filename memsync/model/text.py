@@ -37,6 +37,11 @@ def still_indexing(pending: int, of_files: int | None = None) -> str:
     return f"Still indexing: {pending:,} of {count(of_files, 'file')} {are} not searched yet."
 
 
+def also_searched(words: Sequence[str]) -> str:
+    """Return what an answer says about words that were searched in place of unknown ones."""
+    return f"also searched: {', '.join(words)}"
+
+
 def not_shared(notes: Sequence[str]) -> tuple[str, ...]:
     """Return the warning about local-only notes that are not in an index that others can read; nothing without any."""
     if not notes:

@@ -10,6 +10,7 @@ from itertools import islice
 
 from memsync.model.filters import TASKS
 from memsync.model.vocabulary import Trait
+from memsync.model.words import folded
 
 OPENING_WORDS = 12
 """A text's first words usually tell its subject."""
@@ -84,13 +85,13 @@ def opening_of(text: str) -> tuple[int, ...]:
 
 def stems(text: str) -> Iterator[str]:
     """Return an iterator over the stem of each word of a text, in order, without possessive endings."""
-    return (stem(match.group()) for match in _WORD.finditer(_POSSESSIVE.sub("", text)))
+    return (stem(match.group()) for match in _WORD.finditer(folded(_POSSESSIVE.sub("", text))))
 
 
 @lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
-    """Return a word without a common English ending: good enough to recognize related words, not to search."""
-    return _SUFFIX.sub("", word.lower())
+    """Return a folded word without a common English ending: good enough to recognize related words, not to search."""
+    return _SUFFIX.sub("", folded(word).strip().lower())
 
 
 def stem_number(word_stem: str) -> int:

@@ -35,7 +35,7 @@ from memsync.ports import Clock, Index, IndexReader, Live, active_space
 from memsync.search.patience import Patience
 from memsync.search.reranking import Relevance, Reranking
 from memsync.search.retrievals import UsageCounter
-from memsync.search.searcher import IndexChanged, Near, Searcher
+from memsync.search.searcher import AwaitNear, IndexChanged, Near, Searcher
 from memsync.search.time_hints import of_its_times, without_times
 from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.indexer import TextReport
@@ -221,7 +221,7 @@ class FreshSearch:
         return report, search(None)
 
     def _search(
-        self, query: Query, await_near: Callable[[], Near | None] | None, warnings: list[str], as_of: int | None = None
+        self, query: Query, await_near: AwaitNear | None, warnings: list[str], as_of: int | None = None
     ) -> SearchResult:
         relevance = self._relevance(query, warnings)
         try:
@@ -338,16 +338,18 @@ class FreshSearch:
     def _ask_model(self, question: Callable[[], T]) -> Callable[[], T]:
         return self._embedding_model.ask(question, MODEL_PATIENCE_SECONDS if self.live else None)
 
-    def _ask_near(self, query: Query, warnings: list[str]) -> Callable[[], Near | None]:
+    def _ask_near(self, query: Query, warnings: list[str]) -> AwaitNear:
         """Start to embed the question and to search by meaning, in parallel with the comparison of files.
 
-        Returns a function that waits for the result, None with a warning if there is none.
+        Returns a function that waits for the result, None with a warning if there is none. It asks again if the notes
+        spell the question in another way.
         """
         wait = self._ask_model(partial(self._near, query))
 
-        def await_near() -> Near | None:
+        def await_near(spelled: Query) -> Near | None:
+            again = replace(spelled, request=replace(spelled.request, question=None))
             try:
-                near = wait()
+                near = wait() if spelled.text == query.text else self._ask_model(partial(self._near, again))()
             except EmbedderError as error:
                 warnings.append(_warning_of(error, SEARCHED_BY_WORDS))
                 return None

@@ -22,6 +22,7 @@ from memsync.model.filters import FILTER_ALIASES, FILTERS, TASKS, Filters
 from memsync.model.query import BUDGET_HITS, Query, SearchRequest
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import Mode
+from memsync.model.words import WORD, folded
 from memsync.notes.dates import parse_when
 from memsync.search.stop_words import STOP_WORDS
 from memsync.search.time_hints import time_hints, weekdays_in
@@ -150,7 +151,7 @@ def _split(typed: str) -> _Parts:
         if token["filter"]:
             value = token["quoted"] if token["quoted"] is not None else token["bare"]
             if token["filter"] == "all":
-                wordless += (others := [word for word in value.split() if not _WORD.search(word)])
+                wordless += (others := [word for word in value.split() if not WORD.search(word)])
                 parts.phrases += [word for word in value.split() if word not in others]
                 parts.text += others
             else:
@@ -160,7 +161,7 @@ def _split(typed: str) -> _Parts:
             _refuse_unknown_filter(token["text"])
         phrase = token["phrase"]
         content = phrase if phrase is not None else token["text"] or token.group().removeprefix("-")
-        searchable = _WORD.search(content) is not None
+        searchable = WORD.search(content) is not None
         if token["minus"] and searchable:
             parts.exclusions.append(content)
         elif phrase is not None and searchable:
@@ -169,7 +170,7 @@ def _split(typed: str) -> _Parts:
             parts.text.append(content)
         if phrase is not None and phrase.strip() and not searchable:
             wordless.append(phrase)
-    if wordless and not any(map(_WORD.search, (*parts.text, *parts.phrases))):
+    if wordless and not any(map(WORD.search, (*parts.text, *parts.phrases))):
         raise _without_word(wordless[0])
     return parts
 
@@ -210,7 +211,7 @@ def _words(text: str) -> tuple[str, ...]:
     """
     words: dict[str, None] = {}
     phrases: dict[str, None] = {}
-    for token in text.lower().split():
+    for token in folded(text).lower().split():
         if _PREFIX.fullmatch(token):
             words[token] = None
             continue

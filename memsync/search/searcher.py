@@ -47,6 +47,7 @@ from memsync.search.recent import CONSIDERED, asks_for_past, by_time
 from memsync.search.reranking import RERANKED, Relevance, blended
 from memsync.search.snippet import holds_all, make_snippet, stems_of
 from memsync.search.spans import Span, form_spans
+from memsync.search.spelling import respelled
 from memsync.search.validity import Validity, today
 from memsync.search.wording import Wording
 from memsync.system import clock
@@ -104,6 +105,9 @@ class Near(NamedTuple):
     candidates: Sequence[Candidate]
 
 
+AwaitNear = Callable[[Query], Near | None]
+
+
 @dataclass(slots=True)
 class _Timer:
     """Milliseconds of each stage."""
@@ -144,23 +148,24 @@ class Searcher:
     def search(
         self,
         query: Query,
-        await_near: Callable[[], Near | None] | None = None,
+        await_near: AwaitNear | None = None,
         relevance: Relevance | None = None,
         *,
         as_of: int | None = None,
     ) -> SearchResult:
         """Answer `query`. With `as_of`, raise IndexChanged if the index has another `last_removal`.
 
-        `await_near` returns the result of `near`, or None to search by words alone. It is called after the words were
-        looked up, so that `near` can run in parallel. `relevance` rates the first hits; if it returns None, they keep
-        their order. A hit that does not fit into the rest of a budget of tokens is skipped. Raises EmbedderError if
-        another space has become active meanwhile.
+        `await_near` returns the result of `near` for the query as the notes spell it, or None to search by words alone.
+        It is called after the words were looked up, so that `near` can run in parallel. `relevance` rates the first
+        hits; if it returns None, they keep their order. A hit that does not fit into the rest of a budget of tokens is
+        skipped. Raises EmbedderError if another space has become active meanwhile.
         """
         timer, asked = _Timer(), query
         with self._index.reading() as index:
             if as_of is not None and index.last_removal() != as_of:
                 raise IndexChanged
             validity, query = self.validity(index), self._narrowed(query, index)
+            query, also_searched = respelled(query, index, self._count_tokens)
             mode, pool = self._candidates(index, query, await_near, timer)
             weights = index.word_weights(query.words)
             space = index.active_space() if query.text and mode is not Mode.KEYWORD else None
@@ -184,7 +189,8 @@ class Searcher:
         timer.lap("hits")
         fresh = Freshness("", 0, 0)
         explain = Explanation(asked.filters, query.times, timer.stages)
-        return SearchResult(tuple(fitting), mode, fresh, warnings, explain, model=space.name if space else "")
+        model = space.name if space else ""
+        return SearchResult(tuple(fitting), mode, fresh, warnings, explain, model, also_searched=also_searched)
 
     def validity(self, index: IndexReader) -> Validity:
         """Return what the notes say about what holds, read once for each state of the index."""
@@ -210,7 +216,7 @@ class Searcher:
     # --------------------------------------------------------------------------------------- candidates
 
     def _candidates(
-        self, index: IndexReader, query: Query, await_near: Callable[[], Near | None] | None, timer: _Timer
+        self, index: IndexReader, query: Query, await_near: AwaitNear | None, timer: _Timer
     ) -> tuple[Mode, Pool]:
         """Return the mode in which the search runs, and the candidates of both retrievers with their chunks."""
         mode = query.mode if await_near is not None or not query.text else Mode.KEYWORD
@@ -218,7 +224,7 @@ class Searcher:
         timer.lap("keyword")
         near: Sequence[Candidate] = ()
         if mode is not Mode.KEYWORD and await_near is not None:
-            nearest = await_near()
+            nearest = await_near(query)
             if nearest is None:
                 keyword = keyword if mode is Mode.HYBRID else self._by_words(index, query)
                 mode = Mode.KEYWORD
@@ -236,7 +242,11 @@ class Searcher:
     def _named(self, index: IndexReader, query: Query) -> Sequence[Candidate]:
         """Return a chunk of each note whose title, alias or file name is the question."""
         word = name_word(query.text)
-        return index.keyword_candidates(structs.replace(query, words=(word,)), query.limit) if word else ()
+        return (
+            index.keyword_candidates(structs.replace(query, words=(word,), alternatives=()), query.limit)
+            if word
+            else ()
+        )
 
     def _by_words(self, index: IndexReader, query: Query) -> Sequence[Candidate]:
         count = self._contributed(query)
@@ -332,7 +342,7 @@ class Searcher:
         ranks = {"vector": _best_by_chunk(pool.near)}
         if query.text:
             ranks["keyword"] = _best_by_chunk(pool.keyword)
-        stems = stems_of(query.words)
+        stems = stems_of((*query.words, *query.alternatives))
         said = ((span, *anchor.said(span, place)) for span, place in anchored)
         return [
             _hit(span, place, message, make_snippet(place.text, stems), ranks, chance(span.score))

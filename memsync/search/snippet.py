@@ -4,32 +4,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
 
+from memsync.model.words import WORD
 from memsync.notes.entry_text import stem
 
 MAX_SNIPPET_CHARS = 300
-_WORD = re.compile(r"[^\W_]+")
+_IN_A_COMPOUND = frozenset(("", " ", "-", "\u2010", "\u2011"))
+"""What may be between the parts of one word."""
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u31f0-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 
 
 def mark(text: str, stems: frozenset[str]) -> list[tuple[int, int, str]]:
     """Return (start, end, stem) of each word of `text` whose stem is one of `stems`, in order.
 
-    In scripts without spaces it finds stems anywhere.
+    In scripts without spaces it finds stems anywhere. Of `oncall` it marks `on-call`, too.
     """
-    places = [(*word.span(), own) for word in _WORD.finditer(text) if (own := stem(word.group())) in stems]
+    words = list(WORD.finditer(text))
+    places = [(*word.span(), own) for word in words if (own := stem(word.group())) in stems]
+    for first, second in pairwise(words):
+        if first.group().lower() in _beginnings(stems) and text[first.end() : second.start()] in _IN_A_COMPOUND:
+            places += [(first.start(), second.end(), own)] * ((own := stem(first.group() + second.group())) in stems)
     for part in stems:
         if part.endswith("*"):
-            words = (word for word in _WORD.finditer(text) if word.group().lower().startswith(part[:-1]))
-            places += [(*word.span(), part) for word in words]
+            places += [(*word.span(), part) for word in words if word.group().lower().startswith(part[:-1])]
         if not part.isascii() and _UNSPACED.match(part):
             places += [(match.start(), match.end(), part) for match in re.finditer(re.escape(part), text)]
     return list(_disjoint(sorted(places)))
 
 
+@lru_cache(maxsize=64)
+def _beginnings(stems: frozenset[str]) -> frozenset[str]:
+    return frozenset(part[:length] for part in stems for length in range(1, len(part)))
+
+
 def stems_of(words: Sequence[str]) -> frozenset[str]:
     """Return the stems of a query's words and phrases; a word such as `roo*`, which may go on, stays as it is."""
-    return frozenset(stem(part) for word in words for part in ([word] if word.endswith("*") else _WORD.findall(word)))
+    return frozenset(stem(part) for word in words for part in ([word] if word.endswith("*") else WORD.findall(word)))
 
 
 def holds_all(text: str, stems: frozenset[str]) -> bool:

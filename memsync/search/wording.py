@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 
+from memsync.model.words import folded
 from memsync.notes.entry_text import stem
 
 COVERED = 0.3
@@ -64,7 +65,7 @@ class Wording:
 
     def __init__(self, text: str, weights: Mapping[str, float]) -> None:
         """`weights` has the idf of each word that is looked up."""
-        self._words = [(word, stem(word)) for word in _WORD.findall(text.lower())]
+        self._words = [(word, stem(word)) for word in _WORD.findall(folded(text).lower())]
         self._exact = {word: max(weights.get(word, 0.0), COMMON_WEIGHT) for word, _ in self._words}
         self._stems = {word_stem: self._exact[word] for word, word_stem in self._words}
         self._run_weight = sum(self._exact[word] for word, _ in self._words)
@@ -86,13 +87,14 @@ class Wording:
         """
         if not self._words:
             return 0.0, 0.0, 0.0
-        flowing = _WORD.findall(text.lower())
-        titles = [_WORD.findall(heading.lower()) for heading in headings]
+        text = folded(text).lower()
+        flowing = _WORD.findall(text)
+        titles = [_WORD.findall(folded(heading).lower()) for heading in headings]
         present = set(flowing).union(*titles)
         covered = _share(self._exact, present) if self.asks else _share(self._stems, set(map(stem, present)))
         if covered < LEAST_SHARE:
             return covered, 0.0, 0.0
-        lines = [_WORD.findall(line) for line in text.lower().split("\n")]
+        lines = [_WORD.findall(line) for line in text.split("\n")]
         in_lines = (sum(self._exact[word] for word in self._exact.keys() & set(words)) for words in lines)
         in_line = max(in_lines) / sum(self._exact.values())
         run = max(self._longest_run(words) for words in (flowing, *titles)) / self._run_weight

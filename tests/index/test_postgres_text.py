@@ -104,7 +104,7 @@ def test_bm25_is_that_of_fts5(rows: list[list[Columns]], asked: list[str]) -> No
         list(stored.database.execute(statement, (word.join(quoted),))) for word in (" OR ", " AND ")
     )
     index = WordIndex(stored.rows, stored.totals, {})
-    found, with_every = index.score([Phrase(text) for text in dict.fromkeys(asked)], None, 1_000)
+    found, with_every = index.score([Phrase(text) for text in dict.fromkeys(asked)], (), None, 1_000)
     assert list(found.items()) == any_word
     assert list(with_every.items()) == (every_word if len(quoted) > 1 else [])
 

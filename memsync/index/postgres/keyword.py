@@ -21,6 +21,7 @@ from memsync.index.postgres.postings import (
     read_postings,
     words_of,
 )
+from memsync.index.reading import LAST_CHARACTER
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,15 +86,22 @@ class WordIndex:
         return self._in_sequence(keys, phrase)
 
     def score(
-        self, phrases: Sequence[Phrase], within: Whole | None, limit: int, *, is_tested_later: bool = False
+        self,
+        required: Sequence[Phrase],
+        optional: Sequence[Phrase],
+        within: Whole | None,
+        limit: int,
+        *,
+        is_tested_later: bool = False,
     ) -> tuple[dict[int, float], dict[int, float]]:
-        """Return the bm25 of the best rows that have at least one of the phrases, and of those that have every one.
+        """Return the bm25 of the best rows with at least one of the phrases, and of those with every required one.
 
         Both are best first; higher is better. There are at least `limit` rows, if so many have the phrases. With
         `is_tested_later` all are returned that are known, because nobody can tell yet how many of them pass a filter.
         """
         import numpy as np
 
+        phrases = list(dict.fromkeys([*required, *optional]))
         keys = {phrase: [key_of(word) for word in words_of(phrase.text)] for phrase in phrases}
         single = [p for p in phrases if len(keys[p]) == 1 and not p.is_cjk and not p.is_prefix]
         counts = self.counts([keys[phrase][0] for phrase in single])
@@ -108,16 +116,16 @@ class WordIndex:
             else:
                 every = self.matches(phrase)
                 found[phrase], idfs[phrase] = _kept(every, within), self._idf(len(every.rows))
-        rows, scores, present = self._sum([(idfs[phrase], found[phrase]) for phrase in chosen])
+        rows, scores, present = self._sum([(idfs[phrase], found[phrase], phrase in required) for phrase in chosen])
         if frequent and len(rows):
             best = np.sort(rows[np.argsort(-scores, kind="stable")[: max(CANDIDATE_ROWS, 4 * limit)]])
             rest = [phrase for phrase in phrases if phrase not in found]
             more = self._lists([keys[phrase][0] for phrase in rest], None, best >> (8 + BLOCK_BITS))
             found |= {phrase: more.get(keys[phrase][0], _nothing()) for phrase in rest}
-            narrowed = [(idfs[phrase], _only(found[phrase], _are_in(found[phrase].rows, best))) for phrase in phrases]
-            rows, scores, present = self._sum(narrowed)
+            kept = {phrase: _only(matches, _are_in(matches.rows, best)) for phrase, matches in found.items()}
+            rows, scores, present = self._sum([(idfs[p], kept[p], p in required) for p in phrases])
         most = len(rows) if is_tested_later else limit
-        has_every = present == max(len(phrases), 2)
+        has_every = present == max(len(required), 2)
         return _best_first(rows, scores, most), _best_first(rows[has_every], scores[has_every], most)
 
     def _too_frequent(self, counts: Mapping[str, int]) -> set[str]:
@@ -133,23 +141,23 @@ class WordIndex:
         idf = math.log((self._totals.rows - count + 0.5) / (count + 0.5)) if self._totals.rows else 0.0
         return idf if idf > 0.0 else 1e-6
 
-    def _sum(self, matches: Sequence[tuple[float, Matches]]) -> tuple[Whole, Real, Whole]:
-        """Return each row that has any phrase, ascending, with its bm25 and the number of phrases that it has.
+    def _sum(self, matches: Sequence[tuple[float, Matches, bool]]) -> tuple[Whole, Real, Whole]:
+        """Return each row that has any phrase, ascending, with its bm25 and the number of required ones that it has.
 
         It adds phrase by phrase, as FTS5 does.
         """
         import numpy as np
 
-        every = [found.rows for _, found in matches]
+        every = [found.rows for _, found, _ in matches]
         rows = merged(every) if every else np.empty(0, np.int64)
         scores, numbers = np.zeros(len(rows)), np.zeros(len(rows), np.int64)
         mean = self._totals.words / self._totals.rows if self._totals.rows else 1.0
-        for idf, found in matches:
+        for idf, found, is_required in matches:
             counts = found.weights / 2.0
             shares = idf * ((counts * (_K1 + 1.0)) / (counts + _K1 * (1 - _B + _B * found.lengths / mean)))
             places = np.searchsorted(rows, found.rows)
             scores[places] += shares
-            numbers[places] += 1
+            numbers[places] += is_required
         return rows, scores, numbers
 
     def _lists(self, keys: Sequence[str], within: Whole | None, blocks: Whole | None = None) -> dict[str, Matches]:
@@ -169,7 +177,7 @@ class WordIndex:
         """Return the rows that have the words one after the other in one column."""
         import numpy as np
 
-        by_last = self._prefixed(keys[-1]) if phrase.is_prefix else [keys[-1]]
+        by_last = self.stems(keys[-1]) if phrase.is_prefix else [keys[-1]]
         lists = self._places({*keys[:-1], *by_last})
         starts: Whole | None = None
         for shift, alternatives in enumerate([*([key] for key in keys[:-1]), by_last]):
@@ -194,9 +202,9 @@ class WordIndex:
         by_row = first[np.argsort(first[:, 0], kind="stable")]
         return Matches(rows, weights, by_row[np.searchsorted(by_row[:, 0], rows), 1])
 
-    def _prefixed(self, prefix: str) -> list[str]:
-        after = prefix[:-1] + chr(min(ord(prefix[-1]) + 1, 0x10FFFF))
-        rows = self._rows(queries.WORDS_WITH_PREFIX, {"prefix": prefix, "after": after})
+    def stems(self, beginning: str) -> list[str]:
+        """Return the stems with this beginning, without those that are too long to be keys."""
+        rows = self._rows(queries.WORDS_WITH_PREFIX, {"prefix": beginning, "after": beginning + LAST_CHARACTER})
         return [word for (word,) in rows if not is_hashed(word)]
 
     def _places(self, keys: Iterable[str]) -> dict[str, tuple[Whole, Whole]]:

@@ -115,7 +115,7 @@ PLACES = """
 SELECT word, string_agg(postings, ''::bytea ORDER BY block), string_agg(places, ''::bytea ORDER BY block) FROM posting
 WHERE root = %(root)s AND word = ANY (%(words)s) GROUP BY word
 """
-# The keys of the words that begin with :prefix, of which :after is the first text that does not.
+# The keys of the words from :prefix to :after.
 WORDS_WITH_PREFIX = """
 SELECT DISTINCT word FROM posting WHERE root = %(root)s AND word >= %(prefix)s AND word < %(after)s
 """

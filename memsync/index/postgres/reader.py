@@ -106,13 +106,16 @@ class PostgresReader(SqlReader):
 
         The score is bm25 divided by the sum of the words' idf, as in the SQLite index.
         """
-        phrases = list(dict.fromkeys(phrase for word in query.words for phrase in phrases_of(word)))
+        phrases, others = (
+            list(dict.fromkeys(phrase for word in words for phrase in phrases_of(word)))
+            for words in (query.words, query.alternatives)
+        )
         if not phrases:
             return []
         narrows = self._narrows(query)
         within = self._within(query) if narrows else None
         is_tested_later = narrows and within is None
-        best, every = self._words.score(phrases, within, limit, is_tested_later=is_tested_later)
+        best, every = self._words.score(phrases, others, within, limit, is_tested_later=is_tested_later)
         if is_tested_later:
             best = self._first_passing(query, best, limit)
             every = self._first_passing(query, every, EVERY_WORD_ROWS)
@@ -125,6 +128,10 @@ class PostgresReader(SqlReader):
 
     def _word_row_count(self) -> int:
         return self._totals.rows
+
+    def stems(self, beginning: str) -> list[str]:
+        """Return the stems in the word index with this beginning."""
+        return self._words.stems(storable(beginning))
 
     def _count_rows(self, words: Sequence[str]) -> dict[str, int]:
         """Count the rows that have each word, as a query reads it."""

@@ -122,6 +122,8 @@ _BM25 = "bm25(chunk_fts, 1.0, 1.0, 0.5, 1.0)"
 # The number of rows in the word index, and the number of rows that match one word.
 CHUNK_COUNT = "SELECT CAST(total(word_rows) AS INTEGER) FROM chunk"
 WORD_COUNT = "SELECT count(*) FROM chunk_fts WHERE chunk_fts MATCH ?"
+# The stems of the word index from one to another, in order.
+STEMS = "SELECT term FROM temp.term WHERE term >= ? AND term < ?"
 
 # (row, bm25) of the best rows of chunk_fts for :match, best first.
 KEYWORD = f"""

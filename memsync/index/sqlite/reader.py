@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from memsync.index.fields import all_of, any_of, every_of
 from memsync.index.frequencies import FrequencyCache
-from memsync.index.reading import EVERY_WORD_ROWS, SqlReader, ranked
+from memsync.index.reading import EVERY_WORD_ROWS, LAST_CHARACTER, SqlReader, ranked
 from memsync.index.rows import to_json
 from memsync.index.sqlite import queries
 from memsync.index.sqlite.integrity import find_damage, find_miscount, unseen_vectors, word_rows
@@ -67,7 +67,7 @@ class SqliteReader(SqlReader):
         The score is bm25 divided by the sum of the words' idf, which is the bm25 of an average chunk with every word
         once. Words that no chunk has count in the sum, so that a question about another subject scores low.
         """
-        match = any_of(query.words)
+        match = any_of((*query.words, *query.alternatives))
         if not match:
             return []
         statement, filters = queries.KEYWORD, dict[str, Any]()
@@ -85,6 +85,11 @@ class SqliteReader(SqlReader):
         if "" not in self._frequencies:
             self._frequencies[""] = int(self.value(queries.CHUNK_COUNT))
         return self._frequencies[""]
+
+    def stems(self, beginning: str) -> Iterable[str]:
+        """Return the stems in the word index with this beginning."""
+        self._db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.term USING fts5vocab(main, chunk_fts, row)")
+        return (stem for (stem,) in self.rows(queries.STEMS, (beginning, beginning + LAST_CHARACTER)))
 
     def _count_rows(self, words: Sequence[str]) -> dict[str, int]:
         return {word: int(self.value(queries.WORD_COUNT, (any_of([word]),))) for word in words}
