@@ -25,6 +25,7 @@ _LETTERS = str.maketrans(
     | {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬆ": "st"}
     | {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F) if chr(code).isalnum()}  # letters of full width
 )
+_POINT = re.compile(r"\d\.\d")
 _VERSION = re.compile(r"(?<![^\W_])(?:[vV]|([^\W\d_]+))(\d+)(?=\.\d)")
 _HYPHENED = re.compile(r"(?<![\w./-])([^\W\d_]+)[-\u2010\u2011]([^\W\d_]+)(?![\w/\u2010\u2011-]|\.\w)")
 
@@ -34,7 +35,7 @@ def folded(text: str) -> str:
 
     An emoji becomes a word. A version loses its `v`, and other letters before it become a word of their own.
     """
-    if "." in text:
+    if "." in text and _POINT.search(text):
         text = _VERSION.sub(r"\1 \2", text)
     if text.isascii():
         return text
