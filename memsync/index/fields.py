@@ -75,13 +75,15 @@ def name_word(name: str) -> str:
 
     Names that differ only in case, accents, punctuation or the order of their words have the same word.
     """
-    words = sorted(_WORD.findall(folded(name).casefold()))
+    words = sorted(set(_WORD.findall(folded(name).casefold())))
     return f"name{hashlib.sha256(' '.join(words).encode()).hexdigest()[:16]}" if words else ""
 
 
 def name_words(note: Note) -> str:
-    """Return the words under which the word index has the note's title, file name and aliases."""
-    return " ".join(dict.fromkeys(map(name_word, (note.title, PurePosixPath(note.path).stem, *note.aliases))))
+    """Return the words under which the word index has the note's title, first heading, file name and aliases."""
+    heading = next((section.heading_path[0] for section in note.sections if section.heading_path), "")
+    names = (note.title, heading, PurePosixPath(note.path).stem, *note.aliases)
+    return " ".join(dict.fromkeys(filter(None, map(name_word, names))))
 
 
 def date_words(moment: str) -> str:

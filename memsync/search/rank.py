@@ -9,19 +9,22 @@ kinds of notes (docs/benchmarks.md).
 from __future__ import annotations
 
 import math
+import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
+from pathlib import PurePosixPath
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from memsync.model.answer import SUPERSEDED_BY, holds
 from memsync.model.filters import Filters
 from memsync.model.note import Entry
 from memsync.model.query import Candidate, IndexedChunk, TimeHint, is_between, names_tag
-from memsync.model.vocabulary import Form, NotePath, Trait, is_remembered
+from memsync.model.vocabulary import Form, NotePath, Trait, is_remembered, may_instruct
 from memsync.notes.entry_text import stem_number, stems
 from memsync.search.time_hints import asks_when
 from memsync.search.wording import Wording, asks_about_self, asks_for_answer
@@ -131,6 +134,9 @@ NEARBY_LINES = 5
 # Plain ints: each & of an IntFlag makes an object, and a search does that a thousand times.
 _ITEM, _QUESTION, _NAMES_TIME = int(Trait.ITEM), int(Trait.QUESTION), int(Trait.NAMES_TIME)
 _WORD = re.compile(r"[^\W_]+")
+_LINK = re.compile(
+    r"\[([^\[\]\n]{1,200})\]\(<?([^()<>#\n]{1,300})|\[\[([^\[\]|#\n]{1,200})[^\[\]|\n]{0,200}\|?([^\[\]\n]{0,200})\]\]"
+)
 _POSSESSIVE = re.compile(r"['’]s\b")
 
 _Key = tuple[NotePath, int, int]
@@ -267,14 +273,58 @@ def by_words(
     """
     found = sorted((scored for scored in ranked if scored.keyword_rank), key=lambda scored: scored.keyword_rank)
     found = found[: READ if wording.asks else READ_BY_WORDS]  # of a question only words side by side count
+    texts: list[tuple[Scored, str]] = []
     for scored in {id(scored): scored for scored in (*ranked[:READ], *found)}.values():
         text = text_of(scored)
         if text is not None:
+            texts.append((scored, text))
             headings = dict.fromkeys((*scored.chunk.heading_path, scored.chunk.title))
             scored.add("wording", scale * wording.bonus(text, list(headings)))
     _lower_headings(ranked)
+    _credit_names(_best_of_notes(ranked), texts, wording, scale)
     _raise_named(ranked, {pool.chunks[number].path for number in pool.named if number in pool.chunks})
     return _best_first(ranked)
+
+
+def _credit_names(
+    best: Mapping[NotePath, Scored], texts: Iterable[tuple[Scored, str]], wording: Wording, scale: float
+) -> None:
+    """Add to the best entry of each note what its title, or a link to it in one of these texts, has of the words."""
+    for path, name, around, plain in _names(best, texts):
+        scored, bonus = best[path], scale * wording.name_bonus(name, around)
+        amount = bonus - scored.added.get("wording", 0.0) + max(plain - scored.plain, 0.0)
+        before = scored.added.get("title", 0.0)
+        if bonus and amount > before:
+            scored.add("title", amount)
+            scored.score -= before
+
+
+def _names(
+    best: Mapping[NotePath, Scored], texts: Iterable[tuple[Scored, str]]
+) -> Iterator[tuple[NotePath, str, Sequence[str], float]]:
+    """Yield the names of these notes, each with what stands above it, and the score by the retrievers of who says it.
+
+    They are their titles, which stand in folders, and the links to them in these texts, which stand under headings.
+    """
+    for path, scored in best.items():
+        if may_instruct(scored.chunk.origin):  # a web page cannot raise its own standing
+            yield path, scored.chunk.title, PurePosixPath(path).parent.parts, scored.plain
+    by_stem = {PurePosixPath(path).stem.lower(): path for path in best}
+    for scored, text in texts:
+        for label, inline, wiki, shown in _LINK.findall(text if may_instruct(scored.chunk.origin) else ""):
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(scored.chunk.path), unquote(inline)))
+            path = NotePath(target) if inline else by_stem.get(PurePosixPath(wiki.lower()).name, NotePath(""))
+            if path in best and path != scored.chunk.path:
+                yield path, label or shown or wiki, scored.chunk.heading_path, scored.plain
+
+
+def _best_of_notes(ranked: Iterable[Scored]) -> dict[NotePath, Scored]:
+    """Return the best entry of each note; a heading without text only if the note has nothing else."""
+    best: dict[NotePath, Scored] = {}
+    for scored in ranked:
+        rival = best.setdefault(scored.chunk.path, scored)
+        best[scored.chunk.path] = max(rival, scored, key=lambda s: (s.chunk.form != Form.HEADING, s.score))
+    return best
 
 
 def _says_something(scored: Scored, question: QuestionWords) -> bool:
@@ -421,14 +471,9 @@ def _add_note_bonus(entries: Iterable[Scored]) -> None:
 
 
 def _raise_named(entries: Sequence[Scored], paths: Set[NotePath]) -> None:
-    """Rank the best entry of each of these notes first; a heading without text only if the note has nothing else."""
-    best: dict[NotePath, Scored] = {}
-    for scored in entries:
-        if scored.chunk.path in paths:
-            rival = best.setdefault(scored.chunk.path, scored)
-            best[scored.chunk.path] = max(rival, scored, key=lambda s: (s.chunk.form != Form.HEADING, s.score))
+    """Rank the best entry of each of these notes first."""
     top = max((scored.score for scored in entries), default=0.0)
-    for scored in best.values():
+    for scored in _best_of_notes(scored for scored in entries if scored.chunk.path in paths).values():
         scored.add("name", top - (1.0 - NAMED_SHARE) * scored.score)
 
 

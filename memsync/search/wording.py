@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 
 from memsync.model.words import folded
 from memsync.notes.entry_text import stem
+from memsync.search.stop_words import STOP_WORDS
 
 COVERED = 0.3
 """Bonus for a text that, with its headings, has all the typed words, in any form.
@@ -29,6 +30,7 @@ LEAST_SHARE = 0.4
 COMMON_WEIGHT = 0.5
 """The weight of a stop word. Other words have their idf, usually 2 to 10."""
 
+_COMMON = frozenset(map(stem, STOP_WORDS))
 _WORD = re.compile(r"[^\W_]+(?:\+\+|#(?!\w))?")  # C++ and C# are words, too
 _ASKS = re.compile(
     r"\s*(?:who|whom|whose|what|when|where|why|which|how|is|are|am|was|were|do|does|did|has|have|had|can|could|will"
@@ -77,6 +79,20 @@ class Wording:
         bonus: float = SIDE_BY_SIDE * run**LITERAL_POWER
         if not self.asks:
             bonus += COVERED * covered**LITERAL_POWER + ONE_LINE * in_line**LITERAL_POWER
+        return bonus
+
+    def name_bonus(self, name: str, around: Iterable[str]) -> float:
+        """Return what the name of a note adds to its score: a title under its folders, a link to it under its headings.
+
+        It adds nothing unless the question has two words of it that are not common, and all of these.
+        """
+        words = {word_stem for word_stem in map(stem, _WORD.findall(name.lower())) if word_stem not in _COMMON}
+        if len(words) < 2 or not words <= self._stems.keys():
+            return 0.0
+        around_words = map(stem, _WORD.findall(" ".join(around).lower()))
+        covered = _share(self._stems, {*words, *_COMMON, *around_words})
+        whole = SIDE_BY_SIDE if self.asks else COVERED + ONE_LINE + SIDE_BY_SIDE
+        bonus: float = whole * covered**LITERAL_POWER
         return bonus
 
     def shares(self, text: str, headings: Sequence[str]) -> tuple[float, float, float]:
