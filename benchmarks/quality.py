@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import fmean, median
@@ -43,7 +43,7 @@ from memsync.model.answer import Hit
 from memsync.settings.load import SETTINGS
 from memsync.wiring import make_token_counter
 
-HITS = 50
+HITS, HITS_FOR_NOTES = 50, 100
 FLOOR = next(setting.default for setting in SETTINGS if setting.name == "search.min_score")
 OTHER_NOTES = 60
 """Files of the RFCs that the facts are hidden among."""
@@ -72,6 +72,7 @@ class _Answers:
     def __init__(self, *, rerank: bool) -> None:
         self._rerank = rerank
         self.hits: list[tuple[Question, Hits, LineCost]] = []
+        self.notes: list[tuple[Question, list[str]]] = []
         self.scores: list[float] = []
         self.hopeless: list[float] = []
 
@@ -81,7 +82,8 @@ class _Answers:
             memory.sync()
             for question in questions:
                 hits, score = _ask(memory, question, self._rerank)
-                self.hits.append((question, hits, costs))
+                self.hits.append((question, hits[:HITS], costs))
+                self.notes.append((question, list(dict.fromkeys(path for path, _, _ in hits))))
                 self.scores.append(score)
             self.hopeless += [_ask(memory, question, self._rerank)[1] for question in unanswerable]
 
@@ -92,6 +94,17 @@ class _Answers:
         if not target:
             return Row(name, mean, "printed", interval=interval(values))
         return Row(name, mean, f"≥ {target:g}", mean >= target, interval(values))
+
+    def by_note(self, name: str, first: float, recall: Mapping[int, float]) -> Iterator[Row]:
+        """Yield how often the first note has evidence, and the share of the notes with evidence among the first k."""
+        found = [({path for path, _, _ in question.relevant}, notes) for question, notes in self.notes]
+        hit = [float(notes[:1] != [] and notes[0] in wanted) for wanted, notes in found]
+        yield Row(f"{name}: note hit@1", fmean(hit), f"≥ {first:g}", fmean(hit) >= first, interval(hit))
+        for k, target in recall.items():
+            shares = [len(wanted.intersection(notes[:k])) / len(wanted) for wanted, notes in found]
+            whole = fmean(share == 1.0 for share in shares)
+            measure = f"{name}: note recall@{k} (all notes with evidence: {whole:.3f})"
+            yield Row(measure, fmean(shares), f"≥ {target:g}", fmean(shares) >= target, interval(shares))
 
     def abstention(self, name: str, target: float) -> list[Row]:
         """Return how well the best score tells answerable questions from others, and what the default floor does."""
@@ -123,6 +136,7 @@ def locomo(data: Path, state: Path, *, rerank: bool = False) -> list[Row]:
         answers.row("locomo: multi-hop, recall@1000t", recall(1000), 0.62, kind="multi-hop"),
         answers.row("locomo: nDCG@10", lambda q, hits, _: ndcg_at(hits, q.relevant, 10), 0.71),
         answers.row("locomo: recall@10", lambda q, hits, _: recall_at(hits, q.relevant, 10)),
+        *answers.by_note("locomo", 0.78, {5: 0.90, 10: 0.95}),
         *answers.abstention("locomo", 0.80),
     ]
 
@@ -201,7 +215,7 @@ def _facts_among_notes(data: Path, state: Path) -> Path:
 
 
 def _ask(memory: Memory, question: Question, rerank: bool) -> tuple[Hits, float]:
-    result = memory.search(question.text, limit=HITS, rerank=rerank)
+    result = memory.search(question.text, limit=HITS_FOR_NOTES, rerank=rerank)
     if rerank and any("rerank" not in hit.ranks for hit in result.hits):  # it would measure something else
         raise MemsyncError(f"not reranked: {'; '.join(result.warnings)}")
     return _ranges(result.hits), result.hits[0].score if result.hits else 0.0

@@ -11,11 +11,19 @@ from itertools import islice
 from memsync.model.filters import TASKS
 from memsync.model.vocabulary import Trait
 from memsync.model.words import folded
+from memsync.notes.attributes import cut_attributes
+from memsync.notes.inline import wiki_parts
 
 OPENING_WORDS = 12
 """A text's first words usually tell its subject."""
 
 ITEM_MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
+LINK = re.compile(r"!?\[([^\[\]\n]{0,200})\]\(<?([^()<>#\n]{0,300})[^()\n]{0,300}\)|!?\[\[([^\[\]\n]{1,500})\]\]")
+"""A Markdown link (its label and target), or what is between the brackets of a wiki link."""
+_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_BULLET = re.compile(r"^[ \t]*[-*+][ \t]+")
+_BLOCK_ID = re.compile(r"[ \t]+\^[A-Za-z0-9-]+[ \t]*$")
+FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})")
 _TASK = re.compile(r"^[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\](?=[ \t]|$)", re.MULTILINE)
 _CLOCK = re.compile(
     r"(?:\*\*|__|\[|\()?(?:\d{4}-\d{2}-\d{2}[T ])?(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\*\*|__|\]|\))?"
@@ -51,6 +59,24 @@ def _said(line: str) -> str:
     line = line[marker.end() :]
     clock = _CLOCK.match(line)
     return line[clock.end() :] if clock else line
+
+
+def as_read(text: str) -> str:
+    """Return a text as a person reads it: without marks of headings, lists and attributes, links as what they show.
+
+    Code between fences stays as it is.
+    """
+    is_code, lines = False, []
+    for line in text.split("\n"):
+        is_code ^= FENCE.match(line) is not None
+        lines.append(line if is_code else _as_read(line))
+    return "\n".join(lines)
+
+
+def _as_read(line: str) -> str:
+    line = _BLOCK_ID.sub("", line)
+    line = _BULLET.sub("", _HEADING.sub(r"\1", line[: cut_attributes(line)[0]]))
+    return LINK.sub(lambda link: wiki_parts(link[3])[2] if link[3] else link[1], line) if "[" in line else line
 
 
 def speaker_of(text: str) -> str:

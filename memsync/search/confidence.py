@@ -27,16 +27,21 @@ _SLOPE = 2.0
 _MIN_SCORE = 0.02
 ROLES = frozenset({"user", "assistant", "system", "tool", "router", "handoff"})
 """Speakers that have no name: a question with such a word seldom means them."""
+_ALONE, _NEAREST_ALONE = -5.0, 11.0
+"""The logit of a cosine alone, by a model that knows many languages (docs/benchmarks.md)."""
 _FEW, _MANY = 30, 300
 """The number of entries compared counts as min(number, _MANY) + _FEW."""
 _NAMES_A_SPEAKER, _LOG_BEST_THEN, _COMPARED_THEN, _BEST_THEN, _FIRST_FEW_THEN = 7.5, 4.5, -1.4, 15.4, 11.7
 _BY_OTHERS, _BY_NAMED, _FIRST_BY_NAMED = -9.5, -20.1, 1.8
 
 
-def certainty(ranked: Sequence[Scored], question: QuestionWords) -> Callable[[float], float]:
+def certainty(
+    ranked: Sequence[Scored], question: QuestionWords, *, is_multilingual: bool = False
+) -> Callable[[float], float]:
     """Return a function from an entry's score to the probability that it shows the answer to a question.
 
-    `ranked` are the entries that were compared, best first. The function never decreases.
+    `ranked` are the entries that were compared, best first. The function never decreases. A question in another
+    language than the notes shares no words with them, so with a multilingual model the cosine alone may decide.
     """
     if not ranked:
         return lambda score: 0.0
@@ -44,8 +49,8 @@ def certainty(ranked: Sequence[Scored], question: QuestionWords) -> Callable[[fl
     best, top = math.log(max(first[0], _MIN_SCORE)), max(ranked[0].score, _MIN_SCORE)
     compared = math.log(min(len(ranked), _MANY) + _FEW)
     named, others = question.speakers(ranked)
+    nearest = max(scored.cosine or 0.0 for scored in ranked)
     if not named - ROLES or 2 * sum(bool(scored.entry.speaker) for scored in ranked) <= len(ranked):
-        nearest = max(scored.cosine or 0.0 for scored in ranked)
         logit = _BASE + _BEST * best + _COMPARED * compared + _NEAREST * nearest
     else:
         logit = _NAMES_A_SPEAKER + _LOG_BEST_THEN * best + _COMPARED_THEN * compared
@@ -54,6 +59,8 @@ def certainty(ranked: Sequence[Scored], question: QuestionWords) -> Callable[[fl
         logit += _BEST_THEN * first[0] + _FIRST_FEW_THEN * sum(first) / len(first)
         logit += _BY_OTHERS * by_others + _BY_NAMED * by_named
         logit += _FIRST_BY_NAMED * (ranked[0].entry.speaker in named)
+    if is_multilingual:
+        logit = max(logit, _ALONE + _NEAREST_ALONE * nearest)
     return lambda score: _logistic(logit + _SLOPE * math.log(max(score, _MIN_SCORE) / top))
 
 

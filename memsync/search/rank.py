@@ -25,7 +25,8 @@ from memsync.model.filters import Filters
 from memsync.model.note import Entry
 from memsync.model.query import Candidate, IndexedChunk, TimeHint, is_between, names_tag
 from memsync.model.vocabulary import Form, NotePath, Trait, is_remembered, may_instruct
-from memsync.notes.entry_text import stem_number, stems
+from memsync.notes.entry_text import LINK, stem_number, stems
+from memsync.notes.inline import wiki_parts
 from memsync.search.time_hints import asks_when
 from memsync.search.wording import Wording, asks_about_self, asks_for_answer
 
@@ -134,9 +135,6 @@ NEARBY_LINES = 5
 # Plain ints: each & of an IntFlag makes an object, and a search does that a thousand times.
 _ITEM, _QUESTION, _NAMES_TIME = int(Trait.ITEM), int(Trait.QUESTION), int(Trait.NAMES_TIME)
 _WORD = re.compile(r"[^\W_]+")
-_LINK = re.compile(
-    r"\[([^\[\]\n]{1,200})\]\(<?([^()<>#\n]{1,300})|\[\[([^\[\]|#\n]{1,200})[^\[\]|\n]{0,200}\|?([^\[\]\n]{0,200})\]\]"
-)
 _POSSESSIVE = re.compile(r"['’]s\b")
 
 _Key = tuple[NotePath, int, int]
@@ -309,13 +307,14 @@ def _names(
     for path, scored in best.items():
         if may_instruct(scored.chunk.origin):  # a web page cannot raise its own standing
             yield path, scored.chunk.title, PurePosixPath(path).parent.parts, scored.plain
-    by_stem = {PurePosixPath(path).stem.lower(): path for path in best}
+    by_stem = {PurePosixPath(path).stem.lower(): str(path) for path in best}
     for scored, text in texts:
-        for label, inline, wiki, shown in _LINK.findall(text if may_instruct(scored.chunk.origin) else ""):
+        for label, inline, wiki in LINK.findall(text if may_instruct(scored.chunk.origin) else ""):
+            name, _, shown = wiki_parts(wiki)
             target = posixpath.normpath(posixpath.join(posixpath.dirname(scored.chunk.path), unquote(inline)))
-            path = NotePath(target) if inline else by_stem.get(PurePosixPath(wiki.lower()).name, NotePath(""))
+            path = NotePath(by_stem.get(PurePosixPath(name.lower()).name, "") if wiki else target)
             if path in best and path != scored.chunk.path:
-                yield path, label or shown or wiki, scored.chunk.heading_path, scored.plain
+                yield path, label or shown, scored.chunk.heading_path, scored.plain
 
 
 def _best_of_notes(ranked: Iterable[Scored]) -> dict[NotePath, Scored]:

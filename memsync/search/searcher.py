@@ -21,6 +21,7 @@ from memsync.model.text import quoted
 from memsync.model.vocabulary import Form, Kind, Mode, NotePath, Tier, citation, may_instruct
 from memsync.notes.chunk import CountTokens
 from memsync.notes.copies import are_copies, is_copy
+from memsync.notes.entry_text import as_read
 from memsync.notes.files import NoteFiles
 from memsync.notes.links import Linked
 from memsync.notes.message_format import ROLE, attributes_of, read_message_heading
@@ -170,7 +171,7 @@ class Searcher:
             weights = index.word_weights(query.words)
             space = index.active_space() if query.text and mode is not Mode.KEYWORD else None
         anchor = Anchor(self._files, self._reader)
-        ranked, chance = self._ranked(query, mode, pool, weights, anchor, validity)
+        ranked, chance = self._ranked(query, mode, pool, weights, anchor, validity, space)
         timer.lap("rank")
         spans = form_spans(_without_mere_headings(ranked, query))
         first = list(islice(spans, CONSIDERED)) if query.text else []
@@ -278,6 +279,7 @@ class Searcher:
         word_weights: Mapping[str, float],
         anchor: Anchor,
         validity: Validity,
+        space: EmbeddingSpace | None,
     ) -> tuple[list[Scored], Callable[[float], float]]:
         """Return the entries, best first, and what converts their scores to those of hits, from 0 to 1."""
         if not query.text:
@@ -298,7 +300,7 @@ class Searcher:
             return ranked, lambda score: 0.0
         if mode is Mode.KEYWORD:
             return ranked, lambda score: max(score, 0.0) / (1.0 + max(score, 0.0))
-        return ranked, certainty(ranked, question)
+        return ranked, certainty(ranked, question, is_multilingual=space is not None and space.has_narrow_cosines)
 
     def _prior(self, chunk: IndexedChunk, now: float) -> float:
         """Return the bonus for importance, pins and recency; it is small, so that it decides only near ties."""
@@ -345,7 +347,7 @@ class Searcher:
         stems = stems_of((*query.words, *query.alternatives))
         said = ((span, *anchor.said(span, place)) for span, place in anchored)
         return [
-            _hit(span, place, message, make_snippet(place.text, stems), ranks, chance(span.score))
+            _hit(span, place, message, make_snippet(as_read(place.text), stems), ranks, chance(span.score))
             for span, place, message in said
         ]
 

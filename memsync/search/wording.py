@@ -23,6 +23,8 @@ ONE_LINE = 0.5
 """Bonus for a text that has all these words in one line, exactly as they were typed."""
 SIDE_BY_SIDE = 0.5
 """Bonus for a text that has the words side by side and in order, or whose heading has them."""
+IDENTIFIED = 0.5
+"""Bonus for a text that has the identifiers of the question, such as `parse_row`, exactly as they were typed."""
 LITERAL_POWER = 12.0
 """A share of the words counts as its 12th power: 0.9 of them as 0.28, half of them as nothing."""
 LEAST_SHARE = 0.4
@@ -32,6 +34,7 @@ COMMON_WEIGHT = 0.5
 
 _COMMON = frozenset(map(stem, STOP_WORDS))
 _WORD = re.compile(r"[^\W_]+(?:\+\+|#(?!\w))?")  # C++ and C# are words, too
+_IDENTIFIER = re.compile(r"\b(?:[A-Za-z]\w*_\w+|[a-z]{2,}[a-z0-9]*[A-Z]\w*|(?:[A-Z][a-z0-9]+){3,})\b")  # no YouTube
 _ASKS = re.compile(
     r"\s*(?:who|whom|whose|what|when|where|why|which|how|is|are|am|was|were|do|does|did|has|have|had|can|could|will"
     r"|would|should|may|might|must|wer|was|wann|wo|warum|wieso|wie|welche[mnrs]?|ist|sind|hat|haben|kann)\b|.*[?？]\s*$",
@@ -71,6 +74,7 @@ class Wording:
         self._exact = {word: max(weights.get(word, 0.0), COMMON_WEIGHT) for word, _ in self._words}
         self._stems = {word_stem: self._exact[word] for word, word_stem in self._words}
         self._run_weight = sum(self._exact[word] for word, _ in self._words)
+        self._names = frozenset(_IDENTIFIER.findall(text))
         self.asks = _ASKS.match(text) is not None
 
     def bonus(self, text: str, headings: Sequence[str]) -> float:
@@ -79,6 +83,8 @@ class Wording:
         bonus: float = SIDE_BY_SIDE * run**LITERAL_POWER
         if not self.asks:
             bonus += COVERED * covered**LITERAL_POWER + ONE_LINE * in_line**LITERAL_POWER
+        if self._names:
+            bonus += IDENTIFIED * len(self._names & set(_IDENTIFIER.findall(text))) / len(self._names)
         return bonus
 
     def name_bonus(self, name: str, around: Iterable[str]) -> float:

@@ -222,6 +222,31 @@ def test_passage_is_what_a_reader_sees(source: str, passage: str) -> None:
     assert passage_text(source) == passage
 
 
+@pytest.mark.parametrize(
+    "unwritten",
+    [
+        "seen %%hidden%% seen",
+        "%%\nhidden\n```\nhidden\n```\n%%",
+        "<<<<<<< hidden\nseen\n>>>>>>> hidden",
+        "{.hidden reps=3}",
+        "- seen {.hidden}",
+    ],
+)
+def test_what_nobody_wrote_as_text_is_no_word(unwritten: str) -> None:
+    """Comments, marks of git and attributes."""
+    words = " ".join(chunk.words for chunk in cut(f"Seen.\n\n{unwritten}\n\nSeen.\n"))
+    assert "hidden" not in words
+    assert words.count("Seen") == 2
+
+
+@pytest.mark.parametrize(
+    "written", ["%% one\n\ntwo", "`%%` and `%%`", "```matlab\n%% one\n```", "{{template}}", "100%% so"]
+)
+def test_what_only_looks_like_a_comment_stays(written: str) -> None:
+    """A comment ends, and is not code."""
+    assert written in "\n\n".join(chunk.words for chunk in cut(f"Seen.\n\n{written}\n"))
+
+
 def test_words_keep_urls() -> None:
     """A URL can be searched for by word."""
     (chunk,) = cut("see [the docs](https://x.org/a)\n")

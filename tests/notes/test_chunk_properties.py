@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memsync.model.note import Chunk, Note
 from memsync.model.vocabulary import NotePath
-from memsync.notes.chunk import ChunkLimits
+from memsync.notes.chunk import ChunkLimits, readable
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.parse import NoteReader
 from tests.conftest import COUNTER, LIMITS, RULES, SMALL_DATA, data_folders
@@ -25,8 +25,9 @@ PATHS = [NotePath(path) for path in ("note.md", "daily/2026-11-21.md", "threads/
 def assert_sound(note: Note, chunks: Sequence[Chunk], limits: ChunkLimits) -> None:
     """Every line with text is in a chunk, each chunk quotes the file, and none is larger than the model reads."""
     covered: dict[int, int] = {}
+    lines = readable(note.lines)
     for ordinal, chunk in enumerate(chunks):
-        own = [note.lines[line - 1][: note.cuts.get(line)] for line in range(chunk.start_line, chunk.end_line + 1)]
+        own = [lines[line - 1][: note.cuts.get(line)] for line in range(chunk.start_line, chunk.end_line + 1)]
         if chunk.end_column:
             assert len(own) == 1
             assert chunk.words == own[0][chunk.start_column : chunk.end_column]
@@ -41,7 +42,7 @@ def assert_sound(note: Note, chunks: Sequence[Chunk], limits: ChunkLimits) -> No
         chunk.words.encode()
     first = 1 if note.head_is_text else note.head_lines + 1
     for line in range(first, len(note.lines) + 1):
-        text = note.lines[line - 1][: note.cuts.get(line)]
+        text = lines[line - 1][: note.cuts.get(line)]
         assert covered.get(line, 0) >= len(text.rstrip()), f"line {line} is lost: {text!r}"
     counts = COUNTER.count([chunk.text for chunk in chunks])
     assert max(counts, default=0) <= limits.max_tokens

@@ -79,6 +79,16 @@ def test_a_better_first_entry_is_surer_and_more_entries_less() -> None:
     assert 0.0 < probability(found(-0.5), question) < 0.01
 
 
+def test_question_in_another_language_is_as_sure_as_its_cosine() -> None:
+    """It shares no word with the notes; the built-in model knows only English."""
+    ranked, question = found(*[0.2] * 200), QuestionWords({}, frozenset(), asks_when=False)
+    ranked[0].cosine = 0.3
+    assert certainty(ranked, question)(0.2) < 0.05
+    assert 0.05 < certainty(ranked, question, is_multilingual=True)(0.2) < 0.3
+    ranked[0].cosine = 0.05
+    assert certainty(ranked, question, is_multilingual=True)(0.2) < 0.05
+
+
 def test_a_small_memory_answers_in_other_words(small: MakeMemory) -> None:
     """Few words of the question, or none, stand in the note that answers it."""
     memory = small()

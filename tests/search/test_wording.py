@@ -196,3 +196,24 @@ def test_name_of_a_note_counts_if_the_question_has_all_of_it() -> None:
     assert 0.0 < wording.name_bonus("List All The Databases", []) < 0.1
     assert wording.name_bonus("List All The Tables", ["postgres", "databases"]) == 0.0
     assert wording.name_bonus("Databases", ["list all", "postgres"]) == 0.0
+
+
+def test_identifiers_count_as_they_were_typed() -> None:
+    """A person who asks about one has read it."""
+    for name in ("split_by_postcode", "splitByPostcode", "ConditionalCheckFailed"):
+        asked = Wording(f"why does {name} fail", {})
+        assert asked.bonus(f"- {name} needs a table.", []) > asked.bonus(f"- {name.lower()}2 needs a table.", []) + 0.4
+    for name in ("YouTube", "iPhone", "postcode"):
+        asked = Wording(f"why does {name} fail", {})
+        assert asked.bonus(f"- {name} needs it.", []) < 0.1
+
+
+def test_snippet_is_text_as_a_person_reads_it(memory: Memory, write: Write) -> None:
+    """Whoever wants what the file has reads `text`."""
+    text = "## Boats\n\n- See [[boats/Red boat|the red one]] and [blue](b.md) {.idea by=kim} ^a1\n- ![[Row]] `[[x]]`\n"
+    write("a.md", text)
+    memory.sync()
+    hit = memory.search("red blue boats", min_score=0).hits[0]
+    assert hit.snippet == "Boats\nSee the red one and blue\nRow `x`"
+    assert hit.text == text.rstrip()
+    assert [hit.snippet[start:end] for start, end in hit.highlights] == ["Boats", "red", "blue"]
