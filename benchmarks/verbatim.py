@@ -1,8 +1,8 @@
 """Measure searches for known items: a person types words that a note contains, and expects that line or note first.
 
 It asks every folder for the first eight words of a line, the two rarest words of a line, titles, and titles with the
-name of their folder, all without quotes. The lines are prose: 50 to 400 characters, beginning with a letter, without a link. No other file has the eight
-words in this order, no other line the two rare words, and no other note the title.
+name of their folder, all without quotes. The lines are prose: 50 to 400 characters, beginning with a letter, without a
+link. No other file has the eight words in this order, no other line the two rare words, and no other note the title.
 """
 
 from __future__ import annotations
