@@ -93,6 +93,7 @@ WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {
     "mcp": start.mcp,
     "languages": languages.both_models,
     "everyday": everyday.small_memories,
+    "pairs": conflicts.written_pairs,
 }
 
 

@@ -1,13 +1,17 @@
 """How many planted contradictions memsync finds, and how many other pairs it lists.
 
-A statement of the notes is copied into a note of its own with another number, another name, or a negation.
+`conflicts` copies a statement of the notes into a note of its own with another number, another name, or a negation.
+`pairs` reads pairs of notes that people might write; half of these pairs do not contradict each other.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shutil
+import sys
+from collections import Counter
 from pathlib import Path
 from statistics import fmean
 
@@ -15,6 +19,8 @@ from benchmarks.figures import Row
 from benchmarks.memories import opened
 from memsync.features.evaluation.measures import interval
 
+PAIRS = Path(__file__).parent / "data" / "contradictions.jsonl"
+"""Pairs of two notes: `form` of the statement, whether they `contradict`, and `why` not."""
 SEED = 26
 PLANTED = 100
 """In each of the two memories."""
@@ -23,6 +29,28 @@ _STATEMENT = re.compile(r"(?:- (?:\d\d:\d\d )?)?([A-Z][^|>#]{40,200}\.)")
 _NUMBER = re.compile(r"(?<![\w`./#-])\d+(?:[.,]\d+)?(?![\w`/-])")
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}\b")
 _VERB = re.compile(r"\b(?:is|are|was|were|can|will|should|has|must)\b(?! not)")
+
+
+def written_pairs(state: Path) -> list[Row]:
+    """Look for a contradiction in each of the pairs of notes."""
+    found: Counter[tuple[bool, bool]] = Counter()
+    for number, line in enumerate(PAIRS.read_text(encoding="utf-8").splitlines()):
+        pair, root = json.loads(line), state / f"pair-{number}"
+        for path, text in pair["notes"].items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text, encoding="utf-8")
+        with opened(root, state, search_mode="keyword") as memory:
+            memory.sync()
+            is_listed = bool(memory.conflicts().conflicts)
+        if is_listed != pair["contradict"]:
+            print(f"{'listed' if is_listed else 'missed'}: {pair['notes']}", file=sys.stderr)
+        found[pair["contradict"], is_listed] += 1
+    recall = found[True, True] / (found[True, True] + found[True, False])
+    precision = found[True, True] / max(found[True, True] + found[False, True], 1)
+    return [
+        Row(f"pairs: of {found.total()}, contradictions that are found (recall)", recall, "≥ 0.85", recall >= 0.85),
+        Row("pairs: contradictions among those that are listed (precision)", precision, "≥ 0.9", precision >= 0.9),
+    ]
 
 
 def planted_pairs(data: Path, state: Path) -> list[Row]:
