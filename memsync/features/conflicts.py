@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
 from functools import cache, partial
-from itertools import combinations, islice, product
+from itertools import islice, product
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta
@@ -19,8 +20,8 @@ from memsync.model.answer import holds
 from memsync.model.json import to_json
 from memsync.model.status import Failure
 from memsync.model.upkeep import Conflict, Conflicts, Side
-from memsync.model.vocabulary import NotePath, Origin, is_remembered
-from memsync.notes.contrast import MAX_FILLINGS, Said, said_in
+from memsync.model.vocabulary import Kind, NotePath, Origin, is_remembered
+from memsync.notes.contrast import Said, about, contradictions, said_in
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import open_folder
 from memsync.notes.frontmatter import read_head
@@ -164,29 +165,37 @@ def _places(
         except (NoteError, BinaryFileError) as error:
             failed.append(Failure(note.path, str(error)))
             continue
-        head = read_head(lines).line_count
-        yield from (_Place(note, said) for said in said_in(lines[head:], head + 1))
+        head, thing = read_head(lines).line_count, about(note.path)
+        if thing is not None:
+            found = said_in(lines[head:], head + 1, thing, is_log=note.kind is Kind.DAILY)
+            yield from (_Place(note, said) for said in found)
         progress("reading notes", number, len(notes))
 
 
 def _differing(places: Iterable[_Place]) -> Iterator[tuple[_Place, _Place]]:
-    """Yield pairs with the same frame and another filling. A frame with many fillings is a form, or a series."""
-    by_frame: dict[tuple[str, ...], dict[tuple[str, ...], list[_Place]]] = {}
-    for place in places:
-        by_frame.setdefault(place.said.frame, {}).setdefault(place.said.filling, []).append(place)
-    for fillings in by_frame.values():
-        if 2 <= len(fillings) <= MAX_FILLINGS:
-            for left, right in combinations(fillings.values(), 2):
-                pairs = product(reversed(left[-MAX_PLACES:]), reversed(right[-MAX_PLACES:]))
-                yield from islice((pair for pair in pairs if _may_conflict(*pair)), 1)
+    """Yield pairs of contradicting statements, without the fields of records: several keys that two notes have alike."""
+    found = []
+    for left, right in contradictions((place.said, place) for place in places):
+        pairs = product(reversed(left[-MAX_PLACES:]), reversed(right[-MAX_PLACES:]))
+        found += islice((pair for pair in pairs if _may_conflict(*pair)), 1)
+    fields = Counter(_records(pair) for pair in found)
+    yield from (pair for pair in found if not (records := _records(pair)) or fields[records] == 1)
+
+
+def _records(pair: tuple[_Place, _Place]) -> Set[NotePath]:
+    """Return the two notes of a folder, or of one name, if both statements are `key: value`."""
+    left, right = (place.note.path for place in pair)
+    folders, names = zip(left.rpartition("/")[::2], right.rpartition("/")[::2], strict=True)
+    is_alike = folders[0] == folders[1] != "" or names[0] == names[1]
+    return frozenset((left, right) if is_alike and all(place.said.is_field for place in pair) else ())
 
 
 def _may_conflict(left: _Place, right: _Place) -> bool:
     """Tell whether two statements may be meant at once: those of one document or of two people are not compared."""
     if left.note.path != right.note.path:
         return True
-    is_same_part = left.said.heading == right.said.heading or left.note.path != "preferences.md"
-    return is_same_part and is_remembered(left.note.kind, left.note.tier)
+    are_parts = bool(left.said.heading and right.said.heading) and left.said.heading != right.said.heading
+    return not are_parts and is_remembered(left.note.kind, left.note.tier)
 
 
 def _read(memory: Workspace, path: NotePath) -> tuple[Sequence[str], Sequence[Chunk]]:

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from memsync.model.answer import Hit, holds
-from memsync.model.vocabulary import NotePath, Origin, is_remembered
-from memsync.notes.contrast import MAX_FILLINGS, said_in
+from memsync.model.vocabulary import Kind, NotePath, Origin, is_remembered
+from memsync.notes.contrast import Said, about, contradictions, said_in
 from memsync.search.anchor import Anchor
 from memsync.search.spans import Span
 from memsync.search.validity import Place, Validity
 
-Frame = tuple[str, ...]
 Line = tuple[NotePath, int]
 COMPARED = 15
 """How many of the first passages are compared: both sides of a conflict are near a question about it."""
@@ -28,7 +27,7 @@ def differing(hits: list[Hit], spans: Sequence[Span], anchor: Anchor, validity: 
 
     So does a text that would replace one that is trusted more.
     """
-    said: dict[Frame, dict[Frame, set[Line]]] = {}
+    said: list[tuple[Said, Line]] = []
     refused: list[tuple[Place, Place]] = []
     for span in spans:
         text = anchor.text_of(span.best)
@@ -36,10 +35,13 @@ def differing(hits: list[Hit], spans: Sequence[Span], anchor: Anchor, validity: 
         if text is not None and holds(span.best.validity):
             marks = validity.refused(span.shown.path, span.best.entry, text, span.shown.origin)
             refused += ((place, pair.mark) for place, pair in marks)
-        if text is not None and len(text) <= MAX_CHARS and may_differ:
-            for one in said_in(text.split("\n"), span.best.entry.start_line):
-                said.setdefault(one.frame, {}).setdefault(one.filling, set()).add((span.shown.path, one.line))
-    contested = [list(fillings.values()) for fillings in said.values() if 1 < len(fillings) <= MAX_FILLINGS]
+        thing = about(span.shown.path)
+        if text is not None and len(text) <= MAX_CHARS and may_differ and thing is not None:
+            heading = [f"## {part}" for part in span.shown.heading_path[1:][-1:]]
+            first, is_log = span.best.entry.start_line - len(heading), span.shown.kind == Kind.DAILY
+            statements = said_in([*heading, *text.split("\n")], first, thing, is_log=is_log)
+            said += [(one, (span.shown.path, one.line)) for one in statements]
+    contested = [(set(left), set(right)) for left, right in contradictions(said)]
     return [_compared(hit, contested, refused) for hit in hits] if contested or refused else hits
 
 

@@ -55,7 +55,7 @@ def test_statements_have_their_lines_and_headings() -> None:
     first = "# A\n\nThe first store keeps 3 backups. The second store keeps 4\nbackups here."
     text = f"{first}\n\n## B\n- price: 5\n  more\n- size: 6"
     assert [(one.line, one.heading, one.text) for one in said_in(text.split("\n"), 10)] == [
-        (12, "A", "The first store keeps 3 backups."), (12, "A", "The second store keeps 4 backups here."),
+        (12, "", "The first store keeps 3 backups."), (12, "", "The second store keeps 4 backups here."),
         (16, "B", "price: 5 more"), (18, "B", "size: 6"),
     ]  # fmt: skip
 

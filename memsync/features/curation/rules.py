@@ -13,12 +13,15 @@ from memsync.features.curation.gathering import Said
 from memsync.model.curation import Act, Proposed
 from memsync.model.text import count
 from memsync.model.vocabulary import NotePath, Origin, Tier
-from memsync.notes.contrast import MAX_FILLINGS, said_in
+from memsync.notes.contrast import about, contradictions, is_metric, said_in
+from memsync.notes.contrast import Said as Statement
 from memsync.notes.entry_text import stems
 from memsync.search.stop_words import STOP_WORDS
 
 SAME = 0.8
 """Two statements say the same if they share so much of the words of the shorter one."""
+MAX_VALUES = 2
+"""A key with more values in the logs is a series."""
 TIMES = 3
 """A statement recurs if it was made on so many days."""
 MONTH_DAYS = 31
@@ -133,8 +136,14 @@ def _preferred(logs: Iterable[Said]) -> Iterator[Proposed]:
 
 
 def _pairs(logs: Iterable[Said]) -> Iterator[Proposed]:
-    for one in logs:
-        if one.is_item and _PAIR.fullmatch(one.text) and not _TIME.search(one.text):
+    values: defaultdict[str, set[str]] = defaultdict(set)
+    pairs = [one for one in logs if one.is_item and _PAIR.fullmatch(one.text) and not _TIME.search(one.text)]
+    for one in pairs:
+        key, _, value = one.text.partition(":")
+        values[key.casefold()].add(value.strip())
+    for one in pairs:
+        key = one.text.partition(":")[0].casefold()
+        if len(values[key]) <= MAX_VALUES and not is_metric(key):
             yield _add(one, one.text, "Remembered", f"noted on {one.day}")
 
 
@@ -153,19 +162,21 @@ def _recurring(logs: Sequence[Said]) -> Iterator[Proposed]:
 
 def _replacing(logs: Iterable[Said], kept: Iterable[Said]) -> Iterator[Proposed]:
     """Yield what the logs say otherwise than long-term memory: another value, number, name or a negation."""
-    frames: defaultdict[tuple[str, ...], list[tuple[Said, tuple[str, ...]]]] = defaultdict(list)
-    for one in chain(kept, logs):
-        for said in said_in([f"- {one.text}"]):
-            frames[said.frame].append((one, said.filling))
-    for group in frames.values():
-        fillings = {filling for _, filling in group}
-        older = next(((one, filling) for one, filling in group if not one.is_log), None)
-        newer = max((pair for pair in group if pair[0].is_log), key=lambda pair: pair[0].day, default=None)
-        if older and newer and 1 < len(fillings) <= MAX_FILLINGS and older[1] != newer[1]:
-            old, new = older[0], newer[0]
-            reason = f"said on {new.day}, and differs from {old.path}:{old.first}"
-            section = old.heading or "Remembered"
-            yield Proposed(Act.ADD, old.path, (new.citation,), new.text, section, 0, old.citation, reason)
+    statements = ((part, one) for one in chain(kept, logs) for part in _stated(one))
+    for left, right in contradictions(statements):
+        older = next((one for one in (*left, *right) if not one.is_log), None)
+        others = right if older in left else left
+        newer = max((one for one in others if one.is_log), key=lambda one: one.day, default=None)
+        if older and newer:
+            reason = f"said on {newer.day}, and differs from {older.path}:{older.first}"
+            section = older.heading or "Remembered"
+            yield Proposed(Act.ADD, older.path, (newer.citation,), newer.text, section, 0, older.citation, reason)
+
+
+def _stated(one: Said) -> Iterator[Statement]:
+    thing = about(one.path)
+    heading = [f"## {one.heading}"] if one.heading else []
+    return said_in([*heading, f"- {one.text}"], 0, thing, is_log=one.is_log) if thing is not None else iter(())
 
 
 def _done(logs: Sequence[Said], kept: Iterable[Said]) -> Iterator[Proposed]:
