@@ -167,7 +167,7 @@ def _places(
             continue
         head, thing = read_head(lines).line_count, about(note.path)
         if thing is not None:
-            found = said_in(lines[head:], head + 1, thing, is_log=note.kind is Kind.DAILY)
+            found = said_in(lines[head:], head + 1, thing, note.path if note.kind is Kind.DAILY else "")
             yield from (_Place(note, said) for said in found)
         progress("reading notes", number, len(notes))
 

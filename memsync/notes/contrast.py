@@ -47,7 +47,7 @@ _REFERENCE = re.compile(r"`|\]\(|\[\[")
 """What a value refers to is no value: each note may refer to something else under the same key."""
 _EMPHASIS = re.compile(r"[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}|~~")
 _QUOTES = re.compile("[\"'‘’“”„]")
-_SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\b[A-Z][a-z]\.)(?<!\b[A-Z]\.)\s+(?=[A-Z])")
+_SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\b[A-Z]\.)(?<!\b[A-Z][a-z]\.)(?<!\bMrs\.)(?<!\bProf\.)\s+(?=[A-Z])")
 _CLAUSE = re.compile(r"(?:[,;(–—]|\s-)\s?(?=[a-z])|\s(?:because|so|since|which|where|but|due to|as of|until)\s")
 """Where a statement ends and what is said about it begins."""
 _KEY = re.compile(r"([^\W\d_][^:`|<>\[\]]{1,48}):\s+(\S.{0,80})")
@@ -74,25 +74,30 @@ _UNSTRESSED = frozenset(
     " just today located based situated date day called named name user im am auf von mit wir ich unser mein dr mr mrs".split()
 )
 """Words that come and go with a negation ("uses", "does not use"), articles, and words that a value implies."""
-_ALIKE = dict(pair.split(":") for pair in "run:use price:cost favourite:prefer favorite:prefer responsible:own".split())
+_ALIKE = dict(pair.split(":") for pair in "run:use price:cost favourite:prefer favorite:prefer responsible:own led:lead kept:keep held:hold built:build".split())
 _STATING = frozenset(
     map(
         stem,
-        "is are was be ist sind live reside work sit born host deploy store run use write build call name own lead maintain"
+        "is are was be ist sind live reside work sit born host deploy store run use write build like call name own lead maintain"
         " manage prefer want cost start end begin close open expire launch ship release schedule listen report belong point"
-        " default require need weigh last keep meet hold expose go contain have has allow take wohnt kostet heißt arbeitet".split(),
+        " default require need target weigh last keep meet hold expose go contain have has allow take wohnt kostet heißt arbeitet".split(),
     )
 )
 """Verbs that say one thing at a time of a subject; of `_OF_MANY`, this holds for numbers only."""
-_OF_MANY = frozenset(map(stem, "use need require have has contain allow take go run".split()))
+_OF_MANY = frozenset(map(stem, "use need like require have has contain allow take go run".split()))
 _OTHERWISE = re.compile(
-    r"\b(?:(was|were|had|formerly|previously|used to|until|ago|last (?:year|month|week)|[Ii]n (?:19|20)\d\d)"
+    r"\b(?:([Ww]as|were|had|formerly|previously|used to|until|ago|last (?:year|month|week)|[Ii]n (?:19|20)\d\d)"
     r"|(will|would|could|might|may|[Mm]aybe|[Pp]erhaps|plan(?:s|ned)? to|going to|propos\w+|consider\w*|if|unless|ideas?))\b"
 )
 _MANY = re.compile(
     r"\b(?:also|another|one of|for example|e\.g|such as|among|others?|there (?:is|are)|(?:has|have) an?)\b|\?$", re.I
 )
-_VAGUE = frozenset("it this that these those they he she there you what which who i".split())
+_OPEN = re.compile(
+    r"(?P<verb>\b(?:is|are|live|lives)(?: \w+(?:ed|pt|en))?) (?:in|at|on|under|behind|near) (?:the|my|our) "
+    r"(?P<place>[a-z][\w-]*(?: [a-z][\w-]*)?)$|(?P<prefers>\bprefers?) (?P<choice>[a-z][\w-]*)(?P<what> (?:over )?[a-z][\w-]*)?$"
+)
+"""Other texts that exclude each other: places, and kinds of one thing."""
+_VAGUE = frozenset("it this that these those they he she there what which who".split())
 _CONDITION = re.compile(
     r"(?:When|If|In|On|With|Without|For|After|Before|At|During|Under|Since|While|Until|By|From)\b[^,]{1,100},|(?:If|When|Unless)\b"
 )
@@ -107,11 +112,6 @@ _OWNS = re.compile(
 _EVENT = re.compile(
     r"(?:\w+ed|got|ran|went|met|spent|bought|saw|read|slept|woke|ate|did|made|took|paid|swam|wrote)\b", re.I
 )
-_METRIC = re.compile(
-    r"(?:body ?)?(?:weight|steps?|sleep|slept|mood|energy|pulse|heart rate|hrv|calories|kcal|water|stress|pain|pages|"
-    r"distance|workout|run|meditation|gewicht|schritte|schlaf|stimmung)\b.{0,12}", re.I
-)  # fmt: skip
-"""What people record about themselves day by day: a series."""
 _SCALES = tuple(
     tuple(frozenset(words.split("/")) for words in scale.split())
     for scale in (
@@ -120,8 +120,8 @@ _SCALES = tuple(
         "approved/accepted/granted/passed rejected/declined/denied/failed pending", "enabled disabled", "paid unpaid",
         "public private", "required/mandatory optional", "online offline", "tabs spaces", "dark light", "single double",
         "morning afternoon evening night", "manual automatic", "daily weekly monthly yearly", "available unavailable",
-        "open closed", "true false", "yes no", "short long", "up down", "valid invalid", "vegan vegetarian",
-        "red blue green yellow black white grey", "healthy sick", "tea coffee", "aisle window", "merge rebase",
+        "open closed/filled/taken", "true false", "yes no", "short/brief/concise/terse long/verbose/detailed", "up down", "valid invalid", "vegan vegetarian",
+        "red blue green yellow black white grey", "healthy sick", "aisle window", "merge rebase",
         "active inactive", "allowed forbidden", "signed unsigned", "remote onsite", "full empty",
     )
 )  # fmt: skip
@@ -173,23 +173,18 @@ def about(path: str) -> str | None:
     return folders[-1] if is_part else name if name in _ENVIRONMENTS else ""
 
 
-def is_metric(key: str) -> bool:
-    """Tell whether people record the value of a key about themselves day by day."""
-    return _METRIC.fullmatch(key) is not None
-
-
-def said_in(lines: Sequence[str], first: int = 1, thing: str = "", *, is_log: bool = False) -> Iterator[Said]:
+def said_in(lines: Sequence[str], first: int = 1, thing: str = "", day: str = "") -> Iterator[Said]:
     """Yield the statements of a text about a `thing`, which begins on line `first`: items, and sentences of paragraphs.
 
-    What people record about themselves day by day (`Weight: 81.2`) is none in a log.
+    In the log of a `day`, a number under a key of one word (`Weight: 81.2`) is about this day.
     """
     for line, heading, block, is_item in _blocks(lines, first):
         linked = _LINK.sub(lambda link: link[1] or link[2] or "", block[:MAX_CHARS])
         text = _QUOTES.sub("", _EMPHASIS.sub("", re.sub(r"['’]s\b", "", linked)))
         pair = _KEY.fullmatch(text) if is_item and not _REFERENCE.search(block) else None
         if pair and len(pair[1].split()) <= MAX_KEY_WORDS and len(pair[2].split()) <= MAX_VALUE_WORDS:
-            if not (is_log and is_metric(pair[1])) and not set("/#") & set(pair[2].replace("://", "")) - {"/"}:
-                yield from _of_key(Said(line, heading, block, (), (), thing), pair[1], pair[2].strip().rstrip("."))
+            if not set("/#") & set(pair[2].replace("://", "")) - {"/"}:
+                yield from _of_key(Said(line, heading, block, (), (), thing), pair[1], pair[2].strip().rstrip("."), day)
         else:
             for sentence in _SENTENCE_END.split(text):
                 yield from _of_sentence(Said(line, heading, sentence.strip(), (), (), thing))
@@ -219,6 +214,8 @@ def _exclude(left: Sequence[str], right: Sequence[str]) -> bool:
     (one, other), kind = differing[0], differing[0][0][:1]
     if kind == "@":  # one of two names may be more exact
         return not (set(one[1:].split()) <= set(other[1:].split()) or set(other[1:].split()) <= set(one[1:].split()))
+    if kind == '"':
+        return not set(one[1:].split()) & set(other[1:].split())
     if kind == "~":
         scales = (sum(bool({one[1:], other[1:]} & words) for words in scale) for scale in _SCALES)
         return any(count == 2 for count in scales)
@@ -258,21 +255,23 @@ def _scope(heading: str) -> list[str]:
     return [] if len(words) > 3 or any(word in _GENERIC or word.isdigit() for word in words) else words
 
 
-def _of_key(said: Said, key: str, value: str) -> Iterator[Said]:
+def _of_key(said: Said, key: str, value: str, day: str) -> Iterator[Said]:
     """Yield `key: value` if the value can be compared; any other text only under a heading, or a key of two words."""
     words = [_ALIKE.get(stem(word), stem(word)) for word in re.findall(r"\w+", key.casefold())]
     own = [word for word in words if word not in _UNSTRESSED] or words
-    if len(own) == 1:
-        own += re.findall(r"\w+", said.about) or _scope(said.heading)
+    is_bare, thing = len(own) == 1, re.findall(r"\w+", said.about)
+    own += [word for word in thing if word not in key.casefold()] or [
+        word for word in _scope(said.heading) if is_bare or word in _ENVIRONMENTS
+    ]
+    is_bare = is_bare and not thing
     frame, filling, negations, _ = _read_slots([*_tokens(f"x {value}")][1:], -1)
     if value.casefold() in ("n/a", "none", "tbd", "unknown", "todo", "?", "-", "..."):
         return
-    if not filling and (said.heading or len(own) > 1) and len(value.split()) <= 3:
+    if not filling and (said.heading or not is_bare) and len(value.split()) <= 3:
         frame, filling = ["text", said.heading.casefold()], [f'"{value.casefold()}']
-    if filling and (len(own) > 1 or said.heading or filling[0][0] != "~"):
-        yield said._replace(
-            frame=("", *sorted([*own, *frame])), filling=(*filling, "not " * negations), about="", is_field=True
-        )
+    if filling and (not is_bare or said.heading or filling[0][0] != "~"):
+        frame, of_day = ["", *sorted([*own, *frame])], day if is_bare and filling[0][0] == "#" else ""
+        yield said._replace(frame=(*frame,), filling=(*filling, "not " * negations), about=of_day, is_field=True)
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
@@ -282,7 +281,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         kind, token, gap = match.lastgroup or "", match[0], text[end : match.start()]
         if kind == "word" and ((token[0].isupper() and match.start()) or last_text in ("called", "named")):
             kind = "name"
-        if kind == "name" and last in ("name", "number") and gap in (" ", ", ", " & "):
+        if kind == "name" and last in ("name", "number") and (gap in (" ", ", ", " & ") or (gap == ". " and len(last_text) < 5)):
             last, last_text = "name", f"{last_text} {token}"
         else:
             if last:
@@ -338,7 +337,7 @@ def _read_slots(tokens: Sequence[tuple[str, str]], verb: int, start: int = -1) -
             value = f"~{lowered}"
         if lowered in _NEGATIONS:
             negations += 1
-        elif value and position > start and not (is_of_many and value[0] in "@~"):
+        elif value and position > start and not (is_of_many and value[0] == "@"):
             frame.append(f"<{value[0]}>")
             filling.append(value)
         elif value or kind == "code":
@@ -379,7 +378,14 @@ def _of_clause(said: Said, text: str, *, is_head: bool = False) -> Iterator[Said
     verb = copula if copula >= 0 else next((number for number, one in enumerate(stems) if one in _STATING), len(tokens))
     frame, filling, negations, words = _read_slots(tokens, verb, start - 1)
     is_event = _EVENT.match(text) is not None
-    if is_head or is_event or len(frame) < MIN_WORDS or words < max(2, len(filling)):
+    if not filling and verb < len(tokens) and (other_text := _OPEN.search(text.rstrip("."))):
+        rest = other_text["what"] or ""
+        known = text[: other_text.end("verb" if other_text["verb"] else "prefers")] + rest
+        known += f" {other_text['choice']}" if rest.startswith(" over ") else ""
+        frame, _, negations, words = _read_slots(list(_tokens(known)), verb, verb)
+        filling = [f'"{other_text["place"] or other_text["choice"]}']
+        frame.append("text")
+    elif is_head or is_event or len(frame) < MIN_WORDS or words < max(2, len(filling)):
         first = tokens[0][1].casefold()
         if is_event or _MANY.search(text):
             verb = len(tokens)

@@ -38,8 +38,8 @@ def differing(hits: list[Hit], spans: Sequence[Span], anchor: Anchor, validity: 
         thing = about(span.shown.path)
         if text is not None and len(text) <= MAX_CHARS and may_differ and thing is not None:
             heading = [f"## {part}" for part in span.shown.heading_path[1:][-1:]]
-            first, is_log = span.best.entry.start_line - len(heading), span.shown.kind == Kind.DAILY
-            statements = said_in([*heading, *text.split("\n")], first, thing, is_log=is_log)
+            first, day = span.best.entry.start_line - len(heading), span.shown.path * (span.shown.kind == Kind.DAILY)
+            statements = said_in([*heading, *text.split("\n")], first, thing, day)
             said += [(one, (span.shown.path, one.line)) for one in statements]
     contested = [(set(left), set(right)) for left, right in contradictions(said)]
     return [_compared(hit, contested, refused) for hit in hits] if contested or refused else hits

@@ -13,8 +13,8 @@ from memsync.features.curation.gathering import Said
 from memsync.model.curation import Act, Proposed
 from memsync.model.text import count
 from memsync.model.vocabulary import NotePath, Origin, Tier
-from memsync.notes.contrast import about, contradictions, is_metric, said_in
 from memsync.notes.contrast import Said as Statement
+from memsync.notes.contrast import about, contradictions, said_in
 from memsync.notes.entry_text import stems
 from memsync.search.stop_words import STOP_WORDS
 
@@ -143,7 +143,7 @@ def _pairs(logs: Iterable[Said]) -> Iterator[Proposed]:
         values[key.casefold()].add(value.strip())
     for one in pairs:
         key = one.text.partition(":")[0].casefold()
-        if len(values[key]) <= MAX_VALUES and not is_metric(key):
+        if len(values[key]) <= MAX_VALUES:
             yield _add(one, one.text, "Remembered", f"noted on {one.day}")
 
 
@@ -176,7 +176,7 @@ def _replacing(logs: Iterable[Said], kept: Iterable[Said]) -> Iterator[Proposed]
 def _stated(one: Said) -> Iterator[Statement]:
     thing = about(one.path)
     heading = [f"## {one.heading}"] if one.heading else []
-    return said_in([*heading, f"- {one.text}"], 0, thing, is_log=one.is_log) if thing is not None else iter(())
+    return said_in([*heading, f"- {one.text}"], 0, thing, one.path if one.is_log else "") if thing is not None else iter(())
 
 
 def _done(logs: Sequence[Said], kept: Iterable[Said]) -> Iterator[Proposed]:
