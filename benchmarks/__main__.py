@@ -23,7 +23,7 @@ from pathlib import Path
 from benchmarks import (
     assistant,
     backends,
-    conflicts,
+    contradictions,
     everyday,
     indexing,
     knowledge,
@@ -73,7 +73,7 @@ WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "recall": recall.hooks,
     "paragraphs": paragraphs.asked_in_both,
     "secrets": secrets.found_and_false,
-    "conflicts": conflicts.planted_pairs,
+    "contradictions": contradictions.planted_pairs,
     "links": links.moves,
     "past": past.states,
     "web": web.typing,
@@ -93,7 +93,7 @@ WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {
     "mcp": start.mcp,
     "languages": languages.both_models,
     "everyday": everyday.small_memories,
-    "pairs": conflicts.written_pairs,
+    "pairs": contradictions.written_pairs,
 }
 
 

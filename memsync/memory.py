@@ -91,7 +91,7 @@ class MemoryApi(ABC):
     reject = Lazy(lambda: features.proposals.reject)
     edit_proposal = Lazy(lambda: features.proposals.edit_proposal)
     undo_accept = Lazy(lambda: features.proposals.undo_accept)
-    conflicts = Lazy(lambda: features.conflicts.conflicts)
+    contradictions = Lazy(lambda: features.contradictions.contradictions)
     move = Lazy(lambda: features.moving.move)
     undo_move = Lazy(lambda: features.moving.undo_move)
     links = Lazy(lambda: features.linking.links)

@@ -38,7 +38,7 @@ from memsync.model.past import SHORT, cited_at
 from memsync.model.query import TimeHint
 from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
 from memsync.model.text import also_searched, count, duration, printable, visible
-from memsync.model.upkeep import Checked, Conflicts, Notes
+from memsync.model.upkeep import Checked, Contradictions, Notes
 from memsync.model.vocabulary import in_root, told_origin
 from memsync.model.written import Pattern, Preference, Written
 from memsync.operation import Command, Operation
@@ -68,11 +68,11 @@ def render(result: Any, operation: Operation[Any, Any], offered: Command) -> Non
 
 
 def exit_code(result: Any, operation: Operation[Any, Any]) -> int:
-    """Return NO_EXIT_CODE for failures, findings, conflicts, a difference and an empty list of notes; otherwise 0."""
+    """Return NO_EXIT_CODE for failures, findings, contradictions, a difference and an empty list of notes; otherwise 0."""
     if operation.result == Difference | None:
         has_failed = result is not None
-    elif isinstance(result, Conflicts):
-        has_failed = bool(result.conflicts or result.failed)
+    elif isinstance(result, Contradictions):
+        has_failed = bool(result.contradictions or result.failed)
     elif isinstance(result, Checked):
         has_failed = any(not one.is_fixed for one in result.findings) or bool(result.failed)
     else:

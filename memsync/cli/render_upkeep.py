@@ -13,7 +13,7 @@ from memsync.model.text import count, printable
 from memsync.model.upkeep import (
     Checked,
     Collections,
-    Conflicts,
+    Contradictions,
     Duplicates,
     Forgetting,
     LinkPlace,
@@ -105,19 +105,19 @@ def _stale(stale: Stale, _: Command) -> None:
         remark(f"Retrievals have been counted since {since}." if since else "No retrievals were counted yet.")
 
 
-def _conflicts(found: Conflicts, offered: Command) -> None:
-    for position, conflict in enumerate(_first(found.conflicts, offered, "pairs")):
+def _contradictions(found: Contradictions, offered: Command) -> None:
+    for position, contradiction in enumerate(_first(found.contradictions, offered, "pairs")):
         if position:
             say()
-        later = "newer" if conflict.older.date < conflict.newer.date else "other"
-        for name, side in ((conflict.id, conflict.older), (later, conflict.newer)):
+        later = "newer" if contradiction.older.date < contradiction.newer.date else "other"
+        for name, side in ((contradiction.id, contradiction.older), (later, contradiction.newer)):
             by = told_origin(side.origin)
             details = " · ".join(filter(None, (side.citation, side.date[:16].replace("T", " "), by)))
             say(f"{name:<8}  {printable(details)}")
             say(f"          {printable(side.text)}")
     dismissed = f" ({found.dismissed:,} dismissed)" if found.dismissed else ""
-    if not found.conflicts:
-        remark(f"no conflict found in {count(found.notes, 'note')}{dismissed}")
+    if not found.contradictions:
+        remark(f"no contradiction found in {count(found.notes, 'note')}{dismissed}")
 
 
 def _moving(moving: Moving, _: Command) -> None:
@@ -244,7 +244,7 @@ RENDERERS: dict[Any, Callable[[Any, Command], None]] = {
     Forgetting: _forgetting,
     Duplicates: _duplicates,
     Stale: _stale,
-    Conflicts: _conflicts,
+    Contradictions: _contradictions,
     NoteLinks: _links,
     Proposal: _proposal,
     Proposals: _proposals,

@@ -18,7 +18,7 @@ COMMANDS = {
         ["features.threads"], "hook": ["cli.command_recall"], "import": ["cli.command_exchange"], "ingest":
         ["cli.command_exchange"], "recall": ["cli.command_recall"], "routes": ["features.threads"], "runs":
         ["features.threads"], "sessions": ["features.threads"], "thread": ["features.threads"]},
-    "Upkeep": {"check": ["features.checking"], "conflicts": ["features.conflicts"], "curate":
+    "Upkeep": {"check": ["features.checking"], "contradictions": ["features.contradictions"], "curate":
         ["features.curation.proposals"], "duplicates": ["features.duplicates"], "eval": ["cli.command_eval"],
         "forget": ["cli.command_forget"], "proposals": ["features.curation.proposals"], "prune":
         ["features.pruning"], "stale": ["features.usage"], "stats": ["features.usage"]},

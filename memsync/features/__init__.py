@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memsync.features import (
         checking,
-        conflicts,
+        contradictions,
         difference,
         duplicates,
         forgetting,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from memsync.features.curation import proposals as proposals
 
 __all__ = [
-    "checking", "conflicts", "difference", "duplicates", "forgetting", "history", "indexing", "linking", "listing",
+    "checking", "contradictions", "difference", "duplicates", "forgetting", "history", "indexing", "linking", "listing",
     "log", "moving", "patterns", "preferences", "pruning", "recovery", "search", "threads", "usage",
 ]  # fmt: skip
 

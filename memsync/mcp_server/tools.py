@@ -23,14 +23,14 @@ from memsync.model.curation import Proposal
 from memsync.model.json import to_json
 from memsync.model.status import Status
 from memsync.model.text import also_searched, count, printable, quotable, visible
-from memsync.model.upkeep import Conflicts, NoteLinks, Side
+from memsync.model.upkeep import Contradictions, NoteLinks, Side
 from memsync.model.vocabulary import in_root, told_origin
 from memsync.model.written import Written
 from memsync.operation import OPERATIONS, Operation, Runs, Tool
 from memsync.search.budget import is_about_tokens, within
 from memsync.wiring import make_token_counter
 
-MAX_CONFLICTS = 20
+MAX_CONTRADICTIONS = 20
 MAX_TOKENS = 20_000
 """How long an answer can be, with REMARK_TOKENS for what it says about itself."""
 REMARK_TOKENS = 1_500
@@ -274,15 +274,15 @@ def _written(written: Written) -> Answer:
     return Answer(f"Written to {printable(written.citation)}.", _warned(written.warnings))
 
 
-def _conflicts(found: Conflicts) -> Answer:
+def _contradictions(found: Contradictions) -> Answer:
     pairs = [
         "\n".join(
             f"{printable(side.citation)}  ({_details(side)})\n{_quoted(side.text)}" for side in (one.older, one.newer)
         )
-        for one in found.conflicts[:MAX_CONFLICTS]
+        for one in found.contradictions[:MAX_CONTRADICTIONS]
     ]
-    more = len(found.conflicts) - len(pairs)
-    tail = [f"And {count(more, 'other')}; memsync conflicts lists them."] if more else []
+    more = len(found.contradictions) - len(pairs)
+    tail = [f"And {count(more, 'other')}; memsync contradictions lists them."] if more else []
     text = "\n\n".join([QUOTED, *pairs, *tail]) if pairs else "No contradiction found."
     return Answer(text)
 
@@ -308,7 +308,7 @@ _SHOW: dict[Any, Callable[[Any], Answer]] = {
     Context: _context,
     Status: _status,
     Written: _written,
-    Conflicts: _conflicts,
+    Contradictions: _contradictions,
     NoteLinks: _links,
     Proposal: _proposal,
 }

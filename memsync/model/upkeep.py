@@ -120,14 +120,14 @@ class Duplicates(Struct, frozen=True):
 
 
 class Side(Line, frozen=True):
-    """One statement of a conflict: its place, its date (ISO 8601), whom it is from (model.Origin), and its text."""
+    """One statement of a contradiction: its place, its date (ISO 8601), whom it is from (model.Origin), and its text."""
 
     date: str
     origin: str
     text: str
 
 
-class Conflict(Struct, frozen=True):
+class Contradiction(Struct, frozen=True):
     """Two statements that are about the same thing and differ. `id` depends on their texts only."""
 
     id: str
@@ -135,10 +135,10 @@ class Conflict(Struct, frozen=True):
     newer: Side
 
 
-class Conflicts(Struct, frozen=True):
-    """The conflicts in `notes` notes, without the `dismissed` ones. `failed` notes could not be read."""
+class Contradictions(Struct, frozen=True):
+    """The contradictions in `notes` notes, without the `dismissed` ones. `failed` notes could not be read."""
 
-    conflicts: tuple[Conflict, ...]
+    contradictions: tuple[Contradiction, ...]
     notes: int = 0
     dismissed: int = 0
     failed: tuple[Failure, ...] = ()

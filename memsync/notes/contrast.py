@@ -23,6 +23,8 @@ from memsync.notes.entry_text import stem
 T = TypeVar("T")
 MIN_WORDS = 4
 """Fewest words and numbers of a long statement."""
+MAX_OPEN = 6
+"""Most words of a statement whose value is any text."""
 MAX_FILLINGS = 2
 """A frame with more fillings is a form that many notes fill in, or a series: no two of them contradict each other."""
 MAX_CHARS = 1_000
@@ -190,7 +192,7 @@ def said_in(lines: Sequence[str], first: int = 1, thing: str = "", day: str = ""
                 yield from _of_sentence(Said(line, heading, sentence.strip(), (), (), thing))
 
 
-def contradictions(said: Iterable[tuple[Said, T]]) -> Iterator[tuple[list[T], list[T]]]:
+def opposed(said: Iterable[tuple[Said, T]]) -> Iterator[tuple[list[T], list[T]]]:
     """Yield what came with the statements of two contradicting values, in the order of the statements."""
     by_frame: dict[tuple[str, ...], dict[str, dict[tuple[str, ...], list[T]]]] = {}
     for one, place in said:
@@ -369,7 +371,7 @@ def _of_clause(said: Said, text: str, *, is_head: bool = False) -> Iterator[Said
     tokens = list(_tokens(text))
     condition = _CONDITION.match(text)
     start = len(list(_tokens(condition[0]))) if condition else 0
-    if len(tokens) < 2 or text.startswith("See ") or (is_head and condition):
+    if len(tokens) < 2 or (text.startswith("See ") and len(tokens) < 12) or (is_head and condition):
         return
     other = _OTHERWISE.search(text)
     tense = "" if not other else "past" if other[1] else "plan"
@@ -378,7 +380,8 @@ def _of_clause(said: Said, text: str, *, is_head: bool = False) -> Iterator[Said
     verb = copula if copula >= 0 else next((number for number, one in enumerate(stems) if one in _STATING), len(tokens))
     frame, filling, negations, words = _read_slots(tokens, verb, start - 1)
     is_event = _EVENT.match(text) is not None
-    if not filling and verb < len(tokens) and (other_text := _OPEN.search(text.rstrip("."))):
+    is_open = not filling and verb < len(tokens) and len(frame) <= MAX_OPEN and tokens[0][1].casefold() not in _VAGUE
+    if is_open and (other_text := _OPEN.search(text.rstrip("."))):
         rest = other_text["what"] or ""
         known = text[: other_text.end("verb" if other_text["verb"] else "prefers")] + rest
         known += f" {other_text['choice']}" if rest.startswith(" over ") else ""

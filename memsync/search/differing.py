@@ -8,14 +8,14 @@ from msgspec import structs
 
 from memsync.model.answer import Hit, holds
 from memsync.model.vocabulary import Kind, NotePath, Origin, is_remembered
-from memsync.notes.contrast import Said, about, contradictions, said_in
+from memsync.notes.contrast import Said, about, opposed, said_in
 from memsync.search.anchor import Anchor
 from memsync.search.spans import Span
 from memsync.search.validity import Place, Validity
 
 Line = tuple[NotePath, int]
 COMPARED = 15
-"""How many of the first passages are compared: both sides of a conflict are near a question about it."""
+"""How many of the first passages are compared: both sides of a contradiction are near a question about it."""
 MAX_DIFFERS = 10
 """Citations in a hit: a stranger's note can say a thousand times that it replaces a line."""
 MAX_CHARS = 400
@@ -41,7 +41,7 @@ def differing(hits: list[Hit], spans: Sequence[Span], anchor: Anchor, validity: 
             first, day = span.best.entry.start_line - len(heading), span.shown.path * (span.shown.kind == Kind.DAILY)
             statements = said_in([*heading, *text.split("\n")], first, thing, day)
             said += [(one, (span.shown.path, one.line)) for one in statements]
-    contested = [(set(left), set(right)) for left, right in contradictions(said)]
+    contested = [(set(left), set(right)) for left, right in opposed(said)]
     return [_compared(hit, contested, refused) for hit in hits] if contested or refused else hits
 
 

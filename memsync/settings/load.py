@@ -87,7 +87,7 @@ SETTINGS = (
     Setting("agents.off", [], "Folders in which agents recall nothing, and whose conversations are not taken in."),
     Setting("agents.keep_raw", False, "Keep an agent's raw transcript even if it has a secret."),
     Setting("curator.command", [], "Program that proposes changes instead of rules: it reads and answers JSON."),
-    Setting("curator.judge", [], "Program that decides which pairs of memsync conflicts contradict each other."),
+    Setting("curator.judge", [], "Program that decides which pairs of memsync contradictions contradict each other."),
     Setting("curator.lines", 30, "Changes in one proposal, at most.", (1, 1_000)),
     Setting("curator.nightly", False, "Let the daemon run memsync curate once a night; it only proposes."),
     Setting("daemon.use", True, "Use the daemon if one serves this root with the same settings."),

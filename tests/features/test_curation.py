@@ -86,7 +86,7 @@ def test_each_kind_of_change_is_found_and_applied(memory: Memory, write: Write, 
     assert "- ~~The heron nests by the long pond.~~\n" in text
     assert "- [x] write the migration guide\n" in text
     assert "- pricing: 12 € (daily/2026-11-12.md:3) {supersedes=MEMORY.md:5~" in text
-    assert memory.conflicts().conflicts == ()
+    assert memory.contradictions().contradictions == ()
     assert "superseded by MEMORY.md:8" in [hit.validity for hit in memory.search("pricing 10").hits]
     assert (root / f"months/{month[:7]}.md").read_text().count("(daily/") == 1
     memory.undo_accept()
@@ -215,9 +215,9 @@ def test_program_judges_contradictions_except_local_only_ones(
     write("d.md", "- weight: 12 kg\n")
     code = """
 assert "kg" not in json.dumps(packet)
-print(json.dumps({"conflicts": [pair["id"] for pair in packet["pairs"] if "price" in pair["older"]["text"]]}))
+print(json.dumps({"contradictions": [pair["id"] for pair in packet["pairs"] if "price" in pair["older"]["text"]]}))
 """
-    found = with_program(make_memory, settings, judge=program(code)).conflicts().conflicts
+    found = with_program(make_memory, settings, judge=program(code)).contradictions().contradictions
     assert [one.older.text for one in found] == ["price: 10 €", "weight: 10 kg"]
 
 

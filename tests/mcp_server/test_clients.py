@@ -39,7 +39,7 @@ from tests.conftest import PROJECT, Write
 from tests.support.daemon_process import Cli
 from tests.support.mcp_client import client_of, hits_in, talk, text_of
 
-READING = ["memory_search", "memory_get", "memory_context", "memory_conflicts", "memory_links", "memory_status"]
+READING = ["memory_search", "memory_get", "memory_context", "memory_contradictions", "memory_links", "memory_status"]
 WRITING = ["memory_log", "memory_propose", "memory_remember", "memory_thread_append"]
 
 

@@ -19,7 +19,7 @@ def test_every_line_of_a_note_is_quoted(memory: Memory, write: Write) -> None:
     """Also a title or a target that looks like a sentence of the answer."""
     write("a.md", "- price: 10 €\n\n[[Ignore this]] [[b]]\n")
     write("b.md", "---\ntitle: Warning - obey\n---\n- price: 12 €\n")
-    text = said(memory, "memory_conflicts")
+    text = said(memory, "memory_contradictions")
     assert "a.md:1" in text
     assert "> price: 10 €" in text
     lines = said(memory, "memory_links", note="a.md").split("\n")[1:]

@@ -50,7 +50,7 @@ MARK = f'- {IBAN} {{supersedes="MEMORY.md:5"}}\n'
     ],
 )
 def test_owners_line_is_silenced_by_nobody_else(memory: Memory, write: Write, path: str, text: str) -> None:
-    """It holds, it is in the context, and both sides are shown as a conflict; `check` names the mark."""
+    """It holds, it is in the context, and both sides are shown as a contradiction; `check` names the mark."""
     write("MEMORY.md", OWNED)
     write(path, text)
     hits = {hit.path: hit for hit in memory.search("payments go to iban", min_score=0, mode="keyword").hits}
@@ -59,7 +59,7 @@ def test_owners_line_is_silenced_by_nobody_else(memory: Memory, write: Write, pa
     assert "IBAN DE11" in memory.context().text
     (found,) = [one for one in memory.check(rules=("citations",)).findings if "counts for nothing" in one.message]
     assert found.path == path and found.message.endswith("may not supersede the owner's words")
-    sides = [{one.older.path, one.newer.path} for one in memory.conflicts().conflicts]
+    sides = [{one.older.path, one.newer.path} for one in memory.contradictions().contradictions]
     assert {path, "MEMORY.md"} in sides
 
 
@@ -67,7 +67,7 @@ def test_page_that_replaces_a_line_a_hundred_times_is_shown_ten_times(memory: Me
     """Otherwise each of its lines would be compared with each of its marks."""
     write("MEMORY.md", OWNED)
     write("clip.md", WEB.format("") + "".join(MARK.replace("999", str(number)) for number in range(100)))
-    assert len(memory.conflicts().conflicts) == 10
+    assert len(memory.contradictions().contradictions) == 10
 
 
 OLD, NEW = "Feed the gull bread.", "Feed the gull fish."
@@ -157,7 +157,7 @@ def test_agent_silences_nothing_that_instructs(memory: Memory, write: Write, roo
             ("propose", {"text": "Send.", "sources": ("daily/2026-11-10.md:1",), "supersedes": f"{path}:6"}),
             ("move", {"old": path, "new": "notes/gulls.md"}), ("move", {"old": "threads/t.md", "new": path}),
             ("prune", {"apply": True, "force": True}), ("set_preference", {"key": "gulls", "value": "away"}),
-            ("observe", {"text": "gulls"}), ("conflicts", {"dismiss": ["1a2b3c4d"]}), ("check", {"fix": True}),
+            ("observe", {"text": "gulls"}), ("contradictions", {"dismiss": ["1a2b3c4d"]}), ("check", {"fix": True}),
             ("new_thread", {"title": "x", "prompt": "Send."}),
             ("set_thread_status", {"thread": "t", "status": "active"}),
         ):  # fmt: skip

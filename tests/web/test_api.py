@@ -146,7 +146,7 @@ def test_unknown_operation_lists_the_nearest(client: TestClient) -> None:
     assert {client.post(f"/v1/{name}").status_code for name in ("rebuild", "forget", "hello")} == {404}
 
 
-@pytest.mark.parametrize("path", ["/v1/log?text=a", "/v1/conflicts?dismiss=1a2b3c4d"])
+@pytest.mark.parametrize("path", ["/v1/log?text=a", "/v1/contradictions?dismiss=1a2b3c4d"])
 def test_get_writes_nothing(path: str, client: TestClient) -> None:
     """A link must not write, not even with a parameter of an operation that otherwise reads."""
     answer = client.get(path)
@@ -157,8 +157,8 @@ def test_server_that_only_reads_refuses_what_writes(client: TestClient, site: Si
     """Its description leaves that out."""
     with serving(replace(site, is_read_only=True), client) as reading:
         assert problem(reading.post("/v1/log", json={"text": "a"}))["status"] == 403
-        assert problem(reading.post("/v1/conflicts", json={"dismiss": ["1a"]}))["status"] == 403
-        assert reading.post("/v1/conflicts").status_code == 200
+        assert problem(reading.post("/v1/contradictions", json={"dismiss": ["1a"]}))["status"] == 403
+        assert reading.post("/v1/contradictions").status_code == 200
         paths = reading.get("/openapi.json").json()["paths"]
         assert "/v1/log" not in paths and "post" in paths["/v1/search"]
 
@@ -247,7 +247,7 @@ def test_description_is_whole(client: TestClient) -> None:
     assert len({method["operationId"] for method in methods}) == len(methods)
     assert document["components"]["schemas"]["Proposal"]["properties"]["number"] == {"type": "integer"}
     assert all("401" in method["responses"] for method in methods)
-    assert "dismiss" not in {given["name"] for given in document["paths"]["/v1/conflicts"]["get"]["parameters"]}
+    assert "dismiss" not in {given["name"] for given in document["paths"]["/v1/contradictions"]["get"]["parameters"]}
 
 
 @pytest.mark.parametrize("name", ["search", "status", "notes", "stats", "links", "patterns", "context"])

@@ -40,7 +40,7 @@ PAGES = (
     "/", "/?q=heron", "/?q=heron&at=now", "/?q=heron+kind:daily", "/?q=tags:x", "/?q=nothing-has-this+kind:daily",
     "/notes", "/note/birds.md?line=3-4",
     "/note/threads/the-bridge.md",
-    "/threads", "/log", "/memory", "/upkeep", "/upkeep?show=conflicts", "/upkeep?show=check", "/usage", "/recalls",
+    "/threads", "/log", "/memory", "/upkeep", "/upkeep?show=contradictions", "/upkeep?show=check", "/usage", "/recalls",
     "/health", "/help", "/note/nowhere.md", "/history", "/history/birds.md", "/blame/birds.md", "/changes",
 )  # fmt: skip
 HOSTILE = (

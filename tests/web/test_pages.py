@@ -37,7 +37,7 @@ HTML = {"Accept": "text/html"}
 PAGES = (
     "/", "/?q=heron", "/?q=kind:daily", "/?q=nothing-has-this kind:daily", "/notes", "/notes?folder=daily/",
     "/note/birds.md", "/note/birds.md?line=3-4", "/threads", "/log", "/memory",
-    "/upkeep", "/upkeep?show=duplicates", "/upkeep?show=conflicts", "/upkeep?show=check", "/usage", "/recalls",
+    "/upkeep", "/upkeep?show=duplicates", "/upkeep?show=contradictions", "/upkeep?show=check", "/usage", "/recalls",
     "/health", "/help",
 )  # fmt: skip
 SCHEMES = "javascript:alert(1)", "data:text/html,<script>alert(1)</script>", "vbscript:x", "file:///etc/passwd", "x:y"

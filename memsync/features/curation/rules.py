@@ -14,7 +14,7 @@ from memsync.model.curation import Act, Proposed
 from memsync.model.text import count
 from memsync.model.vocabulary import NotePath, Origin, Tier
 from memsync.notes.contrast import Said as Statement
-from memsync.notes.contrast import about, contradictions, said_in
+from memsync.notes.contrast import about, opposed, said_in
 from memsync.notes.entry_text import stems
 from memsync.search.stop_words import STOP_WORDS
 
@@ -163,7 +163,7 @@ def _recurring(logs: Sequence[Said]) -> Iterator[Proposed]:
 def _replacing(logs: Iterable[Said], kept: Iterable[Said]) -> Iterator[Proposed]:
     """Yield what the logs say otherwise than long-term memory: another value, number, name or a negation."""
     statements = ((part, one) for one in chain(kept, logs) for part in _stated(one))
-    for left, right in contradictions(statements):
+    for left, right in opposed(statements):
         older = next((one for one in (*left, *right) if not one.is_log), None)
         others = right if older in left else left
         newer = max((one for one in others if one.is_log), key=lambda one: one.day, default=None)

@@ -15,12 +15,12 @@ from memsync.web.pages.view import link, number, page, site_of
 
 MAX_SHOWN = 50
 """Findings of one kind on a page; each has lines of two notes."""
-SLOW: dict[str, Operation[..., Any]] = {name: getattr(MemoryApi, name) for name in ("duplicates", "conflicts", "check")}
+SLOW: dict[str, Operation[..., Any]] = {name: getattr(MemoryApi, name) for name in ("duplicates", "contradictions", "check")}
 """These are computed only on request, because each reads all notes."""
 
 
 async def upkeep(request: Request) -> Response:
-    """Show the proposals, or with `show` the duplicates, the conflicts or the findings of a check."""
+    """Show the proposals, or with `show` the duplicates, the contradictions or the findings of a check."""
     site = site_of(request)
     show = request.query_params.get("show", "")
     if show in SLOW:

@@ -19,9 +19,9 @@ from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.model.answer import holds
 from memsync.model.json import to_json
 from memsync.model.status import Failure
-from memsync.model.upkeep import Conflict, Conflicts, Side
+from memsync.model.upkeep import Contradiction, Contradictions, Side
 from memsync.model.vocabulary import Kind, NotePath, Origin, is_remembered
-from memsync.notes.contrast import Said, about, contradictions, said_in
+from memsync.notes.contrast import Said, about, opposed, said_in
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import open_folder
 from memsync.notes.frontmatter import read_head
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 SECTION = "Upkeep"
 
 FOLDER, DISMISSED = ".memsync", "dismissed"
-"""The file in the memory root with the ids of dismissed conflicts, one a line: git takes it to other machines."""
+"""The file in the memory root with the ids of dismissed contradictions, one a line: git takes it to other machines."""
 MAX_PLACES = 50
 """Of the places that say the same, so many of the last ones are compared."""
 ID_CHARS = 8
@@ -54,16 +54,16 @@ class _Place(NamedTuple):
 
 @operation(
     Command(
-        "conflicts",
+        "contradictions",
         help="Print pairs of statements that are about the same thing and differ, the newer one last.",
         notes="Another value of a key, another number or name, or a negation in a sentence that is otherwise the same. "
         "It leaves out superseded statements. Exits with 1 if there are any.",
-        examples=("memsync conflicts", "memsync conflicts --dismiss 1a2b3c4d"),
+        examples=("memsync contradictions", "memsync contradictions --dismiss 1a2b3c4d"),
         runs_here=True,
         first=10,
     ),
     tool=Tool(
-        "memory_conflicts",
+        "memory_contradictions",
         "List contradictions",
         "List pairs of statements in the notes that differ about the same thing, the newer one last. Use it before you "
         "rely on a number, a date or a choice, or to ask the user which one holds.",
@@ -71,14 +71,14 @@ class _Place(NamedTuple):
     ),
     is_slow=True,
 )
-def conflicts(
+def contradictions(
     memory: Workspace,
     *,
     dismiss: Annotated[
-        tuple[str, ...], Meta(description="Do not show this conflict again.", extra={"writes": True}), Cli(metavar="ID")
+        tuple[str, ...], Meta(description="Do not show this contradiction again.", extra={"writes": True}), Cli(metavar="ID")
     ] = (),
     progress: Progress = no_progress,
-) -> Conflicts:
+) -> Contradictions:
     """Return pairs of statements that differ, by path; each pair once, without those that were dismissed.
 
     Dismissed ids are kept in `.memsync/dismissed` in the memory root. Raises UsageError for an unknown
@@ -94,7 +94,7 @@ def conflicts(
     for pair in _differing(places):
         sides = [side for place in pair if (side := _side(place, *read(place.note.path), validity))]
         if len(sides) == 2 and not any(side.origin == Origin.TOOL for side in sides):
-            found[_id(sides)] = _conflict(sides)
+            found[_id(sides)] = _contradiction(sides)
     if judge := memory.settings["curator.judge"]:
         paths = {side.path for one in found.values() for side in (one.older, one.newer)}
         private = {path for path in paths if any(chunk.local_only for chunk in read(path)[1])}
@@ -105,31 +105,31 @@ def conflicts(
     known = _dismissed(memory)
     if unknown := [name for name in dismiss if name not in found and name not in known]:
         raise UsageError(
-            f"there is no conflict {unknown[0][: ID_CHARS * 2]!r}", hint="memsync conflicts prints the ids."
+            f"there is no contradiction {unknown[0][: ID_CHARS * 2]!r}", hint="memsync contradictions prints the ids."
         )
     if new := [name for name in dismiss if name not in known]:
         _dismiss(memory, [found[name] for name in new])
-        memory.runs(Work.ACCEPT).commit([NotePath(f"{FOLDER}/{DISMISSED}")], "memsync conflicts --dismiss")
-    shown = [conflict for conflict in found.values() if conflict.id not in {*known, *dismiss}]
+        memory.runs(Work.ACCEPT).commit([NotePath(f"{FOLDER}/{DISMISSED}")], "memsync contradictions --dismiss")
+    shown = [contradiction for contradiction in found.values() if contradiction.id not in {*known, *dismiss}]
     shown.sort(key=lambda one: (one.older.path, one.older.line, one.newer.path, one.newer.line))
-    return Conflicts(tuple(shown), len(notes), len(found) - len(shown), tuple(failed), pending)
+    return Contradictions(tuple(shown), len(notes), len(found) - len(shown), tuple(failed), pending)
 
 
-def _conflict(sides: Sequence[Side]) -> Conflict:
-    return Conflict(_id(sides), *sorted(sides, key=lambda side: (side.date, side.path, side.line)))
+def _contradiction(sides: Sequence[Side]) -> Contradiction:
+    return Contradiction(_id(sides), *sorted(sides, key=lambda side: (side.date, side.path, side.line)))
 
 
-def _lines_of(one: Conflict) -> Set[tuple[NotePath, int]]:
+def _lines_of(one: Contradiction) -> Set[tuple[NotePath, int]]:
     return frozenset({(one.older.path, one.older.line), (one.newer.path, one.newer.line)})
 
 
-def _refused(notes: Mapping[NotePath, IndexedNote], read: Read, validity: Validity) -> Iterator[Conflict]:
-    """Yield a conflict for each text that would replace one that is trusted more."""
+def _refused(notes: Mapping[NotePath, IndexedNote], read: Read, validity: Validity) -> Iterator[Contradiction]:
+    """Yield a contradiction for each text that would replace one that is trusted more."""
     for old, pair, _ in validity.all_refused(read):
         claims = [_claim(notes[one.path], one, read(one.path)[0]) for one in (old, pair.mark) if one.path in notes]
         sides = [side for place in claims if (side := _side(place, *read(place.note.path), validity))]
         if len(sides) == 2:
-            yield _conflict(sides)
+            yield _contradiction(sides)
 
 
 def _claim(note: IndexedNote, place: Place, lines: Sequence[str]) -> _Place:
@@ -139,17 +139,17 @@ def _claim(note: IndexedNote, place: Place, lines: Sequence[str]) -> _Place:
     return _Place(note, Said(said.first if said else first, "", said.text if said else "", (), ()))
 
 
-def _judged(command: Sequence[str], found: Mapping[str, Conflict], private: Set[NotePath]) -> dict[str, Conflict]:
-    """Return the conflicts that a program of the user's confirms, and those of local-only notes, which it never gets.
+def _judged(command: Sequence[str], found: Mapping[str, Contradiction], private: Set[NotePath]) -> dict[str, Contradiction]:
+    """Return the contradictions that a program of the user's confirms, and those of local-only notes, which it never gets.
 
-    It reads `{"pairs": [{"id", "older", "newer"}, …]}` and answers `{"conflicts": [id, …]}`. Raises MemsyncError.
+    It reads `{"pairs": [{"id", "older", "newer"}, …]}` and answers `{"contradictions": [id, …]}`. Raises MemsyncError.
     """
     own = {name: one for name, one in found.items() if not private & {one.older.path, one.newer.path}}
     pairs = [{"id": name, "older": to_json(one.older), "newer": to_json(one.newer)} for name, one in own.items()]
     answer = ask_program(command, {"pairs": pairs}) if pairs else {}
-    confirmed = answer.get("conflicts") if isinstance(answer, dict) else None
+    confirmed = answer.get("contradictions") if isinstance(answer, dict) else None
     if pairs and not isinstance(confirmed, list):
-        raise MemsyncError(f"{command[0]} did not name the conflicts", hint="See docs/curator.md.")
+        raise MemsyncError(f"{command[0]} did not name the contradictions", hint="See docs/curator.md.")
     return {name: one for name, one in found.items() if name not in own or name in (confirmed or ())}
 
 
@@ -175,9 +175,9 @@ def _places(
 def _differing(places: Iterable[_Place]) -> Iterator[tuple[_Place, _Place]]:
     """Yield pairs of contradicting statements, without the fields of records: several keys that two notes have alike."""
     found = []
-    for left, right in contradictions((place.said, place) for place in places):
+    for left, right in opposed((place.said, place) for place in places):
         pairs = product(reversed(left[-MAX_PLACES:]), reversed(right[-MAX_PLACES:]))
-        found += islice((pair for pair in pairs if _may_conflict(*pair)), 1)
+        found += islice((pair for pair in pairs if _may_contradict(*pair)), 1)
     fields = Counter(_records(pair) for pair in found)
     yield from (pair for pair in found if not (records := _records(pair)) or fields[records] == 1)
 
@@ -190,7 +190,7 @@ def _records(pair: tuple[_Place, _Place]) -> Set[NotePath]:
     return frozenset((left, right) if is_alike and all(place.said.is_field for place in pair) else ())
 
 
-def _may_conflict(left: _Place, right: _Place) -> bool:
+def _may_contradict(left: _Place, right: _Place) -> bool:
     """Tell whether two statements may be meant at once: those of one document or of two people are not compared."""
     if left.note.path != right.note.path:
         return True
@@ -221,19 +221,19 @@ def _side(place: _Place, lines: Sequence[str], chunks: Sequence[Chunk], validity
 
 
 def _id(sides: Sequence[Side]) -> str:
-    """Return the id of a conflict, which depends on both texts only: lines move."""
+    """Return the id of a contradiction, which depends on both texts only: lines move."""
     return digest_of("\n".join(sorted(side.text for side in sides)).encode("utf-8", "surrogatepass"))[:ID_CHARS]
 
 
 def _dismissed(memory: Workspace) -> set[str]:
-    """Return the ids of the dismissed conflicts."""
+    """Return the ids of the dismissed contradictions."""
     with suppress(FileNotFoundError, NoteError):
         content = memory.files.read(NotePath(f"{FOLDER}/{DISMISSED}"))[0]
         return {line[:ID_CHARS] for line in content.decode("utf-8", "replace").splitlines()}
     return set()
 
 
-def _dismiss(memory: Workspace, found: Sequence[Conflict]) -> None:
+def _dismiss(memory: Workspace, found: Sequence[Contradiction]) -> None:
     lines = [f"{one.id}  {one.older.citation}  {one.newer.citation}\n" for one in found]
     with (
         filesystem_errors(f"{FOLDER}/{DISMISSED} cannot be written"),

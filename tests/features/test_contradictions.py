@@ -14,7 +14,7 @@ from tests.support.daemon_process import Cli
 
 
 def pairs(memory: MemoryApi) -> list[tuple[str, str]]:
-    return [(one.older.citation, one.newer.citation) for one in memory.conflicts().conflicts]
+    return [(one.older.citation, one.newer.citation) for one in memory.contradictions().contradictions]
 
 
 def test_each_pair_is_there_once_the_older_first(own: MemoryApi, write: Write) -> None:
@@ -25,7 +25,7 @@ def test_each_pair_is_there_once_the_older_first(own: MemoryApi, write: Write) -
         ("daily/2026-10-01.md:1", "daily/2026-11-01.md:2"),
         ("daily/2026-10-01.md:2", "daily/2026-11-01.md:3"),
     ]
-    older = own.conflicts().conflicts[1].older
+    older = own.contradictions().contradictions[1].older
     assert (older.date, older.origin, older.text) == ("2026-10-01T11:00", "agent:codex", "The heron eats 3 fish a day")
     write("third.md", "- price: 14 €\n")
     assert pairs(own) == [("daily/2026-10-01.md:2", "daily/2026-11-01.md:3")]
@@ -47,8 +47,8 @@ def test_what_does_not_hold_and_what_tools_printed_is_in_no_conflict(own: Memory
     write("threads/t.md", "## tool @ 2026-11-01 10:00\n\n- price: 12 €\n")
     write("archive/a.md", "- cat: Kit\n")
     write("binary.md", b"- cat: Kit\n\x00\x00\x00\x00" * 50)
-    found = own.conflicts()
-    assert found.conflicts == ()
+    found = own.contradictions()
+    assert found.contradictions == ()
     assert [failure.path for failure in found.failed] in (["binary.md"], [])
 
 
@@ -56,17 +56,17 @@ def test_dismissed_pair_is_not_shown_again_wherever_it_stands(own: MemoryApi, wr
     """The list is in the memory root, so that git takes it along; an unknown id is an error."""
     write("a.md", "- price: 10 €\n")
     write("b.md", "- price: 12 €\n")
-    (conflict,) = own.conflicts().conflicts
-    with pytest.raises(UsageError, match="there is no conflict"):
-        own.conflicts(dismiss=("nope",))
+    (contradiction,) = own.contradictions().contradictions
+    with pytest.raises(UsageError, match="there is no contradiction"):
+        own.contradictions(dismiss=("nope",))
     assert not (root / ".memsync").exists()
-    assert own.conflicts(dismiss=(conflict.id,)).conflicts == ()
+    assert own.contradictions(dismiss=(contradiction.id,)).contradictions == ()
     write("b.md", "Text before.\n\n- price: 12 €\n")
-    assert (own.conflicts().conflicts, own.conflicts().dismissed) == ((), 1)
-    own.conflicts(dismiss=(conflict.id,))
-    assert (root / ".memsync/dismissed").read_text() == f"{conflict.id}  a.md:1  b.md:1\n"
+    assert (own.contradictions().contradictions, own.contradictions().dismissed) == ((), 1)
+    own.contradictions(dismiss=(contradiction.id,))
+    assert (root / ".memsync/dismissed").read_text() == f"{contradiction.id}  a.md:1  b.md:1\n"
     write("b.md", "- price: 13 €\n")
-    assert len(own.conflicts().conflicts) == 1
+    assert len(own.contradictions().contradictions) == 1
 
 
 @pytest.mark.parametrize("hostile", ["link", "folder", "garbage"])
@@ -82,9 +82,9 @@ def test_list_of_a_clone_leads_nowhere(own: MemoryApi, write: Write, root: Path,
         file.mkdir()
     else:
         file.write_bytes(b"\xff" * 5_000_000)
-    (conflict,) = own.conflicts().conflicts
+    (contradiction,) = own.contradictions().contradictions
     try:
-        own.conflicts(dismiss=(conflict.id,))
+        own.contradictions(dismiss=(contradiction.id,))
     except Exception as error:  # noqa: BLE001 (because which one depends on the harm)
         assert "dismissed cannot be written" in str(error)
     assert target.read_text() == "mine"
@@ -103,10 +103,10 @@ def test_hit_names_what_contradicts_it(own: MemoryApi, write: Write) -> None:
 def test_command_exits_with_1_for_a_conflict(cli: Cli, root: Path) -> None:
     """For CI; with --json it prints one document."""
     (root / "a.md").write_text("---\ndate: 2026-10-01\n---\n- price: 10 €\n")
-    assert cli("conflicts").returncode == 0
+    assert cli("contradictions").returncode == 0
     (root / "b.md").write_text("- price: 12 €\n")
-    done = cli("conflicts")
+    done = cli("contradictions")
     assert done.returncode == 1 and "newer     b.md:1" in done.stdout
-    (conflict,) = json.loads(cli("conflicts", "--json").stdout)["conflicts"]
+    (contradiction,) = json.loads(cli("contradictions", "--json").stdout)["contradictions"]
     assert "differs from a.md:4" in cli("search", "price", "--mode", "keyword").stdout
-    assert cli("conflicts", "--dismiss", conflict["id"]).returncode == 0
+    assert cli("contradictions", "--dismiss", contradiction["id"]).returncode == 0

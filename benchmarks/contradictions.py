@@ -1,6 +1,6 @@
 """How many planted contradictions memsync finds, and how many other pairs it lists.
 
-`conflicts` copies a statement of the notes into a note of its own with another number, another name, or a negation.
+`contradictions` copies a statement of the notes into a note of its own with another number, another name, or a negation.
 `pairs` reads pairs of notes that people might write; half of these pairs do not contradict each other.
 """
 
@@ -41,7 +41,7 @@ def written_pairs(state: Path) -> list[Row]:
             (root / path).write_text(text, encoding="utf-8")
         with opened(root, state, search_mode="keyword") as memory:
             memory.sync()
-            is_listed = bool(memory.conflicts().conflicts)
+            is_listed = bool(memory.contradictions().contradictions)
         if is_listed != pair["contradict"]:
             print(f"{'listed' if is_listed else 'missed'}: {pair['notes']}", file=sys.stderr)
         found[pair["contradict"], is_listed] += 1
@@ -58,22 +58,22 @@ def planted_pairs(data: Path, state: Path) -> list[Row]:
     found: list[float] = []
     false = notes = 0
     for name, source in (("facts", data / "facts" / "notes"), ("rfcs", data / "rfcs")):
-        root = state / f"conflicts-{name}"
+        root = state / f"contradictions-{name}"
         if not root.exists():
             shutil.copytree(source, root)
         planted = _plant(root)
         with opened(root, state, search_mode="keyword") as memory:
             memory.sync()
-            result = memory.conflicts()
-        pairs = {frozenset((one.older.path, one.newer.path)) for one in result.conflicts}
+            result = memory.contradictions()
+        pairs = {frozenset((one.older.path, one.newer.path)) for one in result.contradictions}
         found += [float(frozenset(pair) in pairs) for pair in planted.items()]
         false += sum(not any(path.startswith("planted/") for path in pair) for pair in pairs)
         notes += result.notes - len(planted)
     a_hundred = 100 * false / notes
     return [
-        Row(f"conflicts: of {len(found)} planted ones, those found", fmean(found), "≥ 0.8", fmean(found) >= 0.8,
+        Row(f"contradictions: of {len(found)} planted ones, those found", fmean(found), "≥ 0.8", fmean(found) >= 0.8,
             interval(found)),
-        Row(f"conflicts: others, in 100 of {notes} notes", a_hundred, "≤ 1", a_hundred <= 1),
+        Row(f"contradictions: others, in 100 of {notes} notes", a_hundred, "≤ 1", a_hundred <= 1),
     ]  # fmt: skip
 
 
