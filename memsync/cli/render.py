@@ -68,7 +68,7 @@ def render(result: Any, operation: Operation[Any, Any], offered: Command) -> Non
 
 
 def exit_code(result: Any, operation: Operation[Any, Any]) -> int:
-    """Return NO_EXIT_CODE for failures, findings, contradictions, a difference and an empty list of notes; otherwise 0."""
+    """Return NO_EXIT_CODE for failures, findings, contradictions, a difference and an empty list; otherwise 0."""
     if operation.result == Difference | None:
         has_failed = result is not None
     elif isinstance(result, Contradictions):

@@ -75,7 +75,9 @@ def contradictions(
     memory: Workspace,
     *,
     dismiss: Annotated[
-        tuple[str, ...], Meta(description="Do not show this contradiction again.", extra={"writes": True}), Cli(metavar="ID")
+        tuple[str, ...],
+        Meta(description="Do not show this contradiction again.", extra={"writes": True}),
+        Cli(metavar="ID"),
     ] = (),
     progress: Progress = no_progress,
 ) -> Contradictions:
@@ -139,8 +141,10 @@ def _claim(note: IndexedNote, place: Place, lines: Sequence[str]) -> _Place:
     return _Place(note, Said(said.first if said else first, "", said.text if said else "", (), ()))
 
 
-def _judged(command: Sequence[str], found: Mapping[str, Contradiction], private: Set[NotePath]) -> dict[str, Contradiction]:
-    """Return the contradictions that a program of the user's confirms, and those of local-only notes, which it never gets.
+def _judged(
+    command: Sequence[str], found: Mapping[str, Contradiction], private: Set[NotePath]
+) -> dict[str, Contradiction]:
+    """Return the contradictions that a program of the user's confirms; it never gets those of local-only notes.
 
     It reads `{"pairs": [{"id", "older", "newer"}, …]}` and answers `{"contradictions": [id, …]}`. Raises MemsyncError.
     """
@@ -173,8 +177,8 @@ def _places(
 
 
 def _differing(places: Iterable[_Place]) -> Iterator[tuple[_Place, _Place]]:
-    """Yield pairs of contradicting statements, without the fields of records: several keys that two notes have alike."""
-    found = []
+    """Yield pairs of contradicting statements, without the fields of records: several keys that two notes share."""
+    found: list[tuple[_Place, _Place]] = []
     for left, right in opposed((place.said, place) for place in places):
         pairs = product(reversed(left[-MAX_PLACES:]), reversed(right[-MAX_PLACES:]))
         found += islice((pair for pair in pairs if _may_contradict(*pair)), 1)

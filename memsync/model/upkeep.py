@@ -120,7 +120,7 @@ class Duplicates(Struct, frozen=True):
 
 
 class Side(Line, frozen=True):
-    """One statement of a contradiction: its place, its date (ISO 8601), whom it is from (model.Origin), and its text."""
+    """One statement of a contradiction: its place, date (ISO 8601), origin (model.Origin), and text."""
 
     date: str
     origin: str

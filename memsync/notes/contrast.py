@@ -1,8 +1,8 @@
-"""Find statements that contradict each other: they give one slot of one subject two values that exclude each other. Pure.
+"""Find statements that contradict each other: the same slot of the same thing has values that exclude each other. Pure.
 
-A statement gets a frame, its words without their order, with a placeholder for each slot, and a filling, the values of
-these slots. Two statements contradict each other if they have the same frame, may be about the same thing, and differ in
-exactly one value, or in a negation. So comparing all statements of a memory takes linear time, and a pair can be
+A statement gets a frame, its words without their order and a placeholder for each slot, and a filling, the values of
+these slots. Two statements contradict each other if they have the same frame, may be about the same thing, and differ
+in exactly one value, or in a negation. So comparing all statements of a memory takes linear time, and a pair can be
 explained. Statements in other words are not compared.
 
 A short statement ("The office is in Hamburg.") has slots only after a verb that takes one value at a time: people own
@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, pairwise
+from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from memsync.notes.attributes import cut_attributes
@@ -31,12 +32,25 @@ MAX_CHARS = 1_000
 """Of a longer paragraph only these characters are compared."""
 MAX_VALUE_WORDS = 6
 MAX_KEY_WORDS = 5
+_WORD_LISTS = Path(__file__).with_name("contrast_words.txt").read_text(encoding="utf-8").split("\n\n")
+_WORDS = {name: frozenset(words.split()) for name, _, words in (part.partition(":") for part in _WORD_LISTS)}
+_ALIKE = dict(pair.split("=") for pair in _WORDS["alike"])
+_NUMBERS = {word: str(number) for number, word in enumerate(_WORD_LISTS[6].split()[1:], 2)}
+_MONTHS = ["", *_WORD_LISTS[7].split()[1:]]
+_STATING = frozenset(map(stem, _WORDS["stating"]))
+"""Verbs that say one thing at a time of a subject; of `_OF_MANY`, this holds for numbers only."""
+_OF_MANY = frozenset(map(stem, _WORDS["of_many"]))
+_UNSTRESSED = _WORDS["unstressed"]
+"""Words that come and go with a negation ("uses", "does not use"), articles, and words that a value implies."""
+_SCALES = [[frozenset(words.split("/")) for words in scale.split("|")] for scale in _WORDS["scales"]]
+"""On a scale, words of different classes exclude each other."""
+_GRADED = frozenset(word for scale in _SCALES for words in scale for word in words)
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?(?:\d{1,2}:\d\d\s+)?")
 _NO_TEXT = re.compile(
-    r"\s*(?:[|<]|\[[^\]]*\]:|={3,}|-{3,}|!?\[\[[^\]]*\]\]\s*$|!\[)|\s*#{1,6}(?:\s|$)|.*(?:\s\|\s|\{\{|<%|\[[\w -]+:: )"
+    r"\s*(?:[|<]|\[[^\]]*\]:|={3,}|-{3,}|!?\[\[[^\]]*\]\]\s*$|!\[)|\s*#{1,6}(?:\s|$)"  # tables, embeds, headings
+    r"|\s*(?:[-*+]\s+)?\w[\w /-]{0,40}::(?:\s|$)|.*(?:\s\|\s|\{\{|<%|\[[\w -]+:: )"  # properties, templates
 )
-_PROPERTY = re.compile(r"\s*(?:[-*+]\s+)?[\w][\w /-]{0,40}::(?:\s|$)")
 _QUOTED = re.compile(r"\s*>|On .{5,80} wrote:$|-+ ?(?:Original|Forwarded) [Mm]essage|Begin forwarded message|From: .*@")
 """A block that is quoted, as far as the next empty line."""
 _OUTPUT = re.compile(
@@ -47,98 +61,59 @@ _LINK = re.compile(
 )
 _REFERENCE = re.compile(r"`|\]\(|\[\[")
 """What a value refers to is no value: each note may refer to something else under the same key."""
-_EMPHASIS = re.compile(r"[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}|~~")
-_QUOTES = re.compile("[\"'‘’“”„]")
+_UNSPOKEN = re.compile("[*_]{1,3}(?=\\S)|(?<=\\S)[*_]{1,3}|~~|['’]s\\b|[\"'‘’“”„]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\b[A-Z]\.)(?<!\b[A-Z][a-z]\.)(?<!\bMrs\.)(?<!\bProf\.)\s+(?=[A-Z])")
 _CLAUSE = re.compile(r"(?:[,;(–—]|\s-)\s?(?=[a-z])|\s(?:because|so|since|which|where|but|due to|as of|until)\s")
 """Where a statement ends and what is said about it begins."""
 _KEY = re.compile(r"([^\W\d_][^:`|<>\[\]]{1,48}):\s+(\S.{0,80})")
-_MONTH = r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?|(?:Nov|Dec)(?:ember)?)\b"
+_MONTH = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
+    r"|(?:Nov|Dec)(?:ember)?)\b"
+)
 _TOKEN = re.compile(
-    rf"""(?P<code>`[^`]*`|[\w./-]*\#\w+)
-    |(?P<address>[\w.+-]{{1,64}}@[\w-]+\.[\w.-]+\w|https?://[^\s)>]+\b/?|\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?::\d+)?|(?<!\S)[.~]?/[\w./-]+\w)
-    |(?P<date>\d{{4}}[-/.]\d\d?(?:[-/.]\d\d?)?\b|\d\d?[-/.]\d\d?[-/.]\d{{4}}\b|(?:\d{{1,2}}(?:st|nd|rd|th|\.)?\ (?:of\ )?)?{_MONTH}(?:\ \d{{1,2}}(?:st|nd|rd|th)?\b)?(?:,?\ \d{{4}}\b)?
-        |(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b)
+    rf"""(?P<code>`[^`]*`|[\w./-]{{0,40}}\#\w+)
+    |(?P<address>[\w.+-]{{1,64}}@[\w-]+\.[\w.-]+\w|https?://[^\s)>]+\b/?|\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?::\d+)?
+        |(?<!\S)[.~]?/[\w./-]+\w)
+    |(?P<date>\d{{4}}[-/.]\d\d?(?:[-/.]\d\d?)?\b|\d\d?[-/.]\d\d?[-/.]\d{{4}}\b|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b
+        |(?:\d{{1,2}}(?:st|nd|rd|th|\.)?\ (?:of\ )?)?{_MONTH}(?:\ \d{{1,2}}(?:st|nd|rd|th)?\b)?(?:,?\ \d{{4}}\b)?)
     |(?P<time>\d{{1,2}}:\d\d(?:\ ?[ap]m\b)?|\d{{1,2}}\ ?[ap]m\b)
     |(?P<phone>\+\d[\d\ ()/-]{{5,20}}\d)
     |(?P<money>[€$£]\ ?\d[\d.,]*|\d[\d.,]*\ ?(?:[€$£]|(?:EUR|USD|GBP|euros?|dollars?|pounds?)\b))
     |(?P<number>:?v?\d[\d.,/:-]*%?)
-    |(?P<word>[^\W\d_][\w-]*)|(?P<sign>[%€$£])""",
+    |(?P<word>[^\W\d_][\w-]*)""",
     re.VERBOSE,
 )
-_NEGATIONS = frozenset(
-    "not never no longer cannot without neither nor dont doesnt didnt isnt wasnt arent werent wont cant nicht kein keine"
-    " nie niemals".split()
-)
-_UNSTRESSED = frozenset(
-    "do does did a an the is are was were be been being will would can has have had to any ever always already that der"
-    " die das ist sind war hat haben ein eine in on at by of for with and our my your its we i us now currently still"
-    " just today located based situated date day called named name user im am auf von mit wir ich unser mein dr mr mrs".split()
-)
-"""Words that come and go with a negation ("uses", "does not use"), articles, and words that a value implies."""
-_ALIKE = dict(pair.split(":") for pair in "run:use price:cost favourite:prefer favorite:prefer responsible:own led:lead kept:keep held:hold built:build".split())
-_STATING = frozenset(
-    map(
-        stem,
-        "is are was be ist sind live reside work sit born host deploy store run use write build like call name own lead maintain"
-        " manage prefer want cost start end begin close open expire launch ship release schedule listen report belong point"
-        " default require need target weigh last keep meet hold expose go contain have has allow take wohnt kostet heißt arbeitet".split(),
-    )
-)
-"""Verbs that say one thing at a time of a subject; of `_OF_MANY`, this holds for numbers only."""
-_OF_MANY = frozenset(map(stem, "use need like require have has contain allow take go run".split()))
-_OTHERWISE = re.compile(
-    r"\b(?:([Ww]as|were|had|formerly|previously|used to|until|ago|last (?:year|month|week)|[Ii]n (?:19|20)\d\d)"
-    r"|(will|would|could|might|may|[Mm]aybe|[Pp]erhaps|plan(?:s|ned)? to|going to|propos\w+|consider\w*|if|unless|ideas?))\b"
+_SIGNS = {"e": "€", "u": "$", "d": "$", "g": "£", "p": "£"}
+_TENSE = re.compile(
+    r"\b(?:(?P<past>[Ww]as|were|had|formerly|previously|used to|until|ago|last (?:year|month)|[Ii]n (?:19|20)\d\d)"
+    r"|(?P<plan>will|would|could|might|may|[Mm]aybe|[Pp]erhaps|plan(?:s|ned)? to|going to|propos\w+|consider\w*|if|unless"
+    r"|ideas?))\b"
 )
 _MANY = re.compile(
-    r"\b(?:also|another|one of|for example|e\.g|such as|among|others?|there (?:is|are)|(?:has|have) an?)\b|\?$", re.I
-)
-_OPEN = re.compile(
-    r"(?P<verb>\b(?:is|are|live|lives)(?: \w+(?:ed|pt|en))?) (?:in|at|on|under|behind|near) (?:the|my|our) "
-    r"(?P<place>[a-z][\w-]*(?: [a-z][\w-]*)?)$|(?P<prefers>\bprefers?) (?P<choice>[a-z][\w-]*)(?P<what> (?:over )?[a-z][\w-]*)?$"
-)
-"""Other texts that exclude each other: places, and kinds of one thing."""
-_VAGUE = frozenset("it this that these those they he she there what which who".split())
-_CONDITION = re.compile(
-    r"(?:When|If|In|On|With|Without|For|After|Before|At|During|Under|Since|While|Until|By|From)\b[^,]{1,100},|(?:If|When|Unless)\b"
-)
-_UNCLEAR = re.compile(
-    r"(?:See|As|Were|No|Not|This (?:RFC|note|page|document|proposal|post|section|release|chapter|article))\b"
-)
-_PERSON = r"((?:Dr\. )?[A-ZÄÖÜ][\w-]+(?:(?: and|,)? [A-ZÄÖÜ][\w-]+)*)"
-_OWNS = re.compile(
-    rf"{_PERSON} (?:now )?(?:(owns|leads|maintains|manages|heads|coordinates|runs) (the .+)"
-    r"|is (?:now )?(?:(responsible) for|in (charge) of|the) (.+))"
+    r"\b(?:also|another|one of|for example|e\.g|such as|among|others?|there (?:is|are)|(?:has|have) an?)\b", re.I
 )
 _EVENT = re.compile(
     r"(?:\w+ed|got|ran|went|met|spent|bought|saw|read|slept|woke|ate|did|made|took|paid|swam|wrote)\b", re.I
 )
-_SCALES = tuple(
-    tuple(frozenset(words.split("/")) for words in scale.split())
-    for scale in (
-        "done/finished/completed/complete/closed/resolved/shipped/merged/live active/ongoing/running/progress/started paused/hold/blocked/"
-        "stalled/suspended/stopped cancelled/canceled/abandoned/dropped open/pending/planned",
-        "approved/accepted/granted/passed rejected/declined/denied/failed pending", "enabled disabled", "paid unpaid",
-        "public private", "required/mandatory optional", "online offline", "tabs spaces", "dark light", "single double",
-        "morning afternoon evening night", "manual automatic", "daily weekly monthly yearly", "available unavailable",
-        "open closed/filled/taken", "true false", "yes no", "short/brief/concise/terse long/verbose/detailed", "up down", "valid invalid", "vegan vegetarian",
-        "red blue green yellow black white grey", "healthy sick", "aisle window", "merge rebase",
-        "active inactive", "allowed forbidden", "signed unsigned", "remote onsite", "full empty",
-    )
-)  # fmt: skip
-_GRADED = frozenset(word for scale in _SCALES for words in scale for word in words)
-_NUMBERS = {
-    word: str(number)
-    for number, word in enumerate("two three four five six seven eight nine ten eleven twelve".split(), 2)
-}
-_GENERIC = frozenset(
-    "notes note docs logs files pages meetings journals threads memories ideas facts topics references resources areas"
-    " archives drafts sessions conversations lists decisions rfcs reviews reports summaries prompts rules settings tips"
-    " posts articles releases tasks plans days updates later update log todo misc general info infrastructure setup"
-    " configuration basics background context history current remembered summary details overview status preferences".split()
+_CONDITION = re.compile(
+    r"(?:When|If|In|On|With|Without|For|After|Before|At|During|Under|Since|While|Until|By|From)\b[^,]{1,100},"
+    r"|(?:If|When|Unless)\b"
 )
-_ENVIRONMENTS = frozenset("staging production prod dev development test testing local qa preview".split())
+_UNCLEAR = re.compile(
+    r"(?:See|As|Were|No|Not|This (?:RFC|note|page|document|proposal|post|section|release|chapter|article)"
+    rf"|(?i:{'|'.join(_WORDS['vague'])}))\b"
+)
+_OPEN = re.compile(
+    r"(?P<verb>\b(?:is|are|live|lives)(?: \w+(?:ed|pt|en))?) (?:in|at|on|under|behind|near) (?:the|my|our) "
+    r"(?P<place>[a-z][\w-]*(?: [a-z][\w-]*)?)\.?$"
+    r"|(?P<prefers>\bprefers?) (?P<choice>[a-z][\w-]*)(?P<what> (?:over )?[a-z][\w-]*)?\.?$"
+)
+"""Other texts that exclude each other: places, and kinds of one thing."""
+_PERSON = r"((?:Dr\. )?[A-ZÄÖÜ][\w-]+(?:(?: and|,)? [A-ZÄÖÜ][\w-]+)*)"
+_OWNS = re.compile(
+    rf"{_PERSON} (?:now )?(?:(owns|leads|maintains|manages|heads|coordinates|runs) (?=the )"
+    r"|is (?:now )?(?:(responsible) for|in (charge) of|(?=the ))) ?(.+)"
+)
 _UNSAID = re.compile(r"(?:^|/)(?:_?templates?(?:/|\b)|changelog|changes\.|news\.|release[ _-]?notes|releases/)", re.I)
 _VERSION = re.compile(r"\[?v?\d+\.\d+")
 
@@ -146,17 +121,26 @@ _VERSION = re.compile(r"\[?v?\d+\.\d+")
 class Said(NamedTuple):
     """A statement on a line of a note, under a heading; `about` is the person or thing it is about, empty if unknown.
 
-    `frame` says which slots it fills in, and `filling` has their values and, last, its negations.
+    `frame` says which slots it fills in, and `filling` has their values and, last, its negations. `is_field`: it is an
+    item `key: value`.
     """
 
     line: int
     heading: str
     text: str
-    frame: tuple[str, ...]
-    filling: tuple[str, ...]
+    frame: tuple[str, ...] = ()
+    filling: tuple[str, ...] = ()
     about: str = ""
     is_field: bool = False
-    """It is an item `key: value`."""
+
+
+class _Read(NamedTuple):
+    """The frame and the filling of a text, without its negations, and how many of these and of other words it has."""
+
+    frame: list[str]
+    filling: list[str]
+    negations: int
+    words: int
 
 
 def about(path: str) -> str | None:
@@ -169,10 +153,10 @@ def about(path: str) -> str | None:
         return None
     *folders, name = path.lower().rpartition(".")[0].split("/")
     for folder, thing in pairwise([*folders, name]):
-        if (folder.endswith("s") or folder in ("people", "team")) and folder not in _GENERIC:
+        if (folder.endswith("s") or folder in ("people", "team")) and folder not in _WORDS["generic"]:
             return thing
     is_part = folders and name in ("readme", "index", "_index", "overview", "about")
-    return folders[-1] if is_part else name if name in _ENVIRONMENTS else ""
+    return folders[-1] if is_part else name if name in _WORDS["environments"] else ""
 
 
 def said_in(lines: Sequence[str], first: int = 1, thing: str = "", day: str = "") -> Iterator[Said]:
@@ -181,15 +165,14 @@ def said_in(lines: Sequence[str], first: int = 1, thing: str = "", day: str = ""
     In the log of a `day`, a number under a key of one word (`Weight: 81.2`) is about this day.
     """
     for line, heading, block, is_item in _blocks(lines, first):
-        linked = _LINK.sub(lambda link: link[1] or link[2] or "", block[:MAX_CHARS])
-        text = _QUOTES.sub("", _EMPHASIS.sub("", re.sub(r"['’]s\b", "", linked)))
+        text = _UNSPOKEN.sub("", _LINK.sub(lambda link: link[1] or link[2] or "", block[:MAX_CHARS]))
         pair = _KEY.fullmatch(text) if is_item and not _REFERENCE.search(block) else None
         if pair and len(pair[1].split()) <= MAX_KEY_WORDS and len(pair[2].split()) <= MAX_VALUE_WORDS:
-            if not set("/#") & set(pair[2].replace("://", "")) - {"/"}:
-                yield from _of_key(Said(line, heading, block, (), (), thing), pair[1], pair[2].strip().rstrip("."), day)
+            if "#" not in pair[2]:
+                yield from _of_key(Said(line, heading, block, about=thing), pair[1], pair[2].strip().rstrip("."), day)
         else:
             for sentence in _SENTENCE_END.split(text):
-                yield from _of_sentence(Said(line, heading, sentence.strip(), (), (), thing))
+                yield from _of_sentence(Said(line, heading, sentence.strip(), about=thing))
 
 
 def opposed(said: Iterable[tuple[Said, T]]) -> Iterator[tuple[list[T], list[T]]]:
@@ -202,39 +185,38 @@ def opposed(said: Iterable[tuple[Said, T]]) -> Iterator[tuple[list[T], list[T]]]
             for filling, places in by_thing.pop("").items():
                 next(iter(by_thing.values())).setdefault(filling, []).extend(places)
         for fillings in by_thing.values():
-            if 2 <= len(fillings) <= MAX_FILLINGS:
-                for left, right in combinations(fillings, 2):
-                    if _exclude(left, right):
-                        yield fillings[left], fillings[right]
+            if 2 <= len(fillings) <= MAX_FILLINGS and _exclude(*fillings):
+                left, right = fillings.values()
+                yield left, right
 
 
 def _exclude(left: Sequence[str], right: Sequence[str]) -> bool:
     """Tell whether two fillings differ in one value, or a negation, and cannot both be true."""
     differing = [pair for pair in zip(left, right, strict=True) if pair[0] != pair[1]]
-    if len(differing) != 1:
-        return False
     (one, other), kind = differing[0], differing[0][0][:1]
-    if kind == "@":  # one of two names may be more exact
-        return not (set(one[1:].split()) <= set(other[1:].split()) or set(other[1:].split()) <= set(one[1:].split()))
-    if kind == '"':
-        return not set(one[1:].split()) & set(other[1:].split())
+    if len(differing) > 1:
+        return False
     if kind == "~":
-        scales = (sum(bool({one[1:], other[1:]} & words) for words in scale) for scale in _SCALES)
-        return any(count == 2 for count in scales)
+        return any(sum(bool({one[1:], other[1:]} & words) for words in scale) == 2 for scale in _SCALES)
     if kind == "d":
         return any(a != b for a, b in zip(one[1:].split("/"), other[1:].split("/"), strict=True) if a and b)
-    return not (kind in "#a" and kind and (f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")))
+    parts = [set(value[1:].split()) if kind in '@"' else set(_prefixes(value)) for value in (one, other)]
+    is_exact = kind not in ("@", '"', "#", "a")
+    return is_exact or not (parts[0] <= parts[1] or parts[1] <= parts[0])  # one of both may be more exact
+
+
+def _prefixes(value: str) -> Iterator[str]:
+    """Yield `3`, `3.12` and `3.12.4` of a version."""
+    return accumulate(value.split("."), lambda left, right: f"{left}.{right}")
 
 
 def _blocks(lines: Sequence[str], first: int) -> Iterator[tuple[int, str, str, bool]]:
-    """Yield (line, heading, text, whether it is an item) of each paragraph and item."""
+    """Yield (line, heading, text, whether it is an item) of each paragraph and item. A title is no heading."""
     heading, start, block = "", 0, list[str]()
     is_item = is_code = is_quoted = has_title = False
     for number, line in enumerate([*lines, ""], first):
-        marker = _ITEM.match(line)
-        is_text = line.strip() and not _NO_TEXT.match(line) and not _PROPERTY.match(line)
-        ends = not is_text or marker or _FENCE.match(line) or is_code
-        if ends and block:
+        marker, is_text = _ITEM.match(line), bool(line.strip()) and not _NO_TEXT.match(line)
+        if block and (not is_text or marker or _FENCE.match(line) or is_code):
             if not _VERSION.match(heading) and not any(map(_OUTPUT.match, block)):
                 yield start, heading, " ".join(block), is_item
             block = []
@@ -243,37 +225,40 @@ def _blocks(lines: Sequence[str], first: int) -> Iterator[tuple[int, str, str, b
             is_code = not is_code
         elif line.startswith("#") and not is_code:
             heading, has_title = line.strip("# ") if has_title or line[:2] == "##" else "", True
-        elif is_code or not is_text or is_quoted:
-            continue
-        elif marker or block or not line.startswith(("    ", "\t")):
+        elif is_text and not is_code and not is_quoted and (marker or block or not line.startswith(("    ", "\t"))):
             plain = line[: cut_attributes(line)[0]]
             start, is_item = (start, is_item) if block else (number, marker is not None)
             block.append((plain[marker.end() :] if marker else plain).strip())
 
 
-def _scope(heading: str) -> list[str]:
-    """Return the words of a heading that names a thing."""
-    words = [word for word in re.findall(r"\w+", heading.casefold()) if word not in _UNSTRESSED]
-    return [] if len(words) > 3 or any(word in _GENERIC or word.isdigit() for word in words) else words
+def _scope(said: Said, *, is_bare: bool) -> list[str]:
+    """Return the words of the thing that a statement without a subject is about, or of the environment of any other."""
+    words = [word for word in re.findall(r"\w+", said.heading.casefold()) if word not in _UNSTRESSED]
+    if len(words) == 1 and words[0] in _WORDS["environments"]:
+        return words
+    is_name = len(words) <= 3 and not any(word in _WORDS["generic"] or word.isdigit() for word in words)
+    return words if is_bare and is_name else []
+
+
+def _root(word: str) -> str:
+    return _ALIKE.get(stem(word), stem(word))
 
 
 def _of_key(said: Said, key: str, value: str, day: str) -> Iterator[Said]:
     """Yield `key: value` if the value can be compared; any other text only under a heading, or a key of two words."""
-    words = [_ALIKE.get(stem(word), stem(word)) for word in re.findall(r"\w+", key.casefold())]
-    own = [word for word in words if word not in _UNSTRESSED] or words
-    is_bare, thing = len(own) == 1, re.findall(r"\w+", said.about)
-    own += [word for word in thing if word not in key.casefold()] or [
-        word for word in _scope(said.heading) if is_bare or word in _ENVIRONMENTS
-    ]
-    is_bare = is_bare and not thing
-    frame, filling, negations, _ = _read_slots([*_tokens(f"x {value}")][1:], -1)
-    if value.casefold() in ("n/a", "none", "tbd", "unknown", "todo", "?", "-", "..."):
-        return
-    if not filling and (said.heading or not is_bare) and len(value.split()) <= 3:
-        frame, filling = ["text", said.heading.casefold()], [f'"{value.casefold()}']
-    if filling and (not is_bare or said.heading or filling[0][0] != "~"):
-        frame, of_day = ["", *sorted([*own, *frame])], day if is_bare and filling[0][0] == "#" else ""
-        yield said._replace(frame=(*frame,), filling=(*filling, "not " * negations), about=of_day, is_field=True)
+    words = re.findall(r"\w+", key.casefold())
+    own = [_root(word) for word in words if word not in _UNSTRESSED] or words
+    thing = [word for word in re.findall(r"\w+", said.about) if word not in words]
+    is_bare = len(own) == 1 and not thing
+    own += thing or _scope(said, is_bare=is_bare)
+    read = _read_slots([*_tokens(f"x {value}")][1:], -1)
+    if not read.filling and (said.heading or not is_bare) and len(value.split()) <= 3:
+        read = _Read(["text", said.heading.casefold()], [f'"{value.casefold()}'], 0, 0)
+    is_said = read.filling and (not is_bare or said.heading or read.filling[0][0] != "~")
+    if is_said and value.casefold() not in _WORDS["no_value"]:
+        of_day = day if is_bare and read.filling[0][0] == "#" else ""
+        frame, filling = ("", *sorted([*own, *read.frame])), (*read.filling, "not " * read.negations)
+        yield said._replace(frame=frame, filling=filling, about=of_day, is_field=True)
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
@@ -283,13 +268,12 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         kind, token, gap = match.lastgroup or "", match[0], text[end : match.start()]
         if kind == "word" and ((token[0].isupper() and match.start()) or last_text in ("called", "named")):
             kind = "name"
-        if kind == "name" and last in ("name", "number") and (gap in (" ", ", ", " & ") or (gap == ". " and len(last_text) < 5)):
-            last, last_text = "name", f"{last_text} {token}"
-        else:
-            if last:
-                yield last, last_text
-            last, last_text = kind, token
-        end = match.end()
+        is_joint = gap in (" ", ", ", " & ") or (gap == ". " and len(last_text) < 5)
+        if kind == "name" and last in ("name", "number") and is_joint:
+            token = f"{last_text} {token}"
+        elif last:
+            yield last, last_text
+        last, last_text, end = kind, token, match.end()
     if last:
         yield last, last_text
 
@@ -300,112 +284,102 @@ def _value(kind: str, token: str) -> str:
     if kind == "name":
         return "@" + " ".join(word for word in re.findall(r"\w+", lowered) if word not in _UNSTRESSED)
     if kind == "date":
-        day = re.search(r"(?<!\d)\d{1,2}(?!\d)", lowered)
-        month, year = re.search(_MONTH.lower(), lowered), re.search(r"\d{4}", lowered)
-        if iso := re.match(r"(\d{4})\D(\d+)\D?(\d+)?|(\d+)\D(\d+)\D(\d{4})", lowered):  # or the day first
-            number = int(iso[2] or iso[5])
-            return f"d{iso[1] or iso[6]}/{_MONTHS[number % 13]}/{(iso[3] or iso[4] or '').lstrip('0')}/"
-        week = "" if month else lowered.rstrip("s")
-        return f"d{year[0] if year else ''}/{month[0][:3] if month else ''}/{day[0].lstrip('0') if day else ''}/{week}"
+        return _date(lowered)
     if kind == "time":
-        hour, minute = re.match(r"(\d+):?(\d\d)?", lowered).groups()  # type: ignore[union-attr]
-        return f"t{(int(hour) % 12 + 12) if 'pm' in lowered else int(hour)}:{minute or '00'}"
+        hour, _, minute = lowered.rstrip("apm ").partition(":")
+        return f"t{int(hour) % 12 + 12 if 'pm' in lowered else int(hour)}:{minute or '00'}"
     if kind == "money":
         sign = re.sub(r"[\d., ]", "", lowered)[0]
         return _SIGNS.get(sign, sign) + re.sub(r"[^\d.]", "", lowered).removesuffix(".00")
-    if kind == "phone":
-        return "p" + re.sub(r"\D", "", lowered)
     if kind == "number":
         return "#" + re.sub(r"(?<=\d),(?=\d{3})", "", lowered.lstrip("v"))
-    return "a" + lowered.rstrip("/")
+    return "p" + re.sub(r"\D", "", lowered) if kind == "phone" else "a" + lowered.rstrip("/")
 
 
-_SIGNS = {"e": "€", "u": "$", "d": "$", "g": "£", "p": "£"}
-_MONTHS = ("", *"jan feb mar apr may jun jul aug sep oct nov dec".split())
+def _date(lowered: str) -> str:
+    """Return `dYEAR/MONTH/DAY/WEEKDAY`; what is not said is empty."""
+    if parts := re.match(r"(\d{4})\D(\d+)\D?(\d*)|(\d+)\D(\d+)\D(\d{4})", lowered):  # or the day first
+        month = _MONTHS[int(parts[2] or parts[5]) % 13]
+        return f"d{parts[1] or parts[6]}/{month}/{(parts[3] or parts[4] or '').lstrip('0')}/"
+    patterns = (r"\d{4}", "|".join(_MONTHS[1:]), r"(?<!\d)[1-9]\d?(?!\d)", r"\w+day")
+    return "d" + "/".join(match[0] if (match := re.search(pattern, lowered)) else "" for pattern in patterns)
 
 
-def _read_slots(tokens: Sequence[tuple[str, str]], verb: int, start: int = -1) -> tuple[list[str], list[str], int, int]:
-    """Return the frame, the filling, how many negations there are, and how many words.
-
-    Only what comes after the verb is a slot; in a sentence without one, only a long one has any.
-    """
+def _read_slots(tokens: Sequence[tuple[str, str]], verb: int, start: int = -1) -> _Read:
+    """Read a text, whose slots are the values after the token at `start`, and words of a scale after the verb."""
     frame, filling, negations, words = list[str](), list[str](), 0, 0
     is_of_many = start == verb and 0 <= verb < len(tokens) and stem(tokens[verb][1].casefold()) in _OF_MANY
     for position, (given, token) in enumerate(tokens):
         lowered = token.casefold()
         kind = "number" if lowered in _NUMBERS else given
-        value = _value(kind, _NUMBERS.get(lowered, token)) if kind not in ("word", "code", "sign") else ""
+        value = _value(kind, _NUMBERS.get(lowered, token)) if kind not in ("word", "code") else ""
         if kind == "word" and lowered in _GRADED and verb < position:
             value = f"~{lowered}"
-        if lowered in _NEGATIONS:
+        if lowered in _WORDS["negating"]:
             negations += 1
         elif value and position > start and not (is_of_many and value[0] == "@"):
             frame.append(f"<{value[0]}>")
             filling.append(value)
         elif value or kind == "code":
             frame.append(value or lowered)
-        elif kind == "word" and lowered not in _UNSTRESSED:
-            root = stem(lowered)
-            frame.append(_ALIKE.get(root, root))
+        elif lowered not in _UNSTRESSED:
+            frame.append(_root(lowered))
             words += 1
     if negations == 1 and len(filling) == 1 and len(frame) <= MIN_WORDS and filling[0][0] == "~":
         pairs = [scale for scale in _SCALES if len(scale) == 2 and any(filling[0][1:] in one for one in scale)]
         if len(pairs) == 1:  # not enabled: disabled
             filling, negations = ["~" + min(next(one for one in pairs[0] if filling[0][1:] not in one))], 0
-    return frame, filling, negations, words
+    return _Read(frame, filling, negations, words)
 
 
 def _of_sentence(said: Said) -> Iterator[Said]:
     text = said.text
-    if text.endswith((":", "?")) or text[:1] == "\\" or not text:
-        return
-    owner = _OWNS.match(text)
-    if owner and owner[1].split()[0].casefold() not in _UNSTRESSED | _VAGUE:
-        text = f"{owner[3] or owner[6]} is {owner[2] or owner[4] or owner[5] or ''} by {owner[1]}"
-    yield from _of_clause(said, text)
-    if cut := _CLAUSE.search(text, 10):
-        yield from _of_clause(said, text[: cut.start()], is_head=True)
+    if text and not text.endswith((":", "?")) and text[0] != "\\":
+        owner = _OWNS.match(text)
+        if owner and owner[1].split()[0].casefold() not in _UNSTRESSED | _WORDS["vague"]:
+            text = f"{owner[5]} is {owner[2] or owner[3] or owner[4] or ''} by {owner[1]}"
+        yield from _of_clause(said, text)
+        if cut := _CLAUSE.search(text, 10):
+            yield from _of_clause(said, text[: cut.start()], is_head=True)
 
 
 def _of_clause(said: Said, text: str, *, is_head: bool = False) -> Iterator[Said]:
-    tokens = list(_tokens(text))
-    condition = _CONDITION.match(text)
-    start = len(list(_tokens(condition[0]))) if condition else 0
+    """Yield a statement, if a sentence or its first clause is one."""
+    tokens, condition = list(_tokens(text)), _CONDITION.match(text)
     if len(tokens) < 2 or (text.startswith("See ") and len(tokens) < 12) or (is_head and condition):
         return
-    other = _OTHERWISE.search(text)
-    tense = "" if not other else "past" if other[1] else "plan"
-    stems = [stem(token.casefold()) for _, token in tokens]
-    copula = next((number for number, (_, token) in enumerate(tokens) if token in ("is", "are", "was", "ist")), -1)
-    verb = copula if copula >= 0 else next((number for number, one in enumerate(stems) if one in _STATING), len(tokens))
-    frame, filling, negations, words = _read_slots(tokens, verb, start - 1)
+    words = [token.casefold() for _, token in tokens]
+    verbs = [number for number, word in enumerate(words) if word in ("is", "are", "was", "ist")]
+    verbs += [number for number, word in enumerate(words) if stem(word) in _STATING]
     is_event = _EVENT.match(text) is not None
-    is_open = not filling and verb < len(tokens) and len(frame) <= MAX_OPEN and tokens[0][1].casefold() not in _VAGUE
-    if is_open and (other_text := _OPEN.search(text.rstrip("."))):
-        rest = other_text["what"] or ""
-        known = text[: other_text.end("verb" if other_text["verb"] else "prefers")] + rest
-        known += f" {other_text['choice']}" if rest.startswith(" over ") else ""
-        frame, _, negations, words = _read_slots(list(_tokens(known)), verb, verb)
-        filling = [f'"{other_text["place"] or other_text["choice"]}']
-        frame.append("text")
-    elif is_head or is_event or len(frame) < MIN_WORDS or words < max(2, len(filling)):
-        first = tokens[0][1].casefold()
-        if is_event or _MANY.search(text):
-            verb = len(tokens)
-        frame, filling, negations, words = _read_slots(tokens, verb, verb)
-        is_vague = len(frame) < (MIN_WORDS if filling else 3) or is_head
-        if (
-            (is_vague and (first in _VAGUE or _UNCLEAR.match(text)))
-            or len(frame) < 2
-            or (not filling and (words < 2 or is_head or tense == "plan"))
-        ):
+    verb = verbs[0] if verbs and not is_event and not _MANY.search(text) else len(tokens)
+    tense = tense.lastgroup if (tense := _TENSE.search(text)) else ""
+    read = _read_slots(
+        tokens, verbs[0] if verbs else len(tokens), len(list(_tokens(condition[0]))) - 1 if condition else -1
+    )
+    if not read.filling and verb < len(tokens) and len(read.frame) <= MAX_OPEN and (value := _open_value(text, verb)):
+        read = value
+    elif is_head or is_event or len(read.frame) < MIN_WORDS or read.words < max(2, len(read.filling)):
+        read = _read_slots(tokens, verb, verb)
+        is_denied = not read.filling and (read.words < 2 or tense == "plan")
+        if len(read.frame) < 2 or is_denied or (is_head and (read.negations or not read.filling)):
             return
-        if is_head and negations:
+        if (is_head or len(read.frame) < (MIN_WORDS if read.filling else 3)) and _UNCLEAR.match(text):
             return
-        if verb == 0:
-            frame += re.findall(r"\w+", said.about) or _scope(said.heading)
-            said = said._replace(about="")
-    if set(re.findall(r"\w+", said.about)) <= {token.casefold() for _, token in tokens}:
-        said = said._replace(about="")
-    frame += [word for word in _scope(said.heading) if word in _ENVIRONMENTS]
-    yield said._replace(frame=(tense, *(sorted(frame) if filling else frame)), filling=(*filling, "not " * negations))
+    thing, is_bare = re.findall(r"\w+", said.about), verb == 0 and len(read.frame) <= MIN_WORDS
+    own = [word for word in thing if is_bare and word not in words] or _scope(said, is_bare=is_bare)
+    frame = (tense or "", *(sorted(read.frame + own) if read.filling else read.frame + own))
+    about = "" if is_bare or set(thing) <= set(words) else said.about
+    yield said._replace(frame=frame, filling=(*read.filling, "not " * read.negations), about=about)
+
+
+def _open_value(text: str, verb: int) -> _Read | None:
+    """Read a text whose value is a place or a choice in lower case, if it is one."""
+    match = _OPEN.search(text)
+    if match is None or _UNCLEAR.match(text):
+        return None
+    rest = match["what"] or ""
+    known = text[: match.end("verb" if match["verb"] else "prefers")]
+    choice = f" {match['choice']}" if rest.startswith(" over ") else ""
+    read = _read_slots(list(_tokens(f"{known}{rest}{choice}")), verb, verb)
+    return read._replace(frame=[*read.frame, "text"], filling=[f'"{match["place"] or match["choice"]}'])

@@ -176,7 +176,11 @@ def _replacing(logs: Iterable[Said], kept: Iterable[Said]) -> Iterator[Proposed]
 def _stated(one: Said) -> Iterator[Statement]:
     thing = about(one.path)
     heading = [f"## {one.heading}"] if one.heading else []
-    return said_in([*heading, f"- {one.text}"], 0, thing, one.path if one.is_log else "") if thing is not None else iter(())
+    return (
+        said_in([*heading, f"- {one.text}"], 0, thing, one.path if one.is_log else "")
+        if thing is not None
+        else iter(())
+    )
 
 
 def _done(logs: Sequence[Said], kept: Iterable[Said]) -> Iterator[Proposed]:

@@ -15,7 +15,9 @@ from memsync.web.pages.view import link, number, page, site_of
 
 MAX_SHOWN = 50
 """Findings of one kind on a page; each has lines of two notes."""
-SLOW: dict[str, Operation[..., Any]] = {name: getattr(MemoryApi, name) for name in ("duplicates", "contradictions", "check")}
+SLOW: dict[str, Operation[..., Any]] = {
+    name: getattr(MemoryApi, name) for name in ("duplicates", "contradictions", "check")
+}
 """These are computed only on request, because each reads all notes."""
 
 
