@@ -1,6 +1,6 @@
 """How many planted contradictions memsync finds, and how many other pairs it lists.
 
-`contradictions` copies a statement of the notes into a note of its own with another number, another name, or a negation.
+`contradictions` copies a statement of the notes into a note of its own with another number or name, or a negation.
 `pairs` reads pairs of notes that people might write; half of these pairs do not contradict each other.
 """
 

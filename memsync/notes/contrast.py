@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -26,6 +27,8 @@ MIN_WORDS = 4
 """Fewest words and numbers of a long statement."""
 MAX_OPEN = 6
 """Most words of a statement whose value is any text."""
+MAX_HEAD = 12
+"""Most words of a first clause that is a statement of its own."""
 MAX_FILLINGS = 2
 """A frame with more fillings is a form that many notes fill in, or a series: no two of them contradict each other."""
 MAX_CHARS = 1_000
@@ -71,7 +74,8 @@ _MONTH = (
     r"|(?:Nov|Dec)(?:ember)?)\b"
 )
 _TOKEN = re.compile(
-    rf"""(?P<code>`[^`]*`|[\w./-]{{0,40}}\#\w+)
+    rf"""\ ?(?:(?P<word>[a-z]+(?![\w@\#/:-]|\.\w))
+    |(?P<code>`[^`]*`|[\w./-]{{0,40}}\#\w+)
     |(?P<address>[\w.+-]{{1,64}}@[\w-]+\.[\w.-]+\w|https?://[^\s)>]+\b/?|\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?::\d+)?
         |(?<!\S)[.~]?/[\w./-]+\w)
     |(?P<date>\d{{4}}[-/.]\d\d?(?:[-/.]\d\d?)?\b|\d\d?[-/.]\d\d?[-/.]\d{{4}}\b|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b
@@ -80,14 +84,14 @@ _TOKEN = re.compile(
     |(?P<phone>\+\d[\d\ ()/-]{{5,20}}\d)
     |(?P<money>[€$£]\ ?\d[\d.,]*|\d[\d.,]*\ ?(?:[€$£]|(?:EUR|USD|GBP|euros?|dollars?|pounds?)\b))
     |(?P<number>:?v?\d[\d.,/:-]*%?)
-    |(?P<word>[^\W\d_][\w-]*)""",
+    |(?P<other>[^\W\d_][\w-]*))""",
     re.VERBOSE,
 )
 _SIGNS = {"e": "€", "u": "$", "d": "$", "g": "£", "p": "£"}
 _TENSE = re.compile(
     r"\b(?:(?P<past>[Ww]as|were|had|formerly|previously|used to|until|ago|last (?:year|month)|[Ii]n (?:19|20)\d\d)"
-    r"|(?P<plan>will|would|could|might|may|[Mm]aybe|[Pp]erhaps|plan(?:s|ned)? to|going to|propos\w+|consider\w*|if|unless"
-    r"|ideas?))\b"
+    r"|(?P<plan>will|would|could|might|may|[Mm]aybe|[Pp]erhaps|plan(?:s|ned)? to|going to|propos\w+|consider\w*"
+    r"|if|unless|ideas?))\b"
 )
 _MANY = re.compile(
     r"\b(?:also|another|one of|for example|e\.g|such as|among|others?|there (?:is|are)|(?:has|have) an?)\b", re.I
@@ -132,6 +136,9 @@ class Said(NamedTuple):
     filling: tuple[str, ...] = ()
     about: str = ""
     is_field: bool = False
+
+
+_Token = tuple[str, str, int]
 
 
 class _Read(NamedTuple):
@@ -215,17 +222,20 @@ def _blocks(lines: Sequence[str], first: int) -> Iterator[tuple[int, str, str, b
     heading, start, block = "", 0, list[str]()
     is_item = is_code = is_quoted = has_title = False
     for number, line in enumerate([*lines, ""], first):
+        is_fence = _FENCE.match(line) is not None
+        if is_code and not is_fence:
+            continue
         marker, is_text = _ITEM.match(line), bool(line.strip()) and not _NO_TEXT.match(line)
-        if block and (not is_text or marker or _FENCE.match(line) or is_code):
+        if block and (not is_text or marker or is_fence):
             if not _VERSION.match(heading) and not any(map(_OUTPUT.match, block)):
                 yield start, heading, " ".join(block), is_item
             block = []
         is_quoted = bool(line.strip()) and (is_quoted or bool(_QUOTED.match(line)))
-        if _FENCE.match(line):
+        if is_fence:
             is_code = not is_code
-        elif line.startswith("#") and not is_code:
+        elif line.startswith("#"):
             heading, has_title = line.strip("# ") if has_title or line[:2] == "##" else "", True
-        elif is_text and not is_code and not is_quoted and (marker or block or not line.startswith(("    ", "\t"))):
+        elif is_text and not is_quoted and (marker or block or not line.startswith(("    ", "\t"))):
             plain = line[: cut_attributes(line)[0]]
             start, is_item = (start, is_item) if block else (number, marker is not None)
             block.append((plain[marker.end() :] if marker else plain).strip())
@@ -240,6 +250,7 @@ def _scope(said: Said, *, is_bare: bool) -> list[str]:
     return words if is_bare and is_name else []
 
 
+@lru_cache(maxsize=20_000)
 def _root(word: str) -> str:
     return _ALIKE.get(stem(word), stem(word))
 
@@ -261,21 +272,28 @@ def _of_key(said: Said, key: str, value: str, day: str) -> Iterator[Said]:
         yield said._replace(frame=frame, filling=filling, about=of_day, is_field=True)
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the text of each word and value; neighbouring names are one, as are a number and its names."""
+def _tokens(text: str) -> Iterator[_Token]:
+    """Yield kind, text and end of each word and value; neighbouring names are one, as are a number and its names."""
     last, last_text, end = "", "", 0
     for match in _TOKEN.finditer(text):
-        kind, token, gap = match.lastgroup or "", match[0], text[end : match.start()]
-        if kind == "word" and ((token[0].isupper() and match.start()) or last_text in ("called", "named")):
-            kind = "name"
+        kind = match.lastgroup or ""
+        if kind == "word" and last_text not in ("called", "named"):
+            if last:
+                yield last, last_text, end
+            last, last_text, end = kind, match[kind], match.end()
+            continue
+        token, gap = match[kind], text[end : match.start(kind)]
+        if kind in ("word", "other"):
+            is_name = (kind == "other" and token[0].isupper() and match.start()) or last_text in ("called", "named")
+            kind = "name" if is_name else "word"
         is_joint = gap in (" ", ", ", " & ") or (gap == ". " and len(last_text) < 5)
         if kind == "name" and last in ("name", "number") and is_joint:
             token = f"{last_text} {token}"
         elif last:
-            yield last, last_text
+            yield last, last_text, end
         last, last_text, end = kind, token, match.end()
     if last:
-        yield last, last_text
+        yield last, last_text, end
 
 
 def _value(kind: str, token: str) -> str:
@@ -305,11 +323,11 @@ def _date(lowered: str) -> str:
     return "d" + "/".join(match[0] if (match := re.search(pattern, lowered)) else "" for pattern in patterns)
 
 
-def _read_slots(tokens: Sequence[tuple[str, str]], verb: int, start: int = -1) -> _Read:
+def _read_slots(tokens: Sequence[_Token], verb: int, start: int = -1) -> _Read:
     """Read a text, whose slots are the values after the token at `start`, and words of a scale after the verb."""
     frame, filling, negations, words = list[str](), list[str](), 0, 0
     is_of_many = start == verb and 0 <= verb < len(tokens) and stem(tokens[verb][1].casefold()) in _OF_MANY
-    for position, (given, token) in enumerate(tokens):
+    for position, (given, token, _) in enumerate(tokens):
         lowered = token.casefold()
         kind = "number" if lowered in _NUMBERS else given
         value = _value(kind, _NUMBERS.get(lowered, token)) if kind not in ("word", "code") else ""
@@ -338,21 +356,28 @@ def _of_sentence(said: Said) -> Iterator[Said]:
         owner = _OWNS.match(text)
         if owner and owner[1].split()[0].casefold() not in _UNSTRESSED | _WORDS["vague"]:
             text = f"{owner[5]} is {owner[2] or owner[3] or owner[4] or ''} by {owner[1]}"
-        yield from _of_clause(said, text)
+        tokens = list(_tokens(text))
+        yield from _of_clause(said, text, tokens)
         if cut := _CLAUSE.search(text, 10):
-            yield from _of_clause(said, text[: cut.start()], is_head=True)
+            head = [token for token in tokens if token[2] <= cut.start()]
+            yield from _of_clause(said, text[: cut.start()], head, is_head=True)
 
 
-def _of_clause(said: Said, text: str, *, is_head: bool = False) -> Iterator[Said]:
+def _of_clause(said: Said, text: str, tokens: Sequence[_Token], *, is_head: bool = False) -> Iterator[Said]:
     """Yield a statement, if a sentence or its first clause is one."""
-    tokens, condition = list(_tokens(text)), _CONDITION.match(text)
-    if len(tokens) < 2 or (text.startswith("See ") and len(tokens) < 12) or (is_head and condition):
+    condition = _CONDITION.match(text)
+    if (
+        len(tokens) < 2
+        or (is_head and len(tokens) > MAX_HEAD)
+        or (text.startswith("See ") and len(tokens) < 12)
+        or (is_head and condition)
+    ):
         return
-    words = [token.casefold() for _, token in tokens]
-    verbs = [number for number, word in enumerate(words) if word in ("is", "are", "was", "ist")]
-    verbs += [number for number, word in enumerate(words) if stem(word) in _STATING]
-    is_event = _EVENT.match(text) is not None
-    verb = verbs[0] if verbs and not is_event and not _MANY.search(text) else len(tokens)
+    words = [token.casefold() for _, token, _ in tokens]
+    verbs = [words.index(word) for word in ("is", "are", "was", "ist") if word in words]
+    verbs = sorted(verbs) or [number for number, word in enumerate(words) if _root(word) in _STATING]
+    is_event = _EVENT.match(text) is not None or (len(tokens) <= MAX_HEAD and _MANY.search(text) is not None)
+    verb = verbs[0] if verbs and not is_event else len(tokens)
     tense = tense.lastgroup if (tense := _TENSE.search(text)) else ""
     read = _read_slots(
         tokens, verbs[0] if verbs else len(tokens), len(list(_tokens(condition[0]))) - 1 if condition else -1

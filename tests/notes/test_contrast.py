@@ -2,13 +2,68 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-from memsync.notes.contrast import said_in
+from memsync.notes.contrast import about, opposed, said_in
 
 
 def frames(text: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     return [(one.frame, one.filling) for one in said_in(text.split("\n"))]
+
+
+def contradict(notes: dict[str, str]) -> bool:
+    said = [
+        (one, path)
+        for path, text in notes.items()
+        if (thing := about(path)) is not None
+        for one in said_in(text.split("\n"), 1, thing, path if path.startswith("daily/") else "")
+    ]
+    return any(opposed(said))
+
+
+def test_most_of_the_pairs_that_people_write_are_told_apart() -> None:
+    """The pairs of `python -m benchmarks pairs`: places, ports, dates, owners …, half of which do not contradict."""
+    data = Path(__file__).parents[2] / "benchmarks" / "data" / "contradictions.jsonl"
+    pairs = [json.loads(line) for line in data.read_text(encoding="utf-8").splitlines()]
+    listed = [pair["contradict"] for pair in pairs if contradict(pair["notes"])]
+    assert len(pairs) == 120
+    assert sum(listed) >= 0.85 * 60
+    assert sum(listed) >= 0.9 * len(listed)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "port:: {}", "- port:: {}", "- [port:: {}]", "![[scan.pdf|port {} is open in the office]]", "> - port: {}",
+        "    The office has {} desks", "```\n- port: {}\n```", "$ serve\nThe office has {} desks",
+        "| The office has {} desks | a |", "The office has {} desks | a", "[INFO] The office has {} desks",
+        "2026-05-01 10:00:00 The office has {} desks", "On Monday, Kim wrote:\nThe office has {} desks.",
+        "> Hello,\nthe office has {} desks.", "## 1.{}.0\n- The office has {} desks", "- port: {{{{port {} }}}}",
+        "If the office has {} desks, we move.", "Does the office have {} desks?", "One of the offices has {} desks.",
+        "See page {}.", "We met {} people.",
+    ],
+)  # fmt: skip
+def test_what_states_nothing_contradicts_nothing(form: str) -> None:
+    """Properties, embeds, quotes, code, terminal output, tables, mail, changelogs, templates, conditions, questions."""
+    notes = {f"notes/{value}.md": form.format(*[value] * 2) for value in ("3", "5")}
+    assert not contradict(notes)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "is_one"),
+    [
+        ("people/kim.md", "people/lee.md", False), ("projects/web/README.md", "projects/api/README.md", False),
+        ("web/README.md", "api/README.md", False), ("daily/2026-10-01.md", "daily/2026-10-02.md", False),
+        ("notes/staging.md", "notes/production.md", False), ("templates/a.md", "notes/b.md", False),
+        ("CHANGELOG.md", "notes/b.md", False), ("notes/a.md", "notes/b.md", True), ("MEMORY.md", "daily/x.md", True),
+    ],
+)  # fmt: skip
+def test_notes_of_two_things_do_not_contradict_each_other(left: str, right: str, is_one: bool) -> None:
+    assert contradict({left: "- port: 3000", right: "- port: 8080"}) is is_one
+    assert contradict({left: "- port: 3000", right: "- port: 3000"}) is False
 
 
 @pytest.mark.parametrize(
@@ -63,7 +118,8 @@ def test_statements_have_their_lines_and_headings() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "- " * 9_000, "a: " * 9_000, "[[" * 9_000, "`" * 20_001, "1" * 90_000, "*a" * 90_000, "[a](" * 9_000,
+        "", "- The shelf costs 5 EUR.\n" * 3_000, "a/" * 9_000, "[a:" * 9_000, "is aed " * 9_000, "A and " * 9_000,
+        "- " * 9_000, "a: " * 9_000, "[[" * 9_000, "`" * 20_001, "1" * 90_000, "*a" * 90_000, "[a](" * 9_000,
         "x\n" * 9_000,
     ],
 )  # fmt: skip
