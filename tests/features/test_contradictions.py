@@ -110,3 +110,21 @@ def test_command_exits_with_1_for_a_conflict(cli: Cli, root: Path) -> None:
     (contradiction,) = json.loads(cli("contradictions", "--json").stdout)["contradictions"]
     assert "differs from a.md:4" in cli("search", "price", "--mode", "keyword").stdout
     assert cli("contradictions", "--dismiss", contradiction["id"]).returncode == 0
+
+
+def test_records_are_none_but_one_key_may_be(own: MemoryApi, write: Write) -> None:
+    """Two notes of a folder with several keys in common are two things; so are the days of a log."""
+    write("notes/kim.md", "- phone: 1111\n- birthday: 3 May\n")
+    write("notes/lee.md", "- phone: 2222\n- birthday: 9 June\n")
+    write("daily/2026-10-01.md", "- Weight: 81.2\n")
+    write("daily/2026-10-02.md", "- Weight: 80.9\n")
+    assert pairs(own) == []
+    write("notes/lee.md", "- phone: 2222\n- birthday: 3 May\n")
+    assert pairs(own) == [("notes/kim.md:1", "notes/lee.md:1")]
+
+
+def test_parts_of_a_memory_are_about_their_headings(own: MemoryApi, write: Write) -> None:
+    write("MEMORY.md", "# Memory\n\n## Hamburg\n\n- The rent is 900 €\n\n## Bremen\n\n- The rent is 700 €\n")
+    assert pairs(own) == []
+    write("MEMORY.md", "# Memory\n\n- The rent is 900 €\n\n## Later\n\n- The rent is 700 €\n")
+    assert pairs(own) == [("MEMORY.md:3", "MEMORY.md:7")]
