@@ -29,8 +29,6 @@ MAX_OPEN = 6
 """Most words of a statement whose value is any text."""
 MAX_HEAD = 12
 """Most words of a first clause that is a statement of its own."""
-MAX_MANY = 8
-"""Most words of a statement that is not compared because it names one of several things."""
 MAX_FILLINGS = 2
 """A frame with more fillings is a form that many notes fill in, or a series: no two of them contradict each other."""
 MAX_CHARS = 1_000
@@ -378,8 +376,8 @@ def _of_clause(said: Said, text: str, tokens: Sequence[_Token], *, is_head: bool
     words = [token.casefold() for _, token, _ in tokens]
     verbs = [words.index(word) for word in ("is", "are", "was", "ist") if word in words]
     verbs = sorted(verbs) or [number for number, word in enumerate(words) if _root(word) in _STATING]
-    is_event = _EVENT.match(text) is not None or (len(tokens) <= MAX_MANY and _MANY.search(text) is not None)
-    verb = verbs[0] if verbs and not is_event else len(tokens)
+    is_event = _EVENT.match(text) is not None or text.startswith(("One of ", "Another "))
+    verb = verbs[0] if verbs and not is_event and not _MANY.search(text) else len(tokens)
     tense = tense.lastgroup if (tense := _TENSE.search(text)) else ""
     read = _read_slots(
         tokens, verbs[0] if verbs else len(tokens), len(list(_tokens(condition[0]))) - 1 if condition else -1
