@@ -267,7 +267,7 @@ def _refuse_agent(memory: Workspace, place: Excerpt) -> None:
         is_meant = chunk.start_line <= place.end_line and place.start_line <= chunk.end_line
         if is_meant and chunk.form not in (Form.HEADING, Form.FIELD) and trust(chunk.origin) > trust(Origin.AGENT):
             problem = f"{citation(place.path, chunk.start_line, chunk.end_line)} is what the owner wrote"
-            hint = "Propose it with memory_propose, or write it without supersedes: memory_contradictions then lists both."
+            hint = "Propose it with memory_propose, or write it without supersedes: memory_contradictions lists both."
             raise WriteRefused(f"{problem}: an agent may not supersede it", hint=hint)
 
 
