@@ -23,6 +23,7 @@ from memsync.notes.chunk import CountTokens
 from memsync.notes.copies import are_copies, is_copy
 from memsync.notes.entry_text import as_read
 from memsync.notes.files import NoteFiles
+from memsync.notes.languages import ENGLISH_ONLY, is_of_other_script
 from memsync.notes.links import Linked
 from memsync.notes.message_format import ROLE, attributes_of, read_message_heading
 from memsync.notes.parse import NoteReader
@@ -226,7 +227,7 @@ class Searcher:
         near: Sequence[Candidate] = ()
         if mode is not Mode.KEYWORD and await_near is not None:
             nearest = await_near(query)
-            if nearest is None:
+            if nearest is None or (nearest.space.provider == ENGLISH_ONLY and is_of_other_script(query.text)):
                 keyword = keyword if mode is Mode.HYBRID else self._by_words(index, query)
                 mode = Mode.KEYWORD
             else:

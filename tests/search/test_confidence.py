@@ -11,7 +11,7 @@ import pytest
 from memsync.memory import Memory, connect_here
 from memsync.model.note import Entry
 from memsync.model.query import IndexedChunk
-from memsync.model.vocabulary import Form, NotePath
+from memsync.model.vocabulary import Form, Mode, NotePath
 from memsync.search.confidence import certainty
 from memsync.search.rank import QuestionWords, Scored
 from memsync.settings.load import load_settings
@@ -137,11 +137,17 @@ def test_letters_that_stand_in_no_note_find_nothing_but_where_they_stand(small: 
     assert memory.search("xkcd psql").hits[0].path == "tools.md"
 
 
-def test_letters_of_other_scripts_are_words(small: MakeMemory) -> None:
-    """A character may be a word there, and other models know it."""
+def test_letters_of_other_scripts_are_words_that_the_built_in_model_cannot_read(
+    small: MakeMemory, write: Write
+) -> None:
+    """The nearest texts mean nothing then, and no score is a probability."""
     memory = small()
     assert memory.search("zzzqqqxxx", min_score=0).hits[0].score == 0.0
-    assert memory.search("寿司", min_score=0).hits[0].score > 0.0
+    assert memory.search("寿司").hits == ()
+    write("tokyo.md", "# 東京\n\n寿司が好き。\n")
+    memory.sync()
+    result = memory.search("寿司")
+    assert ([hit.path for hit in result.hits], result.mode) == (["tokyo.md"], Mode.KEYWORD)
 
 
 def test_nothing_found_exits_with_one(cli: Cli, write: Write) -> None:
