@@ -268,7 +268,12 @@ class Recaller:
         return reason
 
     def _quoted(self, hits: Sequence[Hit]) -> str:
-        """Return hits as one line each: first curated notes, then logs, then conversations."""
+        """Return hits as one line each: first curated notes, then logs, then conversations.
+
+        Front matter is left out if its note's text is quoted, because it says the same again.
+        """
+        said = {(hit.root, hit.path) for hit in hits if hit.start_line > 1}
+        hits = [hit for hit in hits if not (hit.text.startswith("---") and (hit.root, hit.path) in said)]
         return _labelled(*map(self._line, sorted(hits, key=lambda hit: _ORDER.get(hit.kind, 0))))
 
     def _line(self, hit: Hit) -> str:
@@ -283,13 +288,15 @@ class Recaller:
 
 
 def _without_head(hit: Hit) -> str:
-    """Return the text of a hit without front matter, which says the same again, unless it is nothing else."""
+    """Return the text of a hit without front matter; the sentences in it if there is nothing else."""
     if hit.start_line > 1 or not hit.text.startswith("---"):
         return hit.text
     from memsync.notes.frontmatter import read_head  # imported here, because it loads yaml
 
     lines = hit.text.split("\n")
-    return "\n".join(lines[read_head(lines).line_count :]).strip() or hit.text
+    head = read_head(lines)
+    sentences = [value for value in head.values.values() if isinstance(value, str) and " " in value]
+    return "\n".join(lines[head.line_count :]).strip() or "\n".join(sentences) or hit.text
 
 
 def _without_secrets(prompt: str) -> str:
