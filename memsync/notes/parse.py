@@ -142,6 +142,8 @@ def _body(
     lines: Sequence[str], first_line: int, kind: Kind, date: str, warnings: list[str], *, is_large: bool
 ) -> _Body:
     """Parse the body, as plain paragraphs if it is too large or complex; add a warning for each problem."""
+    if is_conflicted := any(map(_CONFLICT.match, lines)):  # otherwise `=======` makes headings of one side
+        lines = ["" if _CONFLICT.match(line) or line == "=======" else line for line in lines]
     body = None if is_large else _parse_body(lines, first_line, kind, date)
     if body is None and not is_large:
         warnings.append("file has too many or too deeply nested elements: indexed as plain paragraphs")
@@ -150,7 +152,7 @@ def _body(
     body.sections = [replace(section, end_line=end) for section, end in zip(body.sections, ends, strict=True)]
     if body.inline.skipped:
         warnings.append(f"line {body.inline.skipped[0]}: {NOT_SEARCHED}")
-    if any(map(_CONFLICT.match, lines)):
+    if is_conflicted:
         warnings.append("file has git conflict markers")
     return body
 

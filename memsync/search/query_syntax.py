@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from memsync.errors import UsageError
+from memsync.index.fields import bigrams, cjk_runs
 from memsync.model.filters import FILTER_ALIASES, FILTERS, TASKS, Filters
 from memsync.model.query import BUDGET_HITS, Query, SearchRequest
 from memsync.model.text import whole_characters
@@ -207,7 +208,8 @@ def _refuse_unknown_filter(text: str) -> None:
 def _words(text: str) -> tuple[str, ...]:
     """Return the words to look up, each once; words joined without a space (`foo-bar`, `a::b(c)`) also as a phrase.
 
-    Leaves out stop words, unless there are no other words.
+    A run of script without spaces is looked up whole and in pairs of characters, because it may be several words. Leaves
+    out stop words, unless there are no other words.
     """
     words: dict[str, None] = {}
     phrases: dict[str, None] = {}
@@ -217,6 +219,7 @@ def _words(text: str) -> tuple[str, ...]:
             continue
         parts = _WORD.findall(_ENGLISH_ENDING.sub("", token))
         words.update(dict.fromkeys(parts))
+        words.update(dict.fromkeys(pair for run in cjk_runs(token) for pair in bigrams(run)))
         if len(parts) > 1:
             phrases[" ".join(parts)] = None
     return (*([word for word in words if word not in STOP_WORDS] or words), *phrases)

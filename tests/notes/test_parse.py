@@ -304,6 +304,7 @@ def test_conflict_markers_warn_and_are_no_text(reader: NoteReader) -> None:
     assert all(word in words for word in ("ours", "theirs"))
     assert "HEAD" not in words
     assert "branch" not in words
+    assert {section.heading_path for section in note.sections} == {()}
 
 
 @pytest.mark.parametrize("line", [">>>> quoted deeply", "<<<<<<<<< nine", "a <<<<<<< b", "======="])

@@ -100,7 +100,13 @@ def test_cjk_text_is_found_by_its_words(memory: Memory, write: Write) -> None:
     write("zh.md", "我们选择了数据库。\n")
     write("ko.md", "데이터베이스를 골랐습니다.\n")
     memory.sync()
-    for word, path in (("青鷺", "ja.md:1"), ("鷺", "ja.md:1"), ("数据库", "zh.md:1"), ("데이터", "ko.md:1")):
+    for word, path in (
+        ("青鷺", "ja.md:1"),
+        ("鷺", "ja.md:1"),
+        ("数据库", "zh.md:1"),
+        ("选数据库吗", "zh.md:1"),
+        ("데이터", "ko.md:1"),
+    ):
         assert citations(memory, word, mode="keyword") == [path]
 
 
