@@ -208,8 +208,8 @@ def _refuse_unknown_filter(text: str) -> None:
 def _words(text: str) -> tuple[str, ...]:
     """Return the words to look up, each once; words joined without a space (`foo-bar`, `a::b(c)`) also as a phrase.
 
-    A run of script without spaces is looked up whole and in pairs of characters, because it may be several words. Leaves
-    out stop words, unless there are no other words.
+    Leaves out stop words, unless there are no other words. A run of script without spaces may be several words, so its
+    pairs of characters are looked up, too.
     """
     words: dict[str, None] = {}
     phrases: dict[str, None] = {}
