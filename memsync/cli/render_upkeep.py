@@ -109,7 +109,7 @@ def _contradictions(found: Contradictions, offered: Command) -> None:
     for position, contradiction in enumerate(_first(found.contradictions, offered, "pairs")):
         if position:
             say()
-        later = "newer" if contradiction.older.date < contradiction.newer.date else "other"
+        later = "newer" if "" < contradiction.older.date < contradiction.newer.date else "other"
         for name, side in ((contradiction.id, contradiction.older), (later, contradiction.newer)):
             by = told_origin(side.origin)
             details = " · ".join(filter(None, (side.citation, side.date[:16].replace("T", " "), by)))

@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from datetime import datetime
 from functools import cache, partial
 from itertools import islice, product
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -219,8 +218,7 @@ def _side(place: _Place, lines: Sequence[str], chunks: Sequence[Chunk], validity
                 text = partial("\n".join, lines[entry.start_line - 1 : entry.end_line])
                 if not holds(validity.reason(note.path, entry, text, today(), chunk.origin)):
                     return None
-                changed = datetime.fromtimestamp(note.changed_ns // 10**9).isoformat(timespec="minutes")
-                return Side(note.path, said.line, entry.time or note.date or changed, chunk.origin, said.text)
+                return Side(note.path, said.line, entry.time or note.date, chunk.origin, said.text)
     return None
 
 

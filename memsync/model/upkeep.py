@@ -120,7 +120,7 @@ class Duplicates(Struct, frozen=True):
 
 
 class Side(Line, frozen=True):
-    """One statement of a contradiction: its place, date (ISO 8601), origin (model.Origin), and text."""
+    """One statement of a contradiction: its place, date (ISO 8601, empty if none is written), origin and text."""
 
     date: str
     origin: str
@@ -128,7 +128,10 @@ class Side(Line, frozen=True):
 
 
 class Contradiction(Struct, frozen=True):
-    """Two statements that are about the same thing and differ. `id` depends on their texts only."""
+    """Two statements that are about the same thing and differ. `id` depends on their texts only.
+
+    A statement without a date counts as the older one.
+    """
 
     id: str
     older: Side

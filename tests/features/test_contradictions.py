@@ -106,7 +106,7 @@ def test_command_exits_with_1_for_a_conflict(cli: Cli, root: Path) -> None:
     assert cli("contradictions").returncode == 0
     (root / "b.md").write_text("- price: 12 €\n")
     done = cli("contradictions")
-    assert done.returncode == 1 and "newer     b.md:1" in done.stdout
+    assert done.returncode == 1 and "  b.md:1\n" in done.stdout and "other     a.md:4 · 2026-10-01" in done.stdout
     (contradiction,) = json.loads(cli("contradictions", "--json").stdout)["contradictions"]
     assert "differs from a.md:4" in cli("search", "price", "--mode", "keyword").stdout
     assert cli("contradictions", "--dismiss", contradiction["id"]).returncode == 0
