@@ -227,6 +227,8 @@ def value_span(text: str, key: str) -> tuple[int, int] | None:
 
     Only for front matter that `read_head` could parse.
     """
+    for form in (_GLOBS, _HASHES):  # as long, but valid YAML
+        text = form.sub(lambda match: match[1] + "x" * (len(match[0]) - len(match[1])), text)
     node = yaml.compose(text, Loader=_HeadLoader)
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     node = next((value for name, value in pairs if name.value == key), None)

@@ -13,7 +13,7 @@ from memsync.notes.frontmatter import read_head
 
 LINES = st.sampled_from(
     [
-        "title: A", "status:   active  # why", "tags: [a, 'b: c']", "tags:", "  - a", "  - b # no", "note: |", "  two",
+        "title: A", "status:   active  # why", "tags: [a, 'b: c']", "tags: [#a, #b]", "tags:", "  - a", "  - b # no", "note: |", "  two",
         "", "# words", "status: \"quoted: yes\"", "x: {a: 1, status: no}", "date: 2026-11-21", "- item", "\tbad",
     ]
 )  # fmt: skip
@@ -37,6 +37,10 @@ VALUES = st.one_of(
         ("---\nstatus: |\n  a\n  b\n\ntitle: y\n---\n", "---\nstatus: done\n\ntitle: y\n---\n"),
         ("---\n{status: a, b: c}\n---\n", "---\n{status: done, b: c}\n---\n"),
         ("\ufeff---\na: 1\n---\n", "\ufeff---\na: 1\nstatus: done\n---\n"),
+        (
+            "---\ntags: [#a, #b: 'c]\nglobs: *.{py\nstatus: x\n---\n",
+            "---\ntags: [#a, #b: 'c]\nglobs: *.{py\nstatus: done\n---\n",
+        ),
         ("---\n---\nx", "---\nstatus: done\n---\nx"),
     ],
 )
