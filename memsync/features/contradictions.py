@@ -20,7 +20,7 @@ from memsync.model.json import to_json
 from memsync.model.status import Failure
 from memsync.model.upkeep import Contradiction, Contradictions, Side
 from memsync.model.vocabulary import Kind, NotePath, Origin, is_remembered
-from memsync.notes.contrast import Said, about, opposed, said_in
+from memsync.notes.contrast import Said, opposed, said_in
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import open_folder
 from memsync.notes.frontmatter import read_head
@@ -137,7 +137,7 @@ def _claim(note: IndexedNote, place: Place, lines: Sequence[str]) -> _Place:
     """Return the first statement of a place or, of a whole note, what its front matter says from the first mark on."""
     first = place.first or next((number for number, line in enumerate(lines, 1) if _MARKED.match(line)), 1)
     said = next(statements(lines[first - 1 : place.last], first), None)
-    return _Place(note, Said(said.first if said else first, "", said.text if said else "", (), ()))
+    return _Place(note, Said(said.first if said else first, "", said.text if said else ""))
 
 
 def _judged(
@@ -168,10 +168,9 @@ def _places(
         except (NoteError, BinaryFileError) as error:
             failed.append(Failure(note.path, str(error)))
             continue
-        head, thing = read_head(lines).line_count, about(note.path)
-        if thing is not None:
-            found = said_in(lines[head:], head + 1, thing, note.path if note.kind is Kind.DAILY else "")
-            yield from (_Place(note, said) for said in found)
+        head = read_head(lines).line_count
+        found = said_in(lines[head:], head + 1, note.path, is_log=note.kind is Kind.DAILY)
+        yield from (_Place(note, said) for said in found)
         progress("reading notes", number, len(notes))
 
 

@@ -15,11 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from memsync.notes.attributes import cut_attributes
+from memsync.notes.dates import MONTH_NUMBERS, numbered
 from memsync.notes.entry_text import stem
 
 T = TypeVar("T")
@@ -32,14 +33,13 @@ MAX_HEAD = 12
 MAX_FILLINGS = 2
 """A frame with more fillings is a form that many notes fill in, or a series: no two of them contradict each other."""
 MAX_CHARS = 1_000
-"""Of a longer paragraph only these characters are compared."""
+"""Of a longer paragraph or heading only these characters are compared."""
 MAX_VALUE_WORDS = 6
 MAX_KEY_WORDS = 5
 _WORD_LISTS = Path(__file__).with_name("contrast_words.txt").read_text(encoding="utf-8").split("\n\n")
 _WORDS = {name: frozenset(words.split()) for name, _, words in (part.partition(":") for part in _WORD_LISTS)}
 _ALIKE = dict(pair.split("=") for pair in _WORDS["alike"])
-_NUMBERS = {word: str(number) for number, word in enumerate(_WORD_LISTS[6].split()[1:], 2)}
-_MONTHS = ["", *_WORD_LISTS[7].split()[1:]]
+_NUMBERS = numbered(2, "two three four five six seven eight nine ten eleven twelve")
 _STATING = frozenset(map(stem, _WORDS["stating"]))
 """Verbs that say one thing at a time of a subject; of `_OF_MANY`, this holds for numbers only."""
 _OF_MANY = frozenset(map(stem, _WORDS["of_many"]))
@@ -62,23 +62,20 @@ _OUTPUT = re.compile(
 _LINK = re.compile(
     r"!?\[\[(?:[^\[\]|]{0,200}\|)?([^\[\]]{0,200})\]\]|!?\[([^\[\]]{0,300})\](?:\([^()]{0,300}\)|\[[^\[\]]{0,100}\])"
 )
-_REFERENCE = re.compile(r"`|\]\(|\[\[")
+_REFERENCE = re.compile(r"`|\]\(|\[\[|#")
 """What a value refers to is no value: each note may refer to something else under the same key."""
 _UNSPOKEN = re.compile("[*_]{1,3}(?=\\S)|(?<=\\S)[*_]{1,3}|~~|['’]s\\b|[\"'‘’“”„]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\b[A-Z]\.)(?<!\b[A-Z][a-z]\.)(?<!\bMrs\.)(?<!\bProf\.)\s+(?=[A-Z])")
 _CLAUSE = re.compile(r"(?:[,;(–—]|\s-)\s?(?=[a-z])|\s(?:because|so|since|which|where|but|due to|as of|until)\s")
 """Where a statement ends and what is said about it begins."""
 _KEY = re.compile(r"([^\W\d_][^:`|<>\[\]]{1,48}):\s+(\S.{0,80})")
-_MONTH = (
-    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
-    r"|(?:Nov|Dec)(?:ember)?)\b"
-)
+_MONTH = rf"(?:{'|'.join(map(str.capitalize, sorted(MONTH_NUMBERS, key=len, reverse=True)))})\b"
 _TOKEN = re.compile(
     rf"""\ ?(?:(?P<word>[a-z]+(?![\w@\#/:-]|\.\w))
     |(?P<code>`[^`]*`|[\w./-]{{0,40}}\#\w+)
     |(?P<address>[\w.+-]{{1,64}}@[\w-]+\.[\w.-]+\w|https?://[^\s)>]+\b/?|\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?::\d+)?
         |(?<!\S)[.~]?/[\w./-]+\w)
-    |(?P<date>\d{{4}}[-/.]\d\d?(?:[-/.]\d\d?)?\b|\d\d?[-/.]\d\d?[-/.]\d{{4}}\b|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b
+    |(?P<date>\d{{4}}[-/.]\d\d?(?:[-/.]\d\d?)?\b|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b
         |(?:\d{{1,2}}(?:st|nd|rd|th|\.)?\ (?:of\ )?)?{_MONTH}(?:\ \d{{1,2}}(?:st|nd|rd|th)?\b)?(?:,?\ \d{{4}}\b)?)
     |(?P<time>\d{{1,2}}:\d\d(?:\ ?[ap]m\b)?|\d{{1,2}}\ ?[ap]m\b)
     |(?P<phone>\+\d[\d\ ()/-]{{5,20}}\d)
@@ -97,14 +94,15 @@ _MANY = re.compile(
     r"\b(?:also|another|one of|for example|e\.g|such as|among|others?|there (?:is|are)|(?:has|have) an?)\b", re.I
 )
 _EVENT = re.compile(
-    r"(?:\w+ed|got|ran|went|met|spent|bought|saw|read|slept|woke|ate|did|made|took|paid|swam|wrote)\b", re.I
+    r"(?:One of|Another|\w+ed|got|ran|went|met|spent|bought|saw|read|slept|woke|ate|did|made|took|paid|swam|wrote)\b",
+    re.I,
 )
 _CONDITION = re.compile(
     r"(?:When|If|In|On|With|Without|For|After|Before|At|During|Under|Since|While|Until|By|From)\b[^,]{1,100},"
     r"|(?:If|When|Unless)\b"
 )
 _UNCLEAR = re.compile(
-    r"(?:See|As|Were|No|Not|This (?:RFC|note|page|document|proposal|post|section|release|chapter|article)"
+    r"(?:As|Were|No|Not|This (?:RFC|note|page|document|proposal|post|section|release|chapter|article)"
     rf"|(?i:{'|'.join(_WORDS['vague'])}))\b"
 )
 _OPEN = re.compile(
@@ -150,7 +148,7 @@ class _Read(NamedTuple):
     words: int
 
 
-def about(path: str) -> str | None:
+def _about(path: str) -> str | None:
     """Return the person or thing that a note is about, by its path; empty if unknown, None if it states nothing.
 
     A folder with a plural name (`people/`, `projects/`) has a note or a folder for each thing; notes of templates and
@@ -166,20 +164,21 @@ def about(path: str) -> str | None:
     return folders[-1] if is_part else name if name in _WORDS["environments"] else ""
 
 
-def said_in(lines: Sequence[str], first: int = 1, thing: str = "", day: str = "") -> Iterator[Said]:
-    """Yield the statements of a text about a `thing`, which begins on line `first`: items, and sentences of paragraphs.
+def said_in(lines: Sequence[str], first: int = 1, path: str = "", *, is_log: bool = False) -> Iterator[Said]:
+    """Yield the statements of a text of a note, which begins on line `first`: items, and sentences of paragraphs.
 
-    In the log of a `day`, a number under a key of one word (`Weight: 81.2`) is about this day.
+    In the log of a day, a number under a key of one word (`Weight: 81.2`) is about this day.
     """
-    for line, heading, block, is_item in _blocks(lines, first):
+    thing = _about(path)
+    for line, heading, block, is_item in _blocks(lines, first) if thing is not None else ():
         text = _UNSPOKEN.sub("", _LINK.sub(lambda link: link[1] or link[2] or "", block[:MAX_CHARS]))
+        said = Said(line, heading, block, about=thing or "")
         pair = _KEY.fullmatch(text) if is_item and not _REFERENCE.search(block) else None
         if pair and len(pair[1].split()) <= MAX_KEY_WORDS and len(pair[2].split()) <= MAX_VALUE_WORDS:
-            if "#" not in pair[2]:
-                yield from _of_key(Said(line, heading, block, about=thing), pair[1], pair[2].strip().rstrip("."), day)
+            yield from _of_key(said, pair[1], pair[2].strip().rstrip("."), path if is_log else "")
         else:
             for sentence in _SENTENCE_END.split(text):
-                yield from _of_sentence(Said(line, heading, sentence.strip(), about=thing))
+                yield from _of_sentence(said._replace(text=sentence.strip()))
 
 
 def opposed(said: Iterable[tuple[Said, T]]) -> Iterator[tuple[list[T], list[T]]]:
@@ -199,22 +198,18 @@ def opposed(said: Iterable[tuple[Said, T]]) -> Iterator[tuple[list[T], list[T]]]
 
 def _exclude(left: Sequence[str], right: Sequence[str]) -> bool:
     """Tell whether two fillings differ in one value, or a negation, and cannot both be true."""
-    differing = [pair for pair in zip(left, right, strict=True) if pair[0] != pair[1]]
-    (one, other), kind = differing[0], differing[0][0][:1]
-    if len(differing) > 1:
+    (one, other), *others = [pair for pair in zip(left, right, strict=True) if pair[0] != pair[1]]
+    kind = one[:1]
+    if others:
         return False
     if kind == "~":
         return any(sum(bool({one[1:], other[1:]} & words) for words in scale) == 2 for scale in _SCALES)
     if kind == "d":
         return any(a != b for a, b in zip(one[1:].split("/"), other[1:].split("/"), strict=True) if a and b)
-    parts = [set(value[1:].split()) if kind in '@"' else set(_prefixes(value)) for value in (one, other)]
-    is_exact = kind not in ("@", '"', "#", "a")
-    return is_exact or not (parts[0] <= parts[1] or parts[1] <= parts[0])  # one of both may be more exact
-
-
-def _prefixes(value: str) -> Iterator[str]:
-    """Yield `3`, `3.12` and `3.12.4` of a version."""
-    return accumulate(value.split("."), lambda left, right: f"{left}.{right}")
+    shorter, longer = sorted((one, other), key=len)  # the longer one may be more exact
+    if kind in ("@", '"'):
+        return not set(shorter[1:].split()) <= set(longer[1:].split())
+    return kind not in ("#", "a") or not longer.startswith(f"{shorter}.")
 
 
 def _blocks(lines: Sequence[str], first: int) -> Iterator[tuple[int, str, str, bool]]:
@@ -234,7 +229,7 @@ def _blocks(lines: Sequence[str], first: int) -> Iterator[tuple[int, str, str, b
         if is_fence:
             is_code = not is_code
         elif line.startswith("#"):
-            heading, has_title = line.strip("# ") if has_title or line[:2] == "##" else "", True
+            heading, has_title = line[:MAX_CHARS].strip("# ") if has_title or line[:2] == "##" else "", True
         elif is_text and not is_quoted and (marker or block or not line.startswith(("    ", "\t"))):
             plain = line[: cut_attributes(line)[0]]
             start, is_item = (start, is_item) if block else (number, marker is not None)
@@ -262,9 +257,9 @@ def _of_key(said: Said, key: str, value: str, day: str) -> Iterator[Said]:
     thing = [word for word in re.findall(r"\w+", said.about) if word not in words]
     is_bare = len(own) == 1 and not thing
     own += thing or _scope(said, is_bare=is_bare)
-    read = _read_slots([*_tokens(f"x {value}")][1:], -1)
+    read = _read_slots(_tokens(f"x {value}")[1:], -1)
     if not read.filling and (said.heading or not is_bare) and len(value.split()) <= 3:
-        read = _Read(["text", said.heading.casefold()], [f'"{value.casefold()}'], 0, 0)
+        read = _Read(["<text>", said.heading.casefold()], [f'"{value.casefold()}'], 0, 0)
     is_said = read.filling and (not is_bare or said.heading or read.filling[0][0] != "~")
     if is_said and value.casefold() not in _WORDS["no_value"]:
         of_day = day if is_bare and read.filling[0][0] == "#" else ""
@@ -272,28 +267,23 @@ def _of_key(said: Said, key: str, value: str, day: str) -> Iterator[Said]:
         yield said._replace(frame=frame, filling=filling, about=of_day, is_field=True)
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    """Yield kind, text and end of each word and value; neighbouring names are one, as are a number and its names."""
+def _tokens(text: str) -> list[_Token]:
+    """Return kind, text and end of each word and value; neighbouring names are one, as are a number and its names."""
+    tokens: list[_Token] = []
     last, last_text, end = "", "", 0
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup or ""
-        if kind == "word" and last_text not in ("called", "named"):
-            if last:
-                yield last, last_text, end
-            last, last_text, end = kind, match[kind], match.end()
-            continue
-        token, gap = match[kind], text[end : match.start(kind)]
+        token = match[kind]
         if kind in ("word", "other"):
-            is_name = (kind == "other" and token[0].isupper() and match.start()) or last_text in ("called", "named")
+            is_name = (token[0].isupper() and match.start()) or last_text in ("called", "named")
             kind = "name" if is_name else "word"
-        is_joint = gap in (" ", ", ", " & ") or (gap == ". " and len(last_text) < 5)
-        if kind == "name" and last in ("name", "number") and is_joint:
-            token = f"{last_text} {token}"
-        elif last:
-            yield last, last_text, end
+        if kind == "name" and last in ("name", "number"):
+            gap = text[end : match.start(match.lastgroup or 0)]
+            if gap in (" ", ", ", " & ") or (gap == ". " and len(last_text) < 5):
+                token = f"{tokens.pop()[1]} {token}"
         last, last_text, end = kind, token, match.end()
-    if last:
-        yield last, last_text, end
+        tokens.append((last, last_text, end))
+    return tokens
 
 
 def _value(kind: str, token: str) -> str:
@@ -306,21 +296,22 @@ def _value(kind: str, token: str) -> str:
     if kind == "time":
         hour, _, minute = lowered.rstrip("apm ").partition(":")
         return f"t{int(hour) % 12 + 12 if 'pm' in lowered else int(hour)}:{minute or '00'}"
+    amount = re.sub(r"(?<=\d),(?=\d{3})", "", lowered).replace(",", ".")
     if kind == "money":
-        sign = re.sub(r"[\d., ]", "", lowered)[0]
-        return _SIGNS.get(sign, sign) + re.sub(r"[^\d.]", "", lowered).removesuffix(".00")
+        sign = re.sub(r"[\d. ]", "", amount)[0]
+        return _SIGNS.get(sign, sign) + re.sub(r"[^\d.]", "", amount).removesuffix(".00")
     if kind == "number":
-        return "#" + re.sub(r"(?<=\d),(?=\d{3})", "", lowered.lstrip("v"))
+        return "#" + amount.lstrip("v")
     return "p" + re.sub(r"\D", "", lowered) if kind == "phone" else "a" + lowered.rstrip("/")
 
 
 def _date(lowered: str) -> str:
     """Return `dYEAR/MONTH/DAY/WEEKDAY`; what is not said is empty."""
-    if parts := re.match(r"(\d{4})\D(\d+)\D?(\d*)|(\d+)\D(\d+)\D(\d{4})", lowered):  # or the day first
-        month = _MONTHS[int(parts[2] or parts[5]) % 13]
-        return f"d{parts[1] or parts[6]}/{month}/{(parts[3] or parts[4] or '').lstrip('0')}/"
-    patterns = (r"\d{4}", "|".join(_MONTHS[1:]), r"(?<!\d)[1-9]\d?(?!\d)", r"\w+day")
-    return "d" + "/".join(match[0] if (match := re.search(pattern, lowered)) else "" for pattern in patterns)
+    if parts := re.match(r"(\d{4})\D(\d+)\D?(\d*)", lowered):
+        return f"d{'/'.join(part.lstrip('0') for part in parts.groups())}/"
+    patterns = (r"\d{4}", _MONTH.lower(), r"(?<!\d)[1-9]\d?(?!\d)", r"\w+day")
+    year, month, day, weekday = (found[0] if (found := re.search(form, lowered)) else "" for form in patterns)
+    return f"d{year}/{MONTH_NUMBERS.get(month, '')}/{day}/{weekday}"
 
 
 def _read_slots(tokens: Sequence[_Token], verb: int, start: int = -1) -> _Read:
@@ -330,7 +321,7 @@ def _read_slots(tokens: Sequence[_Token], verb: int, start: int = -1) -> _Read:
     for position, (given, token, _) in enumerate(tokens):
         lowered = token.casefold()
         kind = "number" if lowered in _NUMBERS else given
-        value = _value(kind, _NUMBERS.get(lowered, token)) if kind not in ("word", "code") else ""
+        value = _value(kind, str(_NUMBERS.get(lowered, token))) if kind not in ("word", "code") else ""
         if kind == "word" and lowered in _GRADED and verb < position:
             value = f"~{lowered}"
         if lowered in _WORDS["negating"]:
@@ -343,20 +334,16 @@ def _read_slots(tokens: Sequence[_Token], verb: int, start: int = -1) -> _Read:
         elif lowered not in _UNSTRESSED:
             frame.append(_root(lowered))
             words += 1
-    if negations == 1 and len(filling) == 1 and len(frame) <= MIN_WORDS and filling[0][0] == "~":
-        pairs = [scale for scale in _SCALES if len(scale) == 2 and any(filling[0][1:] in one for one in scale)]
-        if len(pairs) == 1:  # not enabled: disabled
-            filling, negations = ["~" + min(next(one for one in pairs[0] if filling[0][1:] not in one))], 0
     return _Read(frame, filling, negations, words)
 
 
 def _of_sentence(said: Said) -> Iterator[Said]:
     text = said.text
-    if text and not text.endswith((":", "?")) and text[0] != "\\":
+    if not text.endswith((":", "?")) and not text.startswith(("\\", "See ")):
         owner = _OWNS.match(text)
         if owner and owner[1].split()[0].casefold() not in _UNSTRESSED | _WORDS["vague"]:
             text = f"{owner[5]} is {owner[2] or owner[3] or owner[4] or ''} by {owner[1]}"
-        tokens = list(_tokens(text))
+        tokens = _tokens(text)
         yield from _of_clause(said, text, tokens)
         if cut := _CLAUSE.search(text, 10):
             head = [token for token in tokens if token[2] <= cut.start()]
@@ -366,22 +353,16 @@ def _of_sentence(said: Said) -> Iterator[Said]:
 def _of_clause(said: Said, text: str, tokens: Sequence[_Token], *, is_head: bool = False) -> Iterator[Said]:
     """Yield a statement, if a sentence or its first clause is one."""
     condition = _CONDITION.match(text)
-    if (
-        len(tokens) < 2
-        or (is_head and len(tokens) > MAX_HEAD)
-        or (text.startswith("See ") and len(tokens) < 12)
-        or (is_head and condition)
-    ):
+    if len(tokens) < 2 or (is_head and (condition or len(tokens) > MAX_HEAD)):
         return
     words = [token.casefold() for _, token, _ in tokens]
     verbs = [words.index(word) for word in ("is", "are", "was", "ist") if word in words]
     verbs = sorted(verbs) or [number for number, word in enumerate(words) if _root(word) in _STATING]
-    is_event = _EVENT.match(text) is not None or text.startswith(("One of ", "Another "))
+    is_event = _EVENT.match(text) is not None
     verb = verbs[0] if verbs and not is_event and not _MANY.search(text) else len(tokens)
     tense = tense.lastgroup if (tense := _TENSE.search(text)) else ""
-    read = _read_slots(
-        tokens, verbs[0] if verbs else len(tokens), len(list(_tokens(condition[0]))) - 1 if condition else -1
-    )
+    start = len(_tokens(condition[0])) - 1 if condition else -1
+    read = _read_slots(tokens, verbs[0] if verbs else len(tokens), start)
     if not read.filling and verb < len(tokens) and len(read.frame) <= MAX_OPEN and (value := _open_value(text, verb)):
         read = value
     elif is_head or is_event or len(read.frame) < MIN_WORDS or read.words < max(2, len(read.filling)):
@@ -406,5 +387,5 @@ def _open_value(text: str, verb: int) -> _Read | None:
     rest = match["what"] or ""
     known = text[: match.end("verb" if match["verb"] else "prefers")]
     choice = f" {match['choice']}" if rest.startswith(" over ") else ""
-    read = _read_slots(list(_tokens(f"{known}{rest}{choice}")), verb, verb)
-    return read._replace(frame=[*read.frame, "text"], filling=[f'"{match["place"] or match["choice"]}'])
+    read = _read_slots(_tokens(f"{known}{rest}{choice}"), verb, verb)
+    return read._replace(frame=[*read.frame, "<text>"], filling=[f'"{match["place"] or match["choice"]}'])

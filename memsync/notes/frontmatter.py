@@ -152,11 +152,9 @@ def read_head(lines: Sequence[str]) -> Head:
 
 def properties_in(body: Sequence[str]) -> dict[str, JsonValue]:
     """Return what Logseq's properties in the first lines of a body call the note."""
-    matches = takewhile(
-        bool,
-        (_PROPERTY.fullmatch(line[:MAX_PROPERTY_CHARS]) for line in dropwhile(lambda line: not line.strip(), body)),
-    )
-    return _naming({match[1]: match[2] for match in matches if match})
+    lines = dropwhile(lambda line: not line.strip(), body)
+    found = takewhile(bool, (_PROPERTY.fullmatch(line[:MAX_PROPERTY_CHARS]) for line in lines))
+    return _naming({match[1]: match[2] for match in found if match})
 
 
 def _naming(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from memsync.model.answer import Hit, holds
 from memsync.model.vocabulary import Kind, NotePath, Origin, is_remembered
-from memsync.notes.contrast import Said, about, opposed, said_in
+from memsync.notes.contrast import Said, opposed, said_in
 from memsync.search.anchor import Anchor
 from memsync.search.spans import Span
 from memsync.search.validity import Place, Validity
@@ -35,11 +35,10 @@ def differing(hits: list[Hit], spans: Sequence[Span], anchor: Anchor, validity: 
         if text is not None and holds(span.best.validity):
             marks = validity.refused(span.shown.path, span.best.entry, text, span.shown.origin)
             refused += ((place, pair.mark) for place, pair in marks)
-        thing = about(span.shown.path)
-        if text is not None and len(text) <= MAX_CHARS and may_differ and thing is not None:
-            heading = [f"## {part}" for part in span.shown.heading_path[1:][-1:]]
-            first, day = span.best.entry.start_line - len(heading), span.shown.path * (span.shown.kind == Kind.DAILY)
-            statements = said_in([*heading, *text.split("\n")], first, thing, day)
+        if text is not None and len(text) <= MAX_CHARS and may_differ:
+            part, is_log = [f"## {''.join(span.shown.heading_path[1:][-1:])}"], span.shown.kind == Kind.DAILY
+            first = span.best.entry.start_line - 1
+            statements = said_in([*part, *text.split("\n")], first, span.shown.path, is_log=is_log)
             said += [(one, (span.shown.path, one.line)) for one in statements]
     contested = [(set(left), set(right)) for left, right in opposed(said)]
     return [_compared(hit, contested, refused) for hit in hits] if contested or refused else hits

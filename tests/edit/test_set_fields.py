@@ -13,7 +13,8 @@ from memsync.notes.frontmatter import read_head
 
 LINES = st.sampled_from(
     [
-        "title: A", "status:   active  # why", "tags: [a, 'b: c']", "tags: [#a, #b]", "tags:", "  - a", "  - b # no", "note: |", "  two",
+        "title: A", "status:   active  # why", "tags: [a, 'b: c']", "tags: [#a, #b]",
+        "tags:", "  - a", "  - b # no", "note: |", "  two",
         "", "# words", "status: \"quoted: yes\"", "x: {a: 1, status: no}", "date: 2026-11-21", "- item", "\tbad",
     ]
 )  # fmt: skip

@@ -62,6 +62,13 @@ def test_what_is_decided_preferred_or_noted_is_proposed(memory: Memory, write: W
     assert found == ([(section, "MEMORY.md")] if section else [])
 
 
+def test_series_in_logs_is_not_proposed(memory: Memory, write: Write) -> None:
+    """A key with another value each day is a diary's, not memory's."""
+    for day in range(10, 13):
+        write(f"daily/2026-11-{day}.md", f"- weight: {70 + day} kg\n- landlord: Kim\n")
+    assert [change.text for change in memory.curate().changes] == ["landlord: Kim"]
+
+
 def test_each_kind_of_change_is_found_and_applied(memory: Memory, write: Write, root: Path) -> None:
     """A changed value, a finished task, a repeated item, a recurring entry, and a month that has ended."""
     write("MEMORY.md", "# Memory\n\n## Facts\n\n- pricing: 10 €\n- The heron nests by the long pond.\n"

@@ -13,8 +13,7 @@ from memsync.features.curation.gathering import Said
 from memsync.model.curation import Act, Proposed
 from memsync.model.text import count
 from memsync.model.vocabulary import NotePath, Origin, Tier
-from memsync.notes.contrast import Said as Statement
-from memsync.notes.contrast import about, opposed, said_in
+from memsync.notes.contrast import opposed, said_in
 from memsync.notes.entry_text import stems
 from memsync.search.stop_words import STOP_WORDS
 
@@ -136,14 +135,14 @@ def _preferred(logs: Iterable[Said]) -> Iterator[Proposed]:
 
 
 def _pairs(logs: Iterable[Said]) -> Iterator[Proposed]:
-    values: defaultdict[str, set[str]] = defaultdict(set)
-    pairs = [one for one in logs if one.is_item and _PAIR.fullmatch(one.text) and not _TIME.search(one.text)]
-    for one in pairs:
-        key, _, value = one.text.partition(":")
-        values[key.casefold()].add(value.strip())
-    for one in pairs:
-        key = one.text.partition(":")[0].casefold()
-        if len(values[key]) <= MAX_VALUES:
+    pairs = [
+        (one, *one.text.casefold().split(":", 1))
+        for one in logs
+        if one.is_item and _PAIR.fullmatch(one.text) and not _TIME.search(one.text)
+    ]
+    values = Counter(key for key, _ in {(key, value.strip()) for _, key, value in pairs})
+    for one, key, _ in pairs:
+        if values[key] <= MAX_VALUES:
             yield _add(one, one.text, "Remembered", f"noted on {one.day}")
 
 
@@ -162,7 +161,11 @@ def _recurring(logs: Sequence[Said]) -> Iterator[Proposed]:
 
 def _replacing(logs: Iterable[Said], kept: Iterable[Said]) -> Iterator[Proposed]:
     """Yield what the logs say otherwise than long-term memory: another value, number, name or a negation."""
-    statements = ((part, one) for one in chain(kept, logs) for part in _stated(one))
+    statements = (
+        (statement, one)
+        for one in chain(kept, logs)
+        for statement in said_in([f"## {one.heading}", f"- {one.text}"], path=one.path, is_log=one.is_log)
+    )
     for left, right in opposed(statements):
         older = next((one for one in (*left, *right) if not one.is_log), None)
         others = right if older in left else left
@@ -171,16 +174,6 @@ def _replacing(logs: Iterable[Said], kept: Iterable[Said]) -> Iterator[Proposed]
             reason = f"said on {newer.day}, and differs from {older.path}:{older.first}"
             section = older.heading or "Remembered"
             yield Proposed(Act.ADD, older.path, (newer.citation,), newer.text, section, 0, older.citation, reason)
-
-
-def _stated(one: Said) -> Iterator[Statement]:
-    thing = about(one.path)
-    heading = [f"## {one.heading}"] if one.heading else []
-    return (
-        said_in([*heading, f"- {one.text}"], 0, thing, one.path if one.is_log else "")
-        if thing is not None
-        else iter(())
-    )
 
 
 def _done(logs: Sequence[Said], kept: Iterable[Said]) -> Iterator[Proposed]:
