@@ -34,8 +34,8 @@ _YEAR = r"(?P<year>(?:1[6-9]|20)\d\d)"
 # Not within a number, a telephone number or an ISBN, and no version (v2021.05.06).
 _ALONE = r"(?<!\d)(?<!\d[-_.])(?<!v)"
 _CLOCK = (
-    r"(?:[ T_,-]|\bat\b)*(?P<hour>[01]\d|2[0-3]|\d(?=:))[:.h-]?(?P<minute>[0-5]\d)(?:[:.-]?(?P<second>[0-5]\d))?"
-    r"(?:\.\d+)?(?![-.]?\d) ?(?P<half>[ap]\.?m\b)?"
+    r"(?:[ T_,-]|\bat\b)*(?P<hour>[01]\d|2[0-3]|\d(?=:))(?P<point>[:.h-]?)(?P<minute>[0-5]\d)"
+    r"(?:(?P=point)(?P<second>[0-5]\d))?(?:\.\d+)?(?![-.]?\d) ?(?P<half>[ap]\.?m\b)?"
     r" ?(?P<zone>(?:GMT|UTC|Z)? ?(?:[+-]\d\d:?\d\d|(?<=[CTZ])\b))?"
 )
 # 2021-05-06, 2021_5_6, 2021/05/06, 2021.05.06, 20210506; but neither the versions 2021.5.6, 2021.05.06.1, 2021.05.06rc1
