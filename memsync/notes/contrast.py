@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -30,8 +29,6 @@ MAX_OPEN = 6
 """Most words of a statement whose value is any text."""
 MAX_HEAD = 12
 """Most words of a first clause that is a statement of its own."""
-MAX_FILLINGS = 2
-"""A frame with more fillings is a form that many notes fill in, or a series: no two of them contradict each other."""
 MAX_CHARS = 1_000
 """Of a longer paragraph or heading only these characters are compared."""
 MAX_VALUE_WORDS = 6
@@ -191,7 +188,7 @@ def opposed(said: Iterable[tuple[Said, T]]) -> Iterator[tuple[list[T], list[T]]]
             for filling, places in by_thing.pop("").items():
                 next(iter(by_thing.values())).setdefault(filling, []).extend(places)
         for fillings in by_thing.values():
-            if 2 <= len(fillings) <= MAX_FILLINGS and _exclude(*fillings):
+            if len(fillings) == 2 and _exclude(*fillings):  # three are a form that many notes fill in, or a series
                 left, right = fillings.values()
                 yield left, right
 
@@ -239,13 +236,11 @@ def _blocks(lines: Sequence[str], first: int) -> Iterator[tuple[int, str, str, b
 def _scope(said: Said, *, is_bare: bool) -> list[str]:
     """Return the words of the thing that a statement without a subject is about, or of the environment of any other."""
     words = [word for word in re.findall(r"\w+", said.heading.casefold()) if word not in _UNSTRESSED]
-    if len(words) == 1 and words[0] in _WORDS["environments"]:
-        return words
+    is_place = len(words) == 1 and words[0] in _WORDS["environments"]
     is_name = len(words) <= 3 and not any(word in _WORDS["generic"] or word.isdigit() for word in words)
-    return words if is_bare and is_name else []
+    return words if is_place or (is_bare and is_name) else []
 
 
-@lru_cache(maxsize=20_000)
 def _root(word: str) -> str:
     return _ALIKE.get(stem(word), stem(word))
 
@@ -295,7 +290,7 @@ def _value(kind: str, token: str) -> str:
         return _date(lowered)
     if kind == "time":
         hour, _, minute = lowered.rstrip("apm ").partition(":")
-        return f"t{int(hour) % 12 + 12 if 'pm' in lowered else int(hour)}:{minute or '00'}"
+        return f"t{int(hour) % 12 + 12 * ('p' in lowered) if 'm' in lowered else int(hour)}:{minute or '00'}"
     amount = re.sub(r"(?<=\d),(?=\d{3})", "", lowered).replace(",", ".")
     if kind == "money":
         sign = re.sub(r"[\d. ]", "", amount)[0]

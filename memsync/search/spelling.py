@@ -49,14 +49,12 @@ def respelled(query: Query, index: IndexReader, count_tokens: CountTokens) -> tu
     joined = [first + second for first, second in pairwise(typed) if is_short and _may_be_one(first, second)]
     counts = index.row_counts([*single, *joined])
     unknown = [word for word in single if not counts[word] and word not in STOP_WORDS]
-    in_place: dict[str, str] = {}
-    if len(unknown) <= MAX_UNKNOWN:
-        misspelled = [word for word, pieces in zip(unknown, count_tokens(unknown), strict=True) if pieces > 1]
-        near = ((word, _nearest(word, index, count_tokens, is_sentence=not is_short)) for word in misspelled)
-        in_place = {word: known for word, known in near if known}
+    unknown = unknown if len(unknown) <= MAX_UNKNOWN else []
+    misspelled = [word for word, pieces in zip(unknown, count_tokens(unknown), strict=True) if pieces > 1]
+    near = ((word, _nearest(word, index, count_tokens, is_sentence=not is_short)) for word in misspelled)
+    in_place = {word: known for word, known in near if known}
     others = [pair for pair in joined if counts[pair]]
-    if is_short:
-        others += [two for word in single if counts[word] and (two := _as_two(word, index))]
+    others += [two for word in single if is_short and counts[word] and (two := _as_two(word, index))]
     if not in_place and not others:
         return query, ()
     spelled = WORD.sub(lambda word: in_place.get(folded(word[0]).lower(), word[0]), query.text)

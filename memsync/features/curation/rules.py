@@ -13,6 +13,7 @@ from memsync.features.curation.gathering import Said
 from memsync.model.curation import Act, Proposed
 from memsync.model.text import count
 from memsync.model.vocabulary import NotePath, Origin, Tier
+from memsync.notes.contrast import Said as Statement
 from memsync.notes.contrast import opposed, said_in
 from memsync.notes.entry_text import stems
 from memsync.search.stop_words import STOP_WORDS
@@ -161,11 +162,7 @@ def _recurring(logs: Sequence[Said]) -> Iterator[Proposed]:
 
 def _replacing(logs: Iterable[Said], kept: Iterable[Said]) -> Iterator[Proposed]:
     """Yield what the logs say otherwise than long-term memory: another value, number, name or a negation."""
-    statements = (
-        (statement, one)
-        for one in chain(kept, logs)
-        for statement in said_in([f"## {one.heading}", f"- {one.text}"], path=one.path, is_log=one.is_log)
-    )
+    statements = ((statement, one) for one in chain(kept, logs) for statement in _stated(one))
     for left, right in opposed(statements):
         older = next((one for one in (*left, *right) if not one.is_log), None)
         others = right if older in left else left
@@ -174,6 +171,10 @@ def _replacing(logs: Iterable[Said], kept: Iterable[Said]) -> Iterator[Proposed]
             reason = f"said on {newer.day}, and differs from {older.path}:{older.first}"
             section = older.heading or "Remembered"
             yield Proposed(Act.ADD, older.path, (newer.citation,), newer.text, section, 0, older.citation, reason)
+
+
+def _stated(one: Said) -> Iterator[Statement]:
+    return said_in([f"## {one.heading}", f"- {one.text}"], path=one.path, is_log=one.is_log)
 
 
 def _done(logs: Sequence[Said], kept: Iterable[Said]) -> Iterator[Proposed]:
