@@ -45,7 +45,7 @@ _GLOBS = re.compile(r"^(globs:[ \t]*)(\*[^\n\"\\]*)$", re.MULTILINE)
 """The line of a rule of Cursor that says where it holds, as Cursor writes it; to YAML its `*` would be an alias."""
 _HASHES = re.compile(r"^((?:tags?:|[ \t]*-)[ \t]+)\[?(#[^\s#\]\"\\][^\n\"\\\]]*)(?:\][ \t]*)?$", re.MULTILINE)
 """Tags with their `#`, which YAML would read as a comment."""
-_KEY_LINE = re.compile(r"\w[\w-]*(?: [\w-]+)?[ \t]*:(?:\s|$)")
+_KEY_LINE = re.compile(r"(?:\s*#[^\n]*\n)*\s*\w[\w-]*(?: [\w-]+)?[ \t]*:(?:\s|$)")
 _PROPERTY = re.compile(r"[ \t]*([^\W\d_][\w -]{0,50})::(?:[ \t](.*))?")
 """A property of Logseq's or Dataview's: `alias:: Kim, K. L.`."""
 _NAMING = frozenset({"title", "tags", "tag", "aliases", "alias"})
@@ -250,7 +250,7 @@ def _parse(text: str, count: int, load: Callable[[str], Any]) -> Head:
         warning = f"front matter cannot be read: {_one_line(error)}"
         values = _read_alone(text.split("\n"), load)
         local_only = _says_local_only(text) or _marks_local_only(values)
-        if not (isinstance(error, _HeadError) or load is _load_toml or _KEY_LINE.match(text.lstrip())):  # a letterhead
+        if not (isinstance(error, _HeadError) or load is _load_toml or _KEY_LINE.match(text)):  # a letterhead
             return Head(0, _origin_in(text), local_only=local_only)
         return Head(count, values, raw=True, warning=warning, local_only=local_only)
     if loaded is None:

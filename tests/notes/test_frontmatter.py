@@ -42,6 +42,7 @@ HOSTILE = {
     "alias": "a: &x one\nb: *x",
     "tab indentation": "a:\n\tb: c",
     "second colon": "a: b: c",
+    "comment above": "# words\n\na: b: c",
     "30 February": "created: 2026-02-30",
     "year zero": "created: 0000-01-01",
     "unclosed quote": 'a: "one',
