@@ -136,13 +136,10 @@ def _preferred(logs: Iterable[Said]) -> Iterator[Proposed]:
 
 
 def _pairs(logs: Iterable[Said]) -> Iterator[Proposed]:
-    pairs = [
-        (one, *one.text.casefold().split(":", 1))
-        for one in logs
-        if one.is_item and _PAIR.fullmatch(one.text) and not _TIME.search(one.text)
-    ]
-    values = Counter(key for key, _ in {(key, value.strip()) for _, key, value in pairs})
-    for one, key, _ in pairs:
+    items = (one for one in logs if one.is_item and _PAIR.fullmatch(one.text) and not _TIME.search(one.text))
+    pairs = [(one, *one.text.casefold().partition(":")) for one in items]
+    values = Counter(key for key, _ in {(key, value.strip()) for _, key, _, value in pairs})
+    for one, key, _, _ in pairs:
         if values[key] <= MAX_VALUES:
             yield _add(one, one.text, "Remembered", f"noted on {one.day}")
 
