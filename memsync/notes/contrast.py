@@ -48,11 +48,11 @@ _GRADED = frozenset(word for scale in _SCALES for words in scale for word in wor
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?(?:\d{1,2}:\d\d\s+)?")
 _NO_TEXT = re.compile(
-    r"\s*(?:[|<]|\[[^\]]*\]:|={3,}|-{3,}|!?\[\[[^\]]*\]\]\s*$|!\[)|\s*#{1,6}(?:\s|$)"  # tables, embeds, headings
+    r"\s*(?:[|<]|%%|\[[^\]]*\]:|={3,}|-{3,}|!?\[\[[^\]]*\]\]\s*$|!\[)|\s*#{1,6}(?:\s|$)"  # tables, comments, embeds
     r"|\s*(?:[-*+]\s+)?\w[\w /-]{0,40}::(?:\s|$)|.*(?:\s\|\s|\{\{|<%|\[[\w -]+:: )"  # properties, templates
 )
-_QUOTED = re.compile(r"\s*>|On .{5,80} wrote:$|-+ ?(?:Original|Forwarded) [Mm]essage|Begin forwarded message|From: .*@")
-"""A block that is quoted, as far as the next empty line."""
+_QUOTED = re.compile(r"\s*(?:>|<!--(?!.*-->)|%%(?!.*%%))|On .{5,80} wrote:$|-{5,} ?\w+ [Mm]essage|From: .*@")
+"""A block that is quoted or hidden, as far as the next empty line."""
 _OUTPUT = re.compile(
     r"\s*(?:[\w.@:~/-]*[$%] |>>> |\$|[\[(]?(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE)\b|\[?\d{4}-\d\d-\d\d[T ]\d\d:)"
 )
@@ -164,7 +164,7 @@ def _about(path: str) -> str | None:
 def said_in(lines: Sequence[str], first: int = 1, path: str = "", *, is_log: bool = False) -> Iterator[Said]:
     """Yield the statements of a text of a note, which begins on line `first`: items, and sentences of paragraphs.
 
-    In the log of a day, a number under a key of one word (`Weight: 81.2`) is about this day.
+    In the log of a day, a number or a word under a key (`Weight: 81.2`, `Mood: good`) is about this day.
     """
     thing = _about(path)
     for line, heading, block, is_item in _blocks(lines, first) if thing is not None else ():
@@ -257,7 +257,7 @@ def _of_key(said: Said, key: str, value: str, day: str) -> Iterator[Said]:
         read = _Read(["<text>", said.heading.casefold()], [f'"{value.casefold()}'], 0, 0)
     is_said = read.filling and (not is_bare or said.heading or read.filling[0][0] != "~")
     if is_said and value.casefold() not in _WORDS["no_value"]:
-        of_day = day if is_bare and read.filling[0][0] == "#" else ""
+        of_day = day if read.filling[0][0] in '#~"' else ""
         frame, filling = ("", *sorted([*own, *read.frame])), (*read.filling, "not " * read.negations)
         yield said._replace(frame=frame, filling=filling, about=of_day, is_field=True)
 

@@ -116,8 +116,8 @@ def test_records_are_none_but_one_key_may_be(own: MemoryApi, write: Write) -> No
     """Two notes of a folder with several keys in common are two things; so are the days of a log."""
     write("notes/kim.md", "- phone: 1111\n- birthday: 3 May\n")
     write("notes/lee.md", "- phone: 2222\n- birthday: 9 June\n")
-    write("daily/2026-10-01.md", "- Weight: 81.2\n")
-    write("daily/2026-10-02.md", "- Weight: 80.9\n")
+    write("daily/2026-10-01.md", "- Weight: 81.2\n- Steps walked: 7000\n## Day\n- Mood: good\n")
+    write("daily/2026-10-02.md", "- Weight: 80.9\n- Steps walked: 9000\n## Day\n- Mood: bad\n")
     assert pairs(own) == []
     write("notes/lee.md", "- phone: 2222\n- birthday: 3 May\n")
     assert pairs(own) == [("notes/kim.md:1", "notes/lee.md:1")]

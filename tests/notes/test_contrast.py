@@ -42,7 +42,8 @@ def test_most_of_the_pairs_that_people_write_are_told_apart() -> None:
         "2026-05-01 10:00:00 The office has {} desks", "On Monday, Kim wrote:\nThe office has {} desks.",
         "> Hello,\nthe office has {} desks.", "## 1.{}.0\n- The office has {} desks", "- port: {{{{port {} }}}}",
         "If the office has {} desks, we move.", "Does the office have {} desks?", "One of the offices has {} desks.",
-        "See page {}.", "We met {} people.",
+        "See page {}.", "We met {} people.", "<!--\nThe office has {} desks\n-->", "%% The office has {} desks %%",
+        "%%\nThe office has {} desks\n%%", "---------- Forwarded message ---------\nThe office has {} desks",
     ],
 )  # fmt: skip
 def test_what_states_nothing_contradicts_nothing(form: str) -> None:
