@@ -184,9 +184,11 @@ def opposed(said: Iterable[tuple[Said, T]]) -> Iterator[tuple[list[T], list[T]]]
     for one, place in said:
         by_frame.setdefault(one.frame, {}).setdefault(one.about, {}).setdefault(one.filling, []).append(place)
     for by_thing in by_frame.values():
-        if len(by_thing) == 2 and "" in by_thing:  # what a statement of a log is about is known if one thing has it
-            for filling, places in by_thing.pop("").items():
-                next(iter(by_thing.values())).setdefault(filling, []).extend(places)
+        values = {filling for thing, fillings in by_thing.items() if thing for filling in fillings}
+        if "" in by_thing and len(values) == 1:  # things with the same value are as good as one
+            for thing in [*filter(None, by_thing)]:
+                for filling, places in by_thing.pop(thing).items():
+                    by_thing[""].setdefault(filling, []).extend(places)
         for fillings in by_thing.values():
             if len(fillings) == 2 and _exclude(*fillings):  # three are a form that many notes fill in, or a series
                 left, right = fillings.values()

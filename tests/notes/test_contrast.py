@@ -66,6 +66,13 @@ def test_notes_of_two_things_do_not_contradict_each_other(left: str, right: str,
     assert contradict({left: "- port: 3000", right: "- port: 3000"}) is False
 
 
+@pytest.mark.parametrize(("last", "is_one"), [("5433", True), ("5434", False)])
+def test_logs_that_agree_contradict_a_note(last: str, is_one: bool) -> None:
+    """A number of a log belongs to its day, but the same number on several days is no series."""
+    logs = {"daily/2026-10-01.md": "- database port: 5433", "daily/2026-10-02.md": f"- database port: {last}"}
+    assert contradict({"MEMORY.md": "- database port: 5432", **logs}) is is_one
+
+
 @pytest.mark.parametrize(
     ("left", "right"),
     [
