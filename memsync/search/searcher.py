@@ -49,7 +49,7 @@ from memsync.search.recent import CONSIDERED, asks_for_past, by_time
 from memsync.search.reranking import RERANKED, Relevance, blended
 from memsync.search.snippet import holds_all, make_snippet, stems_of
 from memsync.search.spans import Span, form_spans
-from memsync.search.spelling import respelled
+from memsync.search.spelling import as_written, respelled
 from memsync.search.validity import Validity, today
 from memsync.search.wording import Wording
 from memsync.system import clock
@@ -192,7 +192,8 @@ class Searcher:
         fresh = Freshness("", 0, 0)
         explain = Explanation(asked.filters, query.times, timer.stages)
         model = space.name if space else ""
-        return SearchResult(tuple(fitting), mode, fresh, warnings, explain, model, also_searched=also_searched)
+        also = tuple(as_written(word, (hit.text for hit in fitting)) for word in also_searched)
+        return SearchResult(tuple(fitting), mode, fresh, warnings, explain, model, also_searched=also)
 
     def validity(self, index: IndexReader) -> Validity:
         """Return what the notes say about what holds, read once for each state of the index."""

@@ -6,9 +6,9 @@ stem is tried with the endings of English words; a word without such an ending i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from operator import add
+from operator import add, eq
 
 from msgspec.structs import replace
 
@@ -27,6 +27,8 @@ ONE_ERROR, TWO_ERRORS = EXTRA, 2 * EXTRA
 """The highest cost of one error, and of two."""
 ACROSS = 2 * WRONG - EXCHANGED
 """How much less it costs to exchange the last letter of a stem with the next one than to get both wrong."""
+ENDS_OTHERWISE = 3
+"""How many last letters of a word may differ from the same word in a text."""
 MAX_UNKNOWN = 3
 """If more words of a question are unknown, it is about something else."""
 FEW_WORDS = 3
@@ -60,6 +62,16 @@ def respelled(query: Query, index: IndexReader, count_tokens: CountTokens) -> tu
     spelled = WORD.sub(lambda word: in_place.get(folded(word[0]).lower(), word[0]), query.text)
     words = tuple(" ".join(in_place.get(part, part) for part in word.split()) for word in query.words)
     return replace(query, text=spelled, words=words, alternatives=tuple(others)), tuple(in_place.values())
+
+
+def as_written(word: str, texts: Iterable[str]) -> str:
+    """Return a word that `respelled` found as one of the texts writes it: its ending was only tried."""
+    least = max(LEAST_LETTERS, len(word)) - ENDS_OTHERWISE
+    written = {other for text in texts for other in WORD.findall(folded(text).lower()) if other[:least] == word[:least]}
+    if " " in word or word in written:
+        return word
+    alike = {other: sum(map(eq, other, word)) - abs(len(other) - len(word)) / 10 for other in sorted(written)}
+    return max(alike, key=lambda other: alike[other], default=word)
 
 
 def _is_word(word: str) -> bool:

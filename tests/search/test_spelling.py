@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memsync.memory import Memory
+from memsync.search.spelling import as_written
 from tests.conftest import Write
 
 NOTES = {
@@ -124,3 +125,11 @@ def test_forms_of_a_word_find_each_other(notes: Memory, typed: str, paths: str) 
     assert {hit.path for hit in hits} == {f"{name}.md" for name in paths.split()}
     assert not hits or hits[0].path == f"{paths.split()[0]}.md"
     assert not hits or hits[0].highlights
+
+
+def test_word_in_place_of_another_is_shown_as_the_notes_write_it() -> None:
+    """The index has its stem only."""
+    texts = ["A warning of the oracle.", "Ключи, garages"]
+    for found, written in (("warns", "warning"), ("oracll", "oracle"), ("ключs", "ключи"), ("garagent", "garages")):
+        assert as_written(found, texts) == written
+    assert as_written("heron", texts) == "heron"
