@@ -25,7 +25,8 @@ from operator import itemgetter
 from memsync.model.note import Block, Chunk, Entry, Note, Section, with_children
 from memsync.model.vocabulary import Form, Kind, Origin, Trait
 from memsync.notes.attributes import cut_attributes
-from memsync.notes.entry_text import FENCE, opening_of, said, speaker_of, tasks_in, traits_of
+from memsync.notes.entry_text import opening_of, said, speaker_of, tasks_in, traits_of, without_comments
+from memsync.notes.links import outside_code
 from memsync.notes.origin import BY, least_trusted, origin_of
 from memsync.notes.validity import STATUS_LINES, attributes_in, marks_of
 
@@ -36,10 +37,8 @@ _LABEL: Callable[[re.Match[str]], str] = itemgetter(1)
 _OF_NOTE = re.compile(r"[\"']?(?:title|tags?|alias(?:es)?)[\"']?\s*[:=]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _LAST_OF_BLOB = re.compile(r"\s*(?=\S*[\d+/=])[A-Za-z0-9+/]+={0,2}\s*")
-_UNWRITTEN = re.compile(r"%%|^(?:[<>|]{7} |[ \t]*\{)")
-_COMMENT = re.compile(r"%%[^%\n]*%%")
-_OPENS_COMMENT = re.compile(r"[ \t]*%%(?!.*%%)")
-_GIT_MARK = re.compile(r"(?:<{7}|>{7}|\|{7}) ")
+_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})")
+_MAY_BE_MARK = re.compile(r"[<>|]{7} |[ \t]*\{")
 MIN_BLOB_CHARS = 64
 """Length of a line in the usual files of keys."""
 _BLANK_LINES = re.compile(r"\n\s*\n+")
@@ -134,7 +133,7 @@ class _Chunker:
         self._note = note
         self._count_tokens = count_tokens
         self._limits = limits
-        self._readable = readable(note.lines)
+        self._readable = readable(note)
         self._tags: dict[int, list[str]] = {}
         for tag in note.tags:
             self._tags.setdefault(tag.line, []).append(tag.name)
@@ -170,7 +169,7 @@ class _Chunker:
         for unit in units:
             lines = self._readable[unit.start - 1 : unit.end]
             is_heading = bool(self._section.heading_path) and unit is units[0]
-            if is_heading or any(any(map(str.isalnum, line)) and not FENCE.match(line) for line in lines):
+            if is_heading or any(any(map(str.isalnum, line)) and not _FENCE.match(line) for line in lines):
                 kept.append(replace(unit, is_after_gap=is_after_gap))
                 is_after_gap = False
             else:
@@ -415,12 +414,21 @@ def _field_lines(note: Note) -> Iterator[int]:
             yield number
 
 
-def readable(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the lines of a note with nothing, or blanks, in place of what nobody wrote as text."""
-    return _without_comments(_without_blobs(lines))
+def readable(note: Note) -> tuple[str, ...]:
+    """Return the lines of a note with nothing, or blanks, in place of what nobody wrote as text.
+
+    That is base64, comments, git's conflict markers and lines of attributes alone. A conversation has no comments:
+    a `%%` in one message would hide the messages up to the next one.
+    """
+    lines = _without_blobs(note.lines)
+    kept = lines if note.kind is Kind.THREAD else without_comments(lines, fill=" ")  # columns stay as they are
+    for number, line in outside_code(lines):
+        if _MAY_BE_MARK.match(line) and (line[0] in "<>|" or cut_attributes(line)[0] == 0):
+            kept[number - 1] = ""
+    return tuple(kept)
 
 
-def _without_blobs(lines: tuple[str, ...]) -> tuple[str, ...]:
+def _without_blobs(lines: tuple[str, ...]) -> list[str]:
     """Return the lines of a note, empty where they hold nothing but base64: a picture, a drawing, a key."""
     kept = list(lines)
     is_inside = False
@@ -428,26 +436,7 @@ def _without_blobs(lines: tuple[str, ...]) -> tuple[str, ...]:
         is_inside = _is_base64(line) or (is_inside and (not line.strip() or _LAST_OF_BLOB.fullmatch(line) is not None))
         if is_inside:
             kept[number] = ""
-    return tuple(kept)
-
-
-def _without_comments(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the lines of a note without `%%` comments, git's conflict markers and lines of attributes alone."""
-    kept = list(lines)
-    opened, is_code = -1, False
-    for number, line in enumerate(lines):
-        is_code ^= opened < 0 and FENCE.match(line) is not None
-        if opened >= 0 and line.rstrip().endswith("%%"):
-            kept[opened : number + 1] = [""] * (number + 1 - opened)
-            opened = -1
-        elif opened < 0 and not is_code and _UNWRITTEN.search(line):
-            if _OPENS_COMMENT.match(line):
-                opened = number
-            elif _GIT_MARK.match(line) or cut_attributes(line)[0] == 0:
-                kept[number] = ""
-            elif "`" not in line:
-                kept[number] = _COMMENT.sub(lambda comment: " " * len(comment[0]), line)  # columns stay as they are
-    return tuple(kept)
+    return kept
 
 
 def _is_base64(line: str) -> bool:

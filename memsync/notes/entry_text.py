@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 
@@ -13,6 +13,7 @@ from memsync.model.vocabulary import Trait
 from memsync.model.words import folded
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.inline import wiki_parts
+from memsync.notes.links import outside_code
 
 OPENING_WORDS = 12
 """A text's first words usually tell its subject."""
@@ -20,10 +21,11 @@ OPENING_WORDS = 12
 ITEM_MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
 LINK = re.compile(r"!?\[([^\[\]\n]{0,200})\]\(<?([^()<>#\n]{0,300})[^()\n]{0,300}\)|!?\[\[([^\[\]\n]{1,500})\]\]")
 """A Markdown link (its label and target), or what is between the brackets of a wiki link."""
-_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
-_BULLET = re.compile(r"^[ \t]*[-*+][ \t]+")
-_BLOCK_ID = re.compile(r"[ \t]+\^[A-Za-z0-9-]+[ \t]*$")
-FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})")
+_MARK = re.compile(r"^(?: {0,3}#{1,6}|[ \t]*[-*+])[ \t]+")
+_LAST_MARK = re.compile(r"(?<![ \t])[ \t]+(?:#+|\^[A-Za-z0-9-]+)$")
+"""Of a heading that is closed, or the name of a block."""
+_COMMENT = re.compile(r"`++[^`\n]*+`*+|(?<![\w%\\])%%(?:[^%\n]|%(?!%))*+%%")
+_OPENS_COMMENT = re.compile(r"([ \t>]*)%%(?!.*%%)")
 _TASK = re.compile(r"^[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\](?=[ \t]|$)", re.MULTILINE)
 _CLOCK = re.compile(
     r"(?:\*\*|__|\[|\()?(?:\d{4}-\d{2}-\d{2}[T ])?(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\*\*|__|\]|\))?"
@@ -66,17 +68,29 @@ def as_read(text: str) -> str:
 
     Code between fences stays as it is.
     """
-    is_code, lines = False, []
-    for line in text.split("\n"):
-        is_code ^= FENCE.match(line) is not None
-        lines.append(line if is_code else _as_read(line))
+    lines = text.split("\n")
+    for number, line in outside_code(lines):
+        line = _LAST_MARK.sub("", line.rstrip())
+        line = _MARK.sub("", line[: cut_attributes(line)[0]])
+        lines[number - 1] = LINK.sub(lambda link: wiki_parts(link[3])[2] if link[3] else link[1], line)
     return "\n".join(lines)
 
 
-def _as_read(line: str) -> str:
-    line = _BLOCK_ID.sub("", line)
-    line = _BULLET.sub("", _HEADING.sub(r"\1", line[: cut_attributes(line)[0]]))
-    return LINK.sub(lambda link: wiki_parts(link[3])[2] if link[3] else link[1], line) if "[" in line else line
+def without_comments(lines: Sequence[str], fill: str = "") -> list[str]:
+    """Return lines with `fill` for each character of Obsidian's comments: `%%text%%`, or lines between two `%%`.
+
+    Of lines between, the marks of a quote stay. Code has no comments, and a `%%` without its end hides nothing.
+    """
+    kept, opened, before = list(lines), -1, ""
+    for number, line in outside_code(lines) if any("%%" in line for line in lines) else ():
+        if opened >= 0 and line.rstrip().endswith("%%"):
+            kept[opened:number] = [before] * (number - opened)
+            opened = -1
+        elif opened < 0 and (opening := _OPENS_COMMENT.match(line)):
+            opened, before = number - 1, opening[1]
+        elif opened < 0 and "%%" in line:
+            kept[number - 1] = _COMMENT.sub(lambda one: one[0] if one[0][0] == "`" else fill * len(one[0]), line)
+    return kept
 
 
 def speaker_of(text: str) -> str:

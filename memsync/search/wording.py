@@ -34,7 +34,7 @@ COMMON_WEIGHT = 0.5
 
 _COMMON = frozenset(map(stem, STOP_WORDS))
 _WORD = re.compile(r"[^\W_]+(?:\+\+|#(?!\w))?")  # C++ and C# are words, too
-_IDENTIFIER = re.compile(r"\b(?:[A-Za-z]\w*_\w+|[a-z]{2,}[a-z0-9]*[A-Z]\w*|(?:[A-Z][a-z0-9]+){3,})\b")  # no YouTube
+_IDENTIFIER = re.compile(r"\b(?:[A-Za-z]\w*_\w+|[a-z]{2}[a-z0-9]*[A-Z]\w*|(?:[A-Z][a-z0-9]+){3,})\b")  # no YouTube
 _ASKS = re.compile(
     r"\s*(?:who|whom|whose|what|when|where|why|which|how|is|are|am|was|were|do|does|did|has|have|had|can|could|will"
     r"|would|should|may|might|must|wer|was|wann|wo|warum|wieso|wie|welche[mnrs]?|ist|sind|hat|haben|kann)\b|.*[?？]\s*$",

@@ -225,7 +225,9 @@ def test_passage_is_what_a_reader_sees(source: str, passage: str) -> None:
 @pytest.mark.parametrize(
     "unwritten",
     [
-        "seen %%hidden%% seen",
+        "seen %%hidden 5% hidden%% seen",
+        "`seen` %%hidden%% seen",
+        "> %%\n> hidden\n> %%",
         "%%\nhidden\n```\nhidden\n```\n%%",
         "<<<<<<< hidden\nseen\n>>>>>>> hidden",
         "{.hidden reps=3}",
@@ -240,7 +242,7 @@ def test_what_nobody_wrote_as_text_is_no_word(unwritten: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["%% one\n\ntwo", "`%%` and `%%`", "```matlab\n%% one\n```", "{{template}}", "100%% so"]
+    "written", ["%% one\n\ntwo", "`%%` and `%%`", "```matlab\n%% one\n```", "{{template}}", "100%% so, 50%% less"]
 )
 def test_what_only_looks_like_a_comment_stays(written: str) -> None:
     """A comment ends, and is not code."""

@@ -25,7 +25,7 @@ PATHS = [NotePath(path) for path in ("note.md", "daily/2026-11-21.md", "threads/
 def assert_sound(note: Note, chunks: Sequence[Chunk], limits: ChunkLimits) -> None:
     """Every line with text is in a chunk, each chunk quotes the file, and none is larger than the model reads."""
     covered: dict[int, int] = {}
-    lines = readable(note.lines)
+    lines = readable(note)
     for ordinal, chunk in enumerate(chunks):
         own = [lines[line - 1][: note.cuts.get(line)] for line in range(chunk.start_line, chunk.end_line + 1)]
         if chunk.end_column:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from memsync.index.fields import name_word
 from memsync.memory import Memory
 from memsync.model.vocabulary import Mode
+from memsync.notes.entry_text import as_read
 from memsync.search.wording import COVERED, ONE_LINE, SIDE_BY_SIDE, Wording, asks_for_answer
 from tests.conftest import Write
 
@@ -217,3 +220,12 @@ def test_snippet_is_text_as_a_person_reads_it(memory: Memory, write: Write) -> N
     assert hit.snippet == "Boats\nSee the red one and blue\nRow `x`"
     assert hit.text == text.rstrip()
     assert [hit.snippet[start:end] for start, end in hit.highlights] == ["Boats", "red", "blue"]
+
+
+@pytest.mark.parametrize("line", ["a" + " " * 500_000 + "x", "# " + " " * 500_000 + "x", "b" * 500_000])
+def test_a_long_line_of_a_hit_takes_no_quadratic_time(line: str) -> None:
+    """Blanks and letters in a row, such as those of a picture."""
+    begun = process_time()
+    as_read(line)
+    Wording("what is a_b", {}).bonus(line, [])
+    assert process_time() - begun < 5
