@@ -20,7 +20,7 @@ from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, Query
 from memsync.model.text import quoted
 from memsync.model.vocabulary import Form, Kind, Mode, NotePath, Tier, citation, may_instruct
 from memsync.notes.chunk import CountTokens
-from memsync.notes.copies import are_copies, is_copy
+from memsync.notes.copies import added_to, are_copies
 from memsync.notes.entry_text import as_read
 from memsync.notes.files import NoteFiles
 from memsync.notes.languages import ENGLISH_ONLY, is_of_other_script
@@ -245,11 +245,8 @@ class Searcher:
     def _named(self, index: IndexReader, query: Query) -> Sequence[Candidate]:
         """Return a chunk of each note whose title, alias or file name is the question."""
         word = name_word(query.text)
-        return (
-            index.keyword_candidates(structs.replace(query, words=(word,), alternatives=()), query.limit)
-            if word
-            else ()
-        )
+        query = structs.replace(query, words=(word,), alternatives=())
+        return index.keyword_candidates(query, query.limit) if word else ()
 
     def _by_words(self, index: IndexReader, query: Query) -> Sequence[Candidate]:
         count = self._contributed(query)
@@ -422,7 +419,7 @@ def _different(spans: Iterator[Span], anchor: Anchor, limit: int) -> list[tuple[
         same = (other for other, (of, at) in kept.items() if are_copies(path, of.shown.path, place.text, at.text))
         twin = key if key in kept else next((other for other in same if other[1] == key[1]), None)
         first_twin = kept[twin][0] if twin else span
-        if twin and not (is_copy(first_twin.shown.path, path) and span.score > first_twin.score - NEAR_TIE):
+        if twin and not (added_to(path, first_twin.shown.path) and span.score > first_twin.score - NEAR_TIE):
             also[twin].append(_cited(span, place))
         elif twin or (len(kept) < limit and any(map(str.isalnum, place.text))):  # not the `---` of front matter
             also[key] = [*also.pop(twin), _cited(*kept.pop(twin))] if twin else []
