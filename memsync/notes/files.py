@@ -23,7 +23,7 @@ from memsync.model.text import quoted, whole_characters
 from memsync.model.vocabulary import NotePath
 from memsync.notes.git_files import HeadState, head_state
 from memsync.notes.ignore import IgnoreFile, IgnoreRules, check_cost, ignores, is_hidden, is_note_name, only_pattern
-from memsync.settings.paths import folder_identity, keep_identity
+from memsync.settings.paths import folder_identity, is_inside, keep_identity
 from memsync.system import clock
 
 _LOCAL = ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")
@@ -269,15 +269,9 @@ class NoteFiles:
                         pending.append(f"{folder}{entry.name}/")
 
     def exists(self, path: str) -> bool:
-        """Tell whether the root has a file or a folder at a path, hidden or not. Follows no symbolic link."""
-        at, parts = str(self.root), path.split("/")
-        if ".." in parts:
-            return False
-        for number, part in enumerate(parts, 1):
-            at = os.path.join(at, part)
-            if not os.path.lexists(at) or (number < len(parts) and os.path.islink(at)):
-                return False
-        return True
+        """Tell whether the root has a file or a folder at a path, hidden or not. Looks at nothing outside the root."""
+        root, place = os.path.realpath(self.root), os.path.join(self.root, path)
+        return is_inside(os.path.realpath(os.path.dirname(place)), root) and os.path.lexists(place)
 
     def holds(self, path: NotePath) -> bool:
         """Tell whether a scan finds a note at that path; that the file can be opened is not enough."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import pairwise
 
 from memsync.model.words import WORD
@@ -24,7 +23,8 @@ def mark(text: str, stems: frozenset[str]) -> list[tuple[int, int, str]]:
     words = list(WORD.finditer(text))
     places = [(*word.span(), own) for word in words if (own := stem(word.group())) in stems]
     for first, second in pairwise(words):
-        if first.group().lower() in _beginnings(stems) and text[first.end() : second.start()] in _IN_A_COMPOUND:
+        begun = first.group().lower()
+        if text[first.end() : second.start()] in _IN_A_COMPOUND and any(part.startswith(begun) for part in stems):
             places += [(first.start(), second.end(), own)] * ((own := stem(first.group() + second.group())) in stems)
     for part in stems:
         if part.endswith("*"):
@@ -32,11 +32,6 @@ def mark(text: str, stems: frozenset[str]) -> list[tuple[int, int, str]]:
         if not part.isascii() and _UNSPACED.match(part):
             places += [(match.start(), match.end(), part) for match in re.finditer(re.escape(part), text)]
     return list(_disjoint(sorted(places)))
-
-
-@lru_cache(maxsize=64)
-def _beginnings(stems: frozenset[str]) -> frozenset[str]:
-    return frozenset(part[:length] for part in stems for length in range(1, len(part)))
 
 
 def stems_of(words: Sequence[str]) -> frozenset[str]:

@@ -40,8 +40,8 @@ FILES = "/file/"
 MAX_NAME_CHARS = 160
 """Longer names and titles are cut where a page shows them."""
 _DAY = re.compile(r"\d{4}-[01]\d-[0-3]\d", re.ASCII)
-_WRAPPED = re.compile(r"^(?!#)(.*)\n(?=[^\W\d])", re.MULTILINE)
-"""A line end within a paragraph."""
+_WRAPPED = re.compile(r"(?<=[^\n]{60})\n(?=\w)")
+"""A line end within a paragraph; the lines of a list are shorter."""
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+|\n+")
 UNMARKED = STOP_WORDS | {"about", "also", "any", "get", "just", "like", "make", "more", "no", "one", "some", "time"}
 """Words that say so little that a match of them is not marked."""
@@ -179,10 +179,10 @@ def pairs(rows: Iterable[Any], value: str, day: str = "day") -> list[tuple[str, 
 
 def marked(hit: Hit) -> Markup:
     """Return the snippet of a hit with its matched words marked, and the sentence that has most of them."""
-    snippet, spans = _WRAPPED.sub(r"\1 ", hit.snippet), _telling(hit)  # as long as before: the offsets still hold
+    snippet, spans = _WRAPPED.sub(" ", hit.snippet), _telling(hit)  # as long as before: the offsets still hold
     ends = [0, *(match.end() for match in _SENTENCE.finditer(snippet)), len(snippet)]
     found = {start: len({snippet[a:b].lower() for a, b in spans if start <= a < end}) for start, end in pairwise(ends)}
-    first = max(found, key=lambda start: (found[start], not snippet.startswith("#", start)))
+    first = max(found, key=lambda start: found[start])
     last = next((end for end in ends if end > first), first)
     # At one offset: the sentence begins before a word, and ends after it.
     tags = [(first, 0, '<span class="said">'), (last, 2, "</span>")]
