@@ -457,6 +457,17 @@ def test_marks_without_an_end_take_no_quadratic_time(text: str) -> None:
     assert process_time() - begun < 20
 
 
+def test_many_callouts_take_no_quadratic_time() -> None:
+    """Four times as many take about four times as long."""
+
+    def seconds(number: int) -> float:
+        begun = process_time()
+        rendered(["> [!a]", "> b", ""] * number, 1, 3 * number, range(0), None)
+        return process_time() - begun
+
+    assert seconds(24_000) < 8 * seconds(6_000)
+
+
 def test_embeds_show_pictures_of_the_root_alone(
     site: Site, write: Write, memory: Memory, browser: TestClient, root: Path, tmp_path: Path
 ) -> None:

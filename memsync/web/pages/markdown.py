@@ -131,7 +131,8 @@ def _opening(tokens: Sequence[Token], position: int, inside: Callable[[str], lis
         return [Token("task", "input", 0, attrs={"type": "checkbox", "disabled": "", **state})]
     if around.type == "blockquote_open" and (callout := CALLOUT.match(token.content)):
         kind, fold, title = callout.groups()
-        end = next(t for t in tokens[position:] if (t.type, t.level) == ("blockquote_close", around.level))
+        later = (tokens[number] for number in range(position, len(tokens)))
+        end = next(token for token in later if (token.type, token.level) == ("blockquote_close", around.level))
         around.tag = end.tag = "details" if fold else "div"
         around.attrs = {"class": "callout", "data-kind": kind.lower(), **({"open": ""} if fold == "+" else {})}
         tokens[position - 1].hidden = tokens[position + 1].hidden = True
