@@ -103,7 +103,7 @@ def _is_ignored(one: Finding, entries: Sequence[str]) -> bool:
     """
     for entry in entries:
         rule, _, glob = entry.partition(":") if entry.partition(":")[0] in RULES else ("", "", entry)
-        pattern = read_pattern(as_bytes(glob or "*"))
+        pattern = read_pattern(as_bytes(glob or (rule and "*")))
         if pattern and pattern.holds(as_bytes(one.path)) and (one.rule == rule if rule else one.rule != "secrets"):
             return True
     return False

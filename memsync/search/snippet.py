@@ -25,7 +25,8 @@ def mark(text: str, stems: frozenset[str]) -> list[tuple[int, int, str]]:
     for first, second in pairwise(words):
         begun = first.group().lower()
         if text[first.end() : second.start()] in _IN_A_COMPOUND and any(part.startswith(begun) for part in stems):
-            places += [(first.start(), second.end(), own)] * ((own := stem(first.group() + second.group())) in stems)
+            own = stem(begun + second.group())
+            places += [(first.start(), second.end(), own)] * (own in stems)
     for part in stems:
         if part.endswith("*"):
             places += [(*word.span(), part) for word in words if word.group().lower().startswith(part[:-1])]

@@ -168,7 +168,7 @@ def test_ignored_findings(cli: Cli, write: Write, root: Path) -> None:
         "drafts/a.md", "[[nowhere]]\n\n- x {valid_until=2020-01-01}\n\nghp_" + "q7R2m9Kx4Lw8Zt1Vb6Nc3Yp5Hd0Jf2Sg7Ta8\n"
     )
     write("b.md", "[[nowhere]]\n[[gone]]\n\n- x {valid_until=2020-01-01}\n")
-    write("config.toml", '[memsync]\n[check]\nignore = ["drafts/", "links:b.md"]\n')
+    write("config.toml", '[memsync]\n[check]\nignore = ["", "drafts/", "links:b.md"]\n')
     checked = cli("check")
     assert [line.split("  ")[:2] for line in checked.stdout.splitlines()] == [
         ["b.md:4", "expired"], ["drafts/a.md:5", "secrets"],

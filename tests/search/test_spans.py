@@ -31,7 +31,7 @@ from memsync.search.rank import (
     in_order,
     rank,
 )
-from memsync.search.snippet import MAX_SNIPPET_CHARS, make_snippet, stems_of
+from memsync.search.snippet import MAX_SNIPPET_CHARS, holds_all, make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans
 from memsync.search.wording import Wording
 from memsync.settings.load import load_settings
@@ -504,3 +504,11 @@ def test_snippet_shows_the_lines_around_the_best_as_far_as_they_fit() -> None:
     long = "x" * (MAX_SNIPPET_CHARS - 12)
     assert snippet_of(f"before\nheron\n{long}", "heron")[0] == f"heron\n{long}"
     assert snippet_of(f"{long}xxxxxxxxxx\nbefore\nheron", "heron")[0] == "before\nheron"
+
+
+def test_compound_is_marked_under_the_typed_word() -> None:
+    """`oncall` is in a text with `on-call`, and with no other word beside it."""
+    stems = stems_of(("oncall",))
+    assert mark("the on-call list", stems) == [(4, 11, "oncall")]
+    assert holds_all("the on call list", stems)
+    assert not holds_all("on a call list", stems)
