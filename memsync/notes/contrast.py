@@ -323,7 +323,7 @@ def _read_slots(tokens: Sequence[_Token], verb: int, start: int = -1) -> _Read:
             value = f"~{lowered}"
         if lowered in _WORDS["negating"]:
             negations += 1
-        elif value and position > start and not (is_of_many and value[0] == "@"):
+        elif value and position > start and not (is_of_many and value[0] == "@" and not re.search(r"\d", value)):
             frame.append(f"<{value[0]}>")
             filling.append(value)
         elif value or kind == "code":
@@ -336,7 +336,9 @@ def _read_slots(tokens: Sequence[_Token], verb: int, start: int = -1) -> _Read:
 
 def _of_sentence(said: Said) -> Iterator[Said]:
     text = said.text
-    if not text.endswith((":", "?")) and not text.startswith(("\\", "See ")):
+    if not text.endswith((":", "?")) and not (
+        text.startswith("\\") or text.partition(" ")[0].casefold() in _WORDS["steps"]
+    ):
         owner = _OWNS.match(text)
         if owner and owner[1].split()[0].casefold() not in _UNSTRESSED | _WORDS["vague"]:
             text = f"{owner[5]} is {owner[2] or owner[3] or owner[4] or ''} by {owner[1]}"

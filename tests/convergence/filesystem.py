@@ -46,6 +46,9 @@ class SimulatedEntry:
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
         return self._entry.is_file(follow_symlinks=follow_symlinks)
 
+    def is_symlink(self) -> bool:
+        return self._entry.is_symlink()
+
     def inode(self) -> int:
         return self._entry.inode()
 

@@ -37,7 +37,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ),
     ("by_words", "*ranked[:READ], ", ""),
     ("Wording._longest_run", "before.get(place - 1, 0.0) + self._exact[word]", "self._exact[word]"),
-    ("_raise_named", "s.chunk.form != Form.HEADING, s.score", "s.score"),
+    ("_best_of_notes", "s.chunk.form != Form.HEADING, s.score", "s.score"),
     ("of_its_times", "filters.after or filters.before or", ""),
     ("Searcher._ranked", "and not pool.keyword", ""),
     ("time_hints", "if time.has_year]", "]"),
