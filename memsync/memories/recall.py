@@ -277,7 +277,9 @@ class Recaller:
         return _labelled(*map(self._line, sorted(hits, key=lambda hit: _ORDER.get(hit.kind, 0))))
 
     def _line(self, hit: Hit) -> str:
-        said = _without_head(hit)
+        from memsync.notes.entry_text import as_read  # imported here, because it loads the Markdown parser
+
+        said = as_read(_without_head(hit))
         text = said if self._tokens(said) <= MAX_TOKENS // MAX_LINES else hit.snippet
         words = " ".join(quotable(text).split()).removeprefix("- ")  # before `Human:` is within a line
         details = ", ".join(filter(None, (hit.date, told_origin(hit.origin))))

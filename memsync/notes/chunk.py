@@ -38,6 +38,7 @@ _OF_NOTE = re.compile(r"[\"']?(?:title|tags?|alias(?:es)?)[\"']?\s*[:=]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _LAST_OF_BLOB = re.compile(r"\s*(?=\S*[\d+/=])[A-Za-z0-9+/]+={0,2}\s*")
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})")
+_BLOCK_ID = re.compile(r"(?<![ \t])[ \t]+\^[A-Za-z0-9-]+[ \t]*$")
 _MAY_BE_MARK = re.compile(r"[<>|]{7} |[ \t]*\{")
 MIN_BLOB_CHARS = 64
 """Length of a line in the usual files of keys."""
@@ -417,14 +418,16 @@ def _field_lines(note: Note) -> Iterator[int]:
 def readable(note: Note) -> tuple[str, ...]:
     """Return the lines of a note with nothing, or blanks, in place of what nobody wrote as text.
 
-    That is base64, comments, git's conflict markers and lines of attributes alone. A conversation has no comments:
-    a `%%` in one message would hide the messages up to the next one.
+    That is base64, comments, git's conflict markers, lines of attributes alone and the names of blocks (`^id`). A
+    conversation has no comments: a `%%` in one message would hide the messages up to the next one.
     """
     lines = _without_blobs(note.lines)
     kept = lines if note.kind is Kind.THREAD else without_comments(lines, fill=" ")  # columns stay as they are
     for number, line in outside_code(lines):
         if _MAY_BE_MARK.match(line) and (line[0] in "<>|" or cut_attributes(line)[0] == 0):
             kept[number - 1] = ""
+        elif "^" in line:
+            kept[number - 1] = _BLOCK_ID.sub("", kept[number - 1])
     return tuple(kept)
 
 

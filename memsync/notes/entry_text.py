@@ -21,10 +21,11 @@ OPENING_WORDS = 12
 ITEM_MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
 LINK = re.compile(r"!?\[([^\[\]\n]{0,200})\]\(<?([^()<>#\n]{0,300})[^()\n]{0,300}\)|!?\[\[([^\[\]\n]{1,500})\]\]")
 """A Markdown link (its label and target), or what is between the brackets of a wiki link."""
-_MARK = re.compile(r"^(?: {0,3}#{1,6}|[ \t]*[-*+])[ \t]+")
+_MARK = re.compile(r"^[ \t]*(?:>[ \t>]*)?(?:(?:#{1,6}|[-*+])[ \t]+|\[![\w-]{1,40}\][+-]?[ \t]*)?")
+_EMPHASIS = re.compile(r"(?<!\w)(\*\*|==)(?=\S)([^*=\n]{1,300}?)(?<=\S)\1(?!\w)")
 _LAST_MARK = re.compile(r"(?<![ \t])[ \t]+(?:#+|\^[A-Za-z0-9-]+)$")
 """Of a heading that is closed, or the name of a block."""
-_COMMENT = re.compile(r"`++[^`\n]*+`*+|(?<![\w%\\])%%(?:[^%\n]|%(?!%))*+%%")
+_COMMENT = re.compile(r"`++[^`\n]*+`*+|(?<![\w%\\])%%(?:(?!%%)[^\n])*%%")
 _OPENS_COMMENT = re.compile(r"([ \t>]*)%%(?!.*%%)")
 _TASK = re.compile(r"^[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\](?=[ \t]|$)", re.MULTILINE)
 _CLOCK = re.compile(
@@ -64,15 +65,16 @@ def _said(line: str) -> str:
 
 
 def as_read(text: str) -> str:
-    """Return a text as a person reads it: without marks of headings, lists and attributes, links as what they show.
+    """Return a text as a person reads it: without marks, attributes and comments, links as what they show.
 
-    Code between fences stays as it is.
+    Code between fences stays as it is, and so do numbers of items and check boxes.
     """
-    lines = text.split("\n")
+    lines = without_comments(text.split("\n"))
     for number, line in outside_code(lines):
         line = _LAST_MARK.sub("", line.rstrip())
         line = _MARK.sub("", line[: cut_attributes(line)[0]])
-        lines[number - 1] = LINK.sub(lambda link: wiki_parts(link[3])[2] if link[3] else link[1], line)
+        line = LINK.sub(lambda link: wiki_parts(link[3])[2] if link[3] else link[1], line)
+        lines[number - 1] = _EMPHASIS.sub(r"\2", line)
     return "\n".join(lines)
 
 

@@ -90,13 +90,13 @@ class Wording:
     def name_bonus(self, name: str, around: Iterable[str]) -> float:
         """Return what the name of a note adds to its score: a title under its folders, a link to it under its headings.
 
-        It adds nothing unless the question has two words of it that are not common, and all of these.
+        It adds nothing unless the question has all words of the name that are not common, and two with those above it.
         """
-        words = {word_stem for word_stem in map(stem, _WORD.findall(name.lower())) if word_stem not in _COMMON}
-        if len(words) < 2 or not words <= self._stems.keys():
+        words = {*map(stem, _WORD.findall(folded(name).lower()))} - _COMMON
+        around_words = {*map(stem, _WORD.findall(folded(" ".join(around)).lower()))} - _COMMON
+        if not words or not words <= self._stems.keys() or len((words | around_words) & self._stems.keys()) < 2:
             return 0.0
-        around_words = map(stem, _WORD.findall(" ".join(around).lower()))
-        covered = _share(self._stems, {*words, *_COMMON, *around_words})
+        covered = _share(self._stems, words | around_words | _COMMON)
         whole = SIDE_BY_SIDE if self.asks else COVERED + ONE_LINE + SIDE_BY_SIDE
         bonus: float = whole * covered**LITERAL_POWER
         return bonus

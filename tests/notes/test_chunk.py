@@ -232,6 +232,7 @@ def test_passage_is_what_a_reader_sees(source: str, passage: str) -> None:
         "<<<<<<< hidden\nseen\n>>>>>>> hidden",
         "{.hidden reps=3}",
         "- seen {.hidden}",
+        "seen ^hidden",
     ],
 )
 def test_what_nobody_wrote_as_text_is_no_word(unwritten: str) -> None:

@@ -198,7 +198,8 @@ def test_name_of_a_note_counts_if_the_question_has_all_of_it() -> None:
     assert wording.name_bonus("List All The Databases", ["postgres"]) == whole
     assert 0.0 < wording.name_bonus("List All The Databases", []) < 0.1
     assert wording.name_bonus("List All The Tables", ["postgres", "databases"]) == 0.0
-    assert wording.name_bonus("Databases", ["list all", "postgres"]) == 0.0
+    assert wording.name_bonus("Databases", ["list", "all", "postgres"]) == whole
+    assert wording.name_bonus("Databases", []) == wording.name_bonus("The", ["list", "databases"]) == 0.0
 
 
 def test_identifiers_count_as_they_were_typed() -> None:
@@ -213,7 +214,9 @@ def test_identifiers_count_as_they_were_typed() -> None:
 
 def test_snippet_is_text_as_a_person_reads_it(memory: Memory, write: Write) -> None:
     """Whoever wants what the file has reads `text`."""
-    text = "## Boats\n\n- See [[boats/Red boat|the red one]] and [blue](b.md) {.idea by=kim} ^a1\n- ![[Row]] `[[x]]`\n"
+    text = (
+        "## Boats\n\n- See [[boats/Red boat|the red one]] and **[blue](b.md)** {.idea by=kim} ^a1\n- ![[Row]] `[[x]]`\n"
+    )
     write("a.md", text)
     memory.sync()
     hit = memory.search("red blue boats", min_score=0).hits[0]
@@ -229,3 +232,19 @@ def test_a_long_line_of_a_hit_takes_no_quadratic_time(line: str) -> None:
     as_read(line)
     Wording("what is a_b", {}).bonus(line, [])
     assert process_time() - begun < 5
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("> [!warning]- Mind **the gap**", "Mind the gap"),
+        ("> A ==marked== word %%hidden%%", "A marked word"),
+        ("I learned C# in 2019, and `a == b`, x==1, y==2", "I learned C# in 2019, and `a == b`, x==1, y==2"),
+        ("- [ ] call ~~Kim~~", "[ ] call ~~Kim~~"),
+        ("2 ** 3 ** 4", "2 ** 3 ** 4"),
+        ("1. one # two", "1. one # two"),
+    ],
+)
+def test_text_as_it_is_read(written: str, read: str) -> None:
+    """Marks go, and what only looks like one stays."""
+    assert as_read(written) == read
