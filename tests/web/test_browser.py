@@ -260,6 +260,7 @@ def test_picture_runs_nothing(browser: Browser, served: Site) -> None:
         page.goto("/file/heron.svg")
 
 
+@pytest.mark.slow
 def test_hostile_notes_do_nothing(browser: Browser, write: Write, make_memory: MakeMemory) -> None:
     """Neither on their page, nor among hits, nor by their names and front matter; and a name may have any character."""
     write("evil.md", f"---\ntitle: '{EVIL}'\nx: '{EVIL}'\n---\n# {EVIL}\n\n{EVIL} #tag{EVIL}\n\n{EVIL}\n")
