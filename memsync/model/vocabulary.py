@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntFlag, StrEnum
+from functools import lru_cache
 from typing import NewType
 
 from memsync.model.text import quoted
@@ -98,6 +99,7 @@ def named_origin(name: str) -> str:
     return name if is_known else f"{Origin.AGENT}:{name}"
 
 
+@lru_cache(maxsize=1_024)
 def trust(origin: str) -> int:
     """Return how far an origin is trusted: 0 for the owner, less for every other; a web page and a tool alike."""
     return -min(tuple(Origin).index(Origin(origin.partition(":")[0])), 3)

@@ -21,10 +21,11 @@ def mark(text: str, stems: frozenset[str]) -> list[tuple[int, int, str]]:
     In scripts without spaces it finds stems anywhere. Of `oncall` it marks `on-call`, too.
     """
     words = list(WORD.finditer(text))
+    beginnings = {part[:length] for part in stems for length in range(1, len(part) + 1)}
     places = [(*word.span(), own) for word in words if (own := stem(word.group())) in stems]
     for first, second in pairwise(words):
         begun = first.group().lower()
-        if text[first.end() : second.start()] in _IN_A_COMPOUND and any(part.startswith(begun) for part in stems):
+        if begun in beginnings and text[first.end() : second.start()] in _IN_A_COMPOUND:
             own = stem(begun + second.group())
             places += [(first.start(), second.end(), own)] * (own in stems)
     for part in stems:

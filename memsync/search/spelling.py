@@ -97,12 +97,13 @@ def _nearest(word: str, index: IndexReader, count_tokens: CountTokens, *, is_sen
     was left out. In a sentence, where a word that no note has is seldom an error, it has one error at most, and
     the model knows the word better than what was typed.
     """
-    is_short = is_sentence or len(word) < LETTERS_FOR_TWO
+    is_begun = any(index.stems(word))  # by somebody who is still typing: only its last letter may be missing
+    is_short = is_sentence or is_begun or len(word) < LETTERS_FOR_TWO
     endings = [_costs(ending[::-1], word[::-1]) for ending in ("", *_ENDINGS)]
     tails = [min(costs[length] for costs in endings) for length in range(len(word), -1, -1)]
     heads: dict[str, list[int]] = {}
     for allowed in (ONE_ERROR,) if is_short else (ONE_ERROR, TWO_ERRORS):
-        for beginning in (word[0], ""):
+        for beginning in (word,) if is_begun else (word[0], ""):
             stems = [stem for stem in index.stems(beginning) if _may_be_near(stem, word, allowed)]
             heads |= {stem: _costs(stem, word) for stem in stems if stem not in heads}
             near = [stem for stem in stems if min(map(add, heads[stem], tails)) <= allowed + ACROSS]

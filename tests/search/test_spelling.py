@@ -133,3 +133,11 @@ def test_word_in_place_of_another_is_shown_as_the_notes_write_it() -> None:
     for found, written in (("warns", "warning"), ("oracll", "oracle"), ("ключs", "ключи"), ("garagent", "garages")):
         assert as_written(found, texts) == written
     assert as_written("heron", texts) == "heron"
+
+
+def test_word_that_is_still_being_typed_is_no_error(memory: Memory, write: Write) -> None:
+    """Only its last letter may have been forgotten."""
+    write("a.md", "The eigenvector of a template, and a temple.\n")
+    memory.sync()
+    for typed, also in (("eigenve", ()), ("templ", ()), ("eigenvecto", ("eigenvector",))):
+        assert memory.search(typed, mode="keyword").also_searched == also
