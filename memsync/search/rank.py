@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
-from pathlib import PurePosixPath
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -306,13 +305,13 @@ def _names(
     """
     for path, scored in best.items():
         if may_instruct(scored.chunk.origin):  # a web page cannot raise its own standing
-            yield path, scored.chunk.title, PurePosixPath(path).parent.parts, scored.plain
-    by_stem = {PurePosixPath(path).stem.lower(): str(path) for path in best}
+            yield path, scored.chunk.title, path.split("/")[:-1], scored.plain
+    by_stem = {path.rpartition("/")[2].rpartition(".")[0].lower(): str(path) for path in best}
     for scored, text in texts:
         for label, inline, wiki in LINK.findall(text if may_instruct(scored.chunk.origin) else ""):
             name, _, shown = wiki_parts(wiki)
             target = posixpath.normpath(posixpath.join(posixpath.dirname(scored.chunk.path), unquote(inline)))
-            path = NotePath(by_stem.get(PurePosixPath(name.lower()).name, "") if wiki else target)
+            path = NotePath(by_stem.get(name.lower().rpartition("/")[2], "") if wiki else target)
             if path in best and path != scored.chunk.path:
                 yield path, label or shown, scored.chunk.heading_path, scored.plain
 
