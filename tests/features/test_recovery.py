@@ -201,6 +201,7 @@ def _memory(folder: str) -> Iterator[Memory]:
         memory.close()
 
 
+@pytest.mark.slow
 @given(ACTIONS)
 @hypothesis_settings(max_examples=fewer(100, 15))
 def test_whatever_happens_to_a_log_recover_neither_loses_nor_doubles_an_entry(
