@@ -15,6 +15,7 @@ from memsync.operation import Cli, Command, Tool, operation
 from memsync.ports import Progress, no_progress
 
 if TYPE_CHECKING:
+    from memsync.notes.files import FileScan
     from memsync.workspace import Workspace
 
 SECTION = "Index"
@@ -135,7 +136,6 @@ def status(memory: Workspace) -> Status:
     """Return what the index holds as of the last sync, without reading changed files."""
     # Imported here, because a process that only declares this operation does not sync.
     from memsync.notes.copies import copies_of
-    from memsync.notes.files import FileScan
     from memsync.notes.git_files import commit_in
     from memsync.notes.languages import advice_on_model
     from memsync.sync.embedding import pending_seconds
@@ -143,9 +143,7 @@ def status(memory: Workspace) -> Status:
     from memsync.sync.plan import read_failures
     from memsync.sync.syncer import MODEL_FAILURE
 
-    faults, scan = _write_fault(memory), FileScan()
-    with suppress(MemsyncError):
-        scan = memory.files.scan() if not memory.settings.only else scan
+    faults, scan = _write_fault(memory), _walk(memory)
     advice = advice_on_model(memory.files, scan.files, memory.settings["embedder.model"])
     folders = sum(path.endswith("/") for path in scan.left_out)
     with memory.index.reading() as reader:
@@ -182,6 +180,15 @@ def status(memory: Workspace) -> Status:
             failures=(*faults, *(failed.failure for failed in read_failures(reader).values())),
         )
     return memory.daemon_status(local_status) if memory.daemon_status is not None else local_status
+
+
+def _walk(memory: Workspace) -> FileScan:
+    """Return the files of the root, without reading them; none if they cannot be listed."""
+    from memsync.notes.files import FileScan  # imported here, like what `status` imports
+
+    with suppress(MemsyncError):
+        return FileScan() if memory.settings.only else memory.files.scan()
+    return FileScan()
 
 
 def _write_fault(memory: Workspace) -> list[Failure]:

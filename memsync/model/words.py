@@ -1,6 +1,6 @@
 """Fold text to the form in which its words are indexed, looked up, compared and marked. Pure.
 
-A person types `lodz`, `18.17.1` or `oncall`, whatever the note has of these. So index and query fold in the same way.
+A person types `lodz` where a note has `Łódź`, so the index and the query are folded in the same way.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HYPHENED = re.compile(r"(?<![\w./-])([^\W\d_]+)[-\u2010\u2011]([^\W\d_]+)(?![\w
 
 
 def folded(text: str) -> str:
-    """Return a text with plain letters (`Łódź` as `Lodz`), without characters that nobody sees.
+    """Return a text with plain letters (`Łódź` as `Lodz`), without invisible characters.
 
     An emoji becomes a word. A version loses its `v`, and other letters before it become a word of their own.
     """

@@ -416,7 +416,7 @@ def _field_lines(note: Note) -> Iterator[int]:
 
 
 def readable(note: Note) -> tuple[str, ...]:
-    """Return the lines of a note with nothing, or blanks, in place of what nobody wrote as text.
+    """Return the lines of a note without what is not text: removed, or replaced by blanks.
 
     That is base64, comments, git's conflict markers, lines of attributes alone and the names of blocks (`^id`). A
     conversation has no comments: a `%%` in one message would hide the messages up to the next one.

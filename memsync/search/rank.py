@@ -299,7 +299,7 @@ def _credit_names(
 def _names(
     best: Mapping[NotePath, Scored], texts: Iterable[tuple[Scored, str]]
 ) -> Iterator[tuple[NotePath, str, Sequence[str], float]]:
-    """Yield the names of these notes, each with what stands above it, and the score by the retrievers of who says it.
+    """Yield (note, name, what stands above the name, score by the retrievers of the entry that has the name).
 
     They are their titles, which stand in folders, and the links to them in these texts, which stand under headings.
     """

@@ -97,7 +97,7 @@ def _nearest(word: str, index: IndexReader, count_tokens: CountTokens, *, is_sen
     was left out. In a sentence, where a word that no note has is seldom an error, it has one error at most, and
     the model knows the word better than what was typed.
     """
-    is_begun = any(index.stems(word))  # by somebody who is still typing: only its last letter may be missing
+    is_begun = any(index.stems(word))  # it may still be typed: only its last letter may be missing
     is_short = is_sentence or is_begun or len(word) < LETTERS_FOR_TWO
     endings = [_costs(ending[::-1], word[::-1]) for ending in ("", *_ENDINGS)]
     tails = [min(costs[length] for costs in endings) for length in range(len(word), -1, -1)]

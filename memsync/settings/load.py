@@ -253,13 +253,10 @@ def load_settings(
     3. the file that `config`, otherwise MEMSYNC_CONFIG names; otherwise the nearest config file of a memory root in
        `cwd` or above, unless nearer is a folder that `memsync init` made a root beside another program's config.toml;
     4. the environment;
-    5. `root`, which names the memory root: a folder or a registered memory.
-
-    If none of these names the memory root, it is the default one of the registered memories.
+    5. `root`, which names the memory root: a folder or a registered memory; otherwise the default memory counts.
 
     Of `privacy.local_only` the lists are united instead, also those of the user's own file and of every config file of
-    the memory root that is not used otherwise. `files.exclude` of the user's own file counts, too, after that of a
-    file that was found automatically.
+    the memory root that is not used otherwise. `files.exclude` of the user's own file counts after a found one's.
 
     If `root` or MEMSYNC_ROOT names the memory root, the search for a config file starts there, and the file must belong
     to that root. A file that was found automatically may only set what memsync.settings.trust allows.

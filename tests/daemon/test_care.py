@@ -80,7 +80,7 @@ def test_stop_finds_a_daemon_whose_socket_was_removed(cli: Cli) -> None:
 
 
 def test_lock_is_kept_from_one_run_to_the_next(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever looks for the daemon between two runs finds that there is one."""
+    """A command that looks for the daemon between two runs finds it."""
     lock = Mock(wraps=daemon_lock)
     monkeypatch.setattr(process, "daemon_lock", lock)
     monkeypatch.setattr(process, "_run_once", Mock(side_effect=[True, True, False]))

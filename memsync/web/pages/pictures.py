@@ -22,7 +22,7 @@ _NAMED = {f".{name}": f"image/{name}" for name in ("avif", "bmp", "gif", "jpeg",
 TYPES = {**_NAMED, ".jpg": "image/jpeg", ".svg": "image/svg+xml"}
 MAX_BYTES = 20_000_000
 RULES = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"}
-"""An SVG that somebody opens by its address is a document: it runs no script and loads nothing."""
+"""An SVG opened by its address is a document of its own. It must run no script and load nothing."""
 
 
 def type_of(path: str) -> str:
