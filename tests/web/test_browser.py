@@ -194,6 +194,14 @@ def test_keyboard_is_enough(browser: Browser, served: Site) -> None:
         expect(page.locator("#q")).to_be_focused()
 
 
+def test_what_is_typed_before_the_first_paint_is_not_lost(browser: Browser, served: Site) -> None:
+    """The browser's own autofocus waits for the paint, which is late on a busy machine."""
+    with visiting(browser, served) as page:
+        page.add_init_script("addEventListener('DOMContentLoaded', () => (window.focused = document.activeElement.id))")
+        page.goto("/")
+        assert page.evaluate("window.focused") == "q"
+
+
 def test_single_letters_can_be_switched_off(browser: Browser, served: Site) -> None:
     """Who speaks to the computer would press them by accident."""
     with visiting(browser, served) as page:

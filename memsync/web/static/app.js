@@ -38,6 +38,7 @@ function typed() {
 }
 
 if (field) {
+  if (field.autofocus) field.focus(); // the browser does it only when it first paints: what is typed until then would be lost
   field.addEventListener("input", () => search(typed()));
   const [commit, slider] = [$("#at"), $("#slider")];
   commit?.addEventListener("change", () => (slider.value = -commit.selectedIndex, search(typed())));
