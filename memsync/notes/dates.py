@@ -50,18 +50,27 @@ _WORDS = [
     rf"(?<![^\W_]){_GAP.join(order)}(?!\d)"
     for order in ((_DAY, rf"(?:of )?{_MONTH}", _YEAR), (_MONTH, _DAY + _IN_BETWEEN, _YEAR), (_YEAR, _MONTH, _DAY))
 ]
+# 14.07.2024 and 12/25/2023, where the day cannot be the month.
+_PLAIN_DAY, _PLAIN_MONTH = r"(?P<day>1[3-9]|[23]\d)", r"(?P<month>\d\d?)"
+_YEAR_LAST = [
+    rf"{_ALONE}{first}(?P<sep>[./-]){second}(?P=sep){_YEAR}(?!\.?\d)"
+    for first, second in ((_PLAIN_DAY, _PLAIN_MONTH), (_PLAIN_MONTH, _PLAIN_DAY))
+]
 # Strings, because most commands need none of them: `re` compiles each at its first use.
-_DAY_FORMS = [f"{form}(?:{_CLOCK})?(?!\\d)" for form in (_NUMBERS, *_WORDS)]
+_DAY_FORMS = [f"{form}(?:{_CLOCK})?(?!\\d)" for form in (_NUMBERS, *_WORDS, *_YEAR_LAST)]
 _PERIOD_FORMS = [
     rf"{_ALONE}{_YEAR}(?:-?W(?P<week>\d\d)(?:-[1-7])?|[-_/](?P<rest>\d\d))(?![-_./]?\d)",
     rf"(?<![^\W_])(?<!\d[\s,._/-]){_MONTH}{_GAP}{_YEAR}(?!\d)",
 ]
-_KEYS = r"(?:last|date|time|of)*(?:{})(?:date|time|stamp|at|on)*|{}"
+_KEYS = r"(?:last|date|time|of|zuletzt)*(?:{})(?:date|time|stamp|at|on|am)*|{}"
 CHANGED = _KEYS.format(
-    "updated|modified|edited|changed", "lastmod|last(?:update|edit|change)|(?:update|modification)(?:date|time)|mtime"
+    "updated|modified|edited|changed|geändert|bearbeitet|aktualisiert",
+    "lastmod|last(?:update|edit|change)|(?:update|modification)(?:date|time)|mtime",
 )
-CREATED = _KEYS.format("created|creation|added", "ctime|create(?:date|time)")
-PUBLISHED = _KEYS.format("published|posted", "date|datetime|timestamp|(?:publish|publication|pub|post)date")
+CREATED = _KEYS.format("created|creation|added|erstellt|angelegt", "ctime|create(?:date|time)")
+PUBLISHED = _KEYS.format(
+    "published|posted|veröffentlicht", "date|datum|fecha|datetime|timestamp|(?:publish|publication|pub|post)date"
+)
 """The keys of a change, of the creation and of other dates, in lower case without all that is no letter or digit."""
 _DAYS = re.compile(r"(\d{1,5}) ?d")
 _TIME = r"(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![\d:])"
@@ -109,7 +118,8 @@ def _first(forms: Iterable[str], text: str) -> str:
 def _moment_of(match: re.Match[str]) -> str:
     """Return what a match of a day, week or month means as ISO text; empty if there is no such day or time."""
     found = match.groupdict()
-    month = MONTH_NUMBERS.get((found.get("month") or "").lower(), 0)
+    name = (found.get("month") or "").lower()
+    month = name if name.isdecimal() else MONTH_NUMBERS.get(name, 0)
     month_and_day = re.findall(r"\d\d?", found.get("rest") or "") or [month, found.get("day") or 1]
     with suppress(ValueError):
         year, month, dom = map(int, (found["year"], *month_and_day, 1)[:3])

@@ -239,7 +239,9 @@ def test_updated_wins_over_created(reader: NoteReader) -> None:
             (key, 1)
             for key in ("Created", "created_at", "date created", "date_created", "dateCreated", "creation-date")
         ),
-        *((key, 0) for key in ("date", "Date", "publishDate", "published", "pubDate", "Date Published")),
+        *((key, 0) for key in ("date", "Date", "publishDate", "published", "pubDate", "Date Published", "Datum")),
+        ("Erstellt am", 1),
+        ("zuletzt geändert", 2),
         *((key, -1) for key in ("update", "due date", "created by", "dates", "mod")),
     ],
 )
@@ -265,11 +267,12 @@ def test_key_of_a_date_in_any_spelling(key: str, rank: int, reader: NoteReader) 
         ("2024-07-05 10:02:03 +0200", "2024-07-05T10:02:03+02:00"),
         ("2024-07-05T10:02:03.5Z", "2024-07-05T10:02:03+00:00"),
         ("July 5, 2024 10:02 PM", "2024-07-05T22:02"),
+        *((day, "2024-07-15") for day in ("15.07.2024", "15/7/2024", "07-15-2024")),
         ("202407051002", "2024-07-05T10:02"),
         ("1720166520000", "2024-07-05T08:02+00:00"),
         *((first, "2024-07-01") for first in ("2024-07", "July 2024", "2024-W27")),
         *((empty, "") for empty in ("", "''", "2024", "<% tp.date.now() %>", "'{{date}}'", "YYYY-MM-DD", "false")),
-        *((wrong, None) for wrong in ("07/05/2024", "05.07.2024", "soon", "2024-13-05", "32 July 2024")),
+        *((wrong, None) for wrong in ("07/05/2024", "05.07.2024", "15.13.2024", "soon", "2024-13-05", "32 July 2024")),
     ],
 )
 def test_value_of_a_date_in_any_form_that_is_certain(value: str, date: str | None, reader: NoteReader) -> None:

@@ -133,6 +133,8 @@ def test_a_template_has_no_warnings(head: str, parse: Parse) -> None:
         *((f"{name}.md", "2021-05-06T14:30:05") for name in ("20210506143005", "Shot 2021-05-06 at 14.30.05")),
         *((f"{name}.md", "2021-05-03") for name in ("2021-W18", "2021w18 plan", "Week 2021-W18-4")),
         *((f"{name}.md", "2021-05-01") for name in ("2021-05", "Review 2021_05", "May 2021")),
+        *((f"{name}.md", "2021-05-16") for name in ("16.05.2021 x", "5-16-2021")),
+        *((f"{name}.md", "") for name in ("tel 030-16-05-2021", "16.05.2021.1")),
         *((f"{name}.md", "") for name in ("20211399", "2021-13-40", "06-05-2021", "2021", "maybe 5 2021", "2021-W54")),
         *((f"{name}.md", "") for name in ("v2021.05.06-rc1", "2021.05.1", "2021.05.06.1", "2021.05", "CVE-2021-0512")),
         *(
