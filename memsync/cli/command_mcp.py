@@ -85,7 +85,7 @@ def _install(client: str, settings: Settings | None, port: int | None, limits: M
         target = Target(url=f"http://{HOST}:{port}{PATH}", token=token_of(keep_dir(settings), TOKEN))
     else:
         target = Target(command=_command(settings, flags))
-        from memsync.settings.load import deciding_variables
+        from memsync.system.user_folders import deciding_variables
 
         if names := deciding_variables(os.environ):  # a client does not have this shell's environment
             remark(f"give the client these variables, too: {', '.join(map(printable, names))}")

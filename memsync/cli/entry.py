@@ -9,12 +9,17 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NoReturn
 
 from memsync.cli.line import INTERRUPTED, INTERRUPTED_EXIT_CODE, may_name_roots, split_global_options
 from memsync.cli.table import SERVED, WRITING
+
+TYPE_CHECKING = False  # and not typing's, because importing it would take a tenth of the time of a served search
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from memsync.client.kept_settings import Served
 
 
 def run() -> NoReturn:
@@ -93,19 +98,16 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     from memsync.cli.terminal import show
     from memsync.client.connection import MAYBE_WRITTEN, Client
     from memsync.errors import AnswerLost, DaemonUnavailable, MemsyncError, UsageError
-    from memsync.settings.load import load_settings
 
     if options.get("--color", "auto") not in ("auto", "always", "never"):
         return None
     has_asked = False
     try:
-        settings = load_settings(config=options.get("--config"), root=options.get("--root"))
-        if settings.warnings or not settings["daemon.use"]:
+        served = _served(options, asks_several=bool(SERVED[rest[0]]))
+        if served is None:
             return None
-        if settings.is_default_root and SERVED[rest[0]]:
-            return None
-        with Client.serving(settings) as daemon:
-            command = _command(rest, options.get("--color", "auto"), settings["cli.open_with"])
+        with Client(served.socket, served.digest) as daemon:
+            command = _command(rest, options.get("--color", "auto"), served.open_with)
             has_asked = True
             printed = daemon.call("command", command)
     except (MemsyncError, OSError) as error:
@@ -120,13 +122,34 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     if "code" not in printed:
         return None
     try:
-        show(printed["out"], uses_pager=settings["cli.pager"])
+        show(printed["out"], uses_pager=served.uses_pager)
         sys.stderr.write(printed["err"])
     except OSError as error:
         from memsync.cli.output import after_failed_output
 
         return after_failed_output(error)
     return int(printed["code"])
+
+
+def _served(options: Mapping[str, str], *, asks_several: bool) -> Served | None:
+    """Return how to ask the daemon of the current memory; None if click must run the command in this process.
+
+    Raises ConfigError, RootError.
+    """
+    from memsync.client.kept_settings import Served, keep, kept
+
+    root = options.get("--root", "")
+    if "--config" not in options and (served := kept(root)):
+        return served
+    from memsync.settings.load import load_settings
+
+    settings = load_settings(config=options.get("--config"), root=root or None)
+    if settings.warnings or not settings["daemon.use"] or (settings.is_default_root and asks_several):
+        return None
+    served = Served.by(settings)
+    if "--config" not in options:
+        keep(settings, served, root)
+    return served
 
 
 def _command(arguments: Sequence[str], colour: str, open_with: str) -> dict[str, object]:

@@ -28,9 +28,9 @@ from memsync.daemon.watch import Watcher
 from memsync.errors import DaemonError, DaemonOutdated, DaemonUnavailable, MemsyncError
 from memsync.memory import connect_here
 from memsync.model.text import printable
-from memsync.settings.config_file import stamp_of
 from memsync.settings.load import Settings
 from memsync.sync.without_daemon import WAIT_SECONDS, without_daemon
+from memsync.system.user_folders import stamp_of
 
 log = logging.getLogger("memsync.daemon")
 

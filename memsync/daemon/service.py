@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memsync.errors import ConfigError, DaemonError
-from memsync.settings.load import Settings, deciding_variables
+from memsync.settings.load import Settings
 from memsync.settings.paths import require_clean
-from memsync.system.user_folders import config_folder, filesystem_errors
+from memsync.system.user_folders import config_folder, deciding_variables, filesystem_errors
 
 UNIT = """\
 [Unit]

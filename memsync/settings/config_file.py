@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 from memsync.errors import ConfigError
 from memsync.model.text import quoted
-from memsync.system.user_folders import config_folder, other_writer
+from memsync.system.user_folders import Stamp, config_folder, other_writer, stamp_of
 
 NAME = "config.toml"
 MAX_BYTES = 1_000_000
-Stamp = tuple[int, ...]
 _HOW_TO_OWN = "Give it to yourself alone (chown, chmod go-w)"
 _HAS_OUR_TABLE = re.compile(rb"^(?:\xef\xbb\xbf)?[ \t]*\[[ \t]*memsync[ \t]*\]", re.MULTILINE)
 
@@ -142,15 +141,6 @@ def users_own(ignored: list[str]) -> ConfigFile | None:
         ignored.append(f"{path} is ignored: {writer} can change it. {_HOW_TO_OWN}.")
         return None
     return parse_config(path)
-
-
-def stamp_of(path: str) -> Stamp:
-    """Return what changes when a config file is written or replaced; nothing if it does not exist."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return ()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def stamps_of(named: str | os.PathLike[str], folder: str) -> dict[str, Stamp]:

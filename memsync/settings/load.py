@@ -20,7 +20,7 @@ from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.config_file import ConfigFile, found_above, nearest, parse_config, users_own, without_our_table
 from memsync.settings.paths import current_folder, expanded, index_dir, is_inside, keep_dir, resolve_root, root_of
 from memsync.settings.setting import Setting, checked, from_text
-from memsync.system.user_folders import FOLDER_VARIABLES, STARTED, config_folder
+from memsync.system.user_folders import STARTED, Stamp, config_folder, stamp_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -179,12 +179,12 @@ class Settings:
         self.only: Sequence[str] = ()
         """If not empty, only files that match a pattern are notes, and memsync writes none: another program does."""
         self.owner = ""  # the name of that program, as the memory is registered
-        self.stamps: Mapping[str, tuple[int, ...]] = {}
+        self.stamps: Mapping[str, Stamp] = {}
         self.load_again: Callable[[], Settings] = lambda: self
 
     def require_current(self) -> None:
         """Raise ConfigError if the config files give other settings now; they are read only if one has changed."""
-        stamps = {path: config_file.stamp_of(path) for path in self.stamps}
+        stamps = {path: stamp_of(path) for path in self.stamps}
         if stamps == self.stamps:
             return
         if self.load_again().decisive() != self.decisive():
@@ -271,7 +271,7 @@ def load_settings(
     folder = os.path.abspath(named_root or cwd or current_folder())
     stamps = config_file.stamps_of(config or environ.get("MEMSYNC_CONFIG") or "", folder)  # before the files are read
     roots = os.path.join(config_folder(), ROOTS_NAME)
-    stamps[roots] = config_file.stamp_of(roots)
+    stamps[roots] = stamp_of(roots)
     files = _find_files(config, named_root, folder, environ)
     in_own_file = _in_own_file(files, named_root)
     in_file = _in_file(files.over) if files.over is not None else {}
@@ -409,12 +409,6 @@ def with_changes(settings: Settings, changes: Mapping[str, str], where: str) -> 
     changed.values = {**settings.values, **values}
     changed.sources = {**settings.sources, **dict.fromkeys(values, where)}
     return changed
-
-
-def deciding_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that affect settings or the location of memsync's own files."""
-    names = {name for name in environ if name.startswith("MEMSYNC_") or name in FOLDER_VARIABLES} - {STARTED}
-    return {name: environ[name] for name in sorted(names)}
 
 
 def find_config(config: _AnyPath | None = None, root: _AnyPath | None = None) -> ConfigFile | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from memsync.settings.config_file import ConfigFile
 from memsync.settings.paths import is_inside, root_of
-from memsync.system.user_folders import digest_of, filesystem_errors, other_writer, state_folder, write_own_file
+from memsync.system.user_folders import digest_of, filesystem_errors, other_writer, trust_folder, write_own_file
 
 HARMLESS = frozenset(
     {
@@ -77,10 +77,10 @@ def revoke(path: str) -> bool:
 def trusted_paths() -> list[str]:
     """Return the sorted absolute paths of all trusted files, including those that have changed since."""
     try:
-        names = os.listdir(_folder())
+        names = os.listdir(trust_folder())
     except OSError:
         return []
-    records = (_record(os.path.join(_folder(), name)) for name in names)
+    records = (_record(os.path.join(trust_folder(), name)) for name in names)
     return sorted(record[0] for record in records if record is not None)
 
 
@@ -110,9 +110,5 @@ def _withholds_as_much(trusted: Any, now: list[str]) -> bool:
     return not any(pattern.startswith("!") for pattern in now[len(trusted) :])
 
 
-def _folder() -> str:
-    return os.path.join(state_folder(), "trusted")
-
-
 def _place(path: str) -> str:
-    return os.path.join(_folder(), f"{digest_of(os.fsencode(path))}.json")
+    return os.path.join(trust_folder(), f"{digest_of(os.fsencode(path))}.json")

@@ -9,20 +9,24 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from memsync.errors import FilesystemError
 
 try:  # because hashlib loads OpenSSL, which takes as long as reading all settings
-    from _sha256 import sha256  # type: ignore[import-not-found, unused-ignore]  # because it is CPython's own, untyped
-except ImportError:  # the module has another name in CPython 3.11
-    from hashlib import sha256
+    from _sha2 import sha256  # type: ignore[import-not-found, unused-ignore]  # because it is CPython's own, untyped
+except ImportError:
+    try:
+        from _sha256 import sha256  # type: ignore[import-not-found, unused-ignore]  # its name in CPython 3.11
+    except ImportError:
+        from hashlib import sha256
 
 FOLDER_VARIABLES = ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "FASTEMBED_CACHE_PATH")
 """Environment variables that, besides the home folder, decide where memsync's own files are."""
 STARTED = "MEMSYNC_STARTED"
 """The environment variable of programs that memsync started. Their hooks print nothing."""
+Stamp = tuple[int, ...]
 _NAME = "memsync"
 _ACCESS_LIST = "system.posix_acl_access"
 
@@ -52,12 +56,32 @@ def started_folder() -> str:
     return os.path.join(state_folder(), "started")
 
 
+def trust_folder() -> str:
+    """Return the folder for what the user trusts."""
+    return os.path.join(state_folder(), "trusted")
+
+
 def _folder(variable: str, usual: str, on_macos: str) -> str:
     """Return memsync's folder under the XDG variable if that is an absolute path, otherwise in the usual place."""
     named = os.environ.get(variable, "")
     if os.path.isabs(named):
         return os.path.join(named, _NAME)
     return os.path.join(os.path.expanduser("~"), on_macos if sys.platform == "darwin" else usual, _NAME)
+
+
+def deciding_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that affect settings or the location of memsync's own files."""
+    names = {name for name in environ if name.startswith("MEMSYNC_") or name in FOLDER_VARIABLES} - {STARTED}
+    return {name: environ[name] for name in sorted(names)}
+
+
+def stamp_of(path: str) -> Stamp:
+    """Return what changes when a file is written or replaced; nothing if it does not exist."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def digest_of(content: bytes) -> str:
