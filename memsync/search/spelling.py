@@ -99,15 +99,14 @@ def _nearest(word: str, index: IndexReader, count_tokens: CountTokens, *, is_sen
     """
     is_begun = any(index.stems(word))  # it may still be typed: only its last letter may be missing
     is_short = is_sentence or is_begun or len(word) < LETTERS_FOR_TWO
-    endings = [_costs(ending[::-1], word[::-1]) for ending in ("", *_ENDINGS)]
+    backwards, errors = _Errors(word[::-1]), _Errors(word)
+    endings = [backwards.costs(ending[::-1]) for ending in ("", *_ENDINGS)]
     tails = [min(costs[length] for costs in endings) for length in range(len(word), -1, -1)]
-    heads: dict[str, list[int]] = {}
     for allowed in (ONE_ERROR,) if is_short else (ONE_ERROR, TWO_ERRORS):
         for beginning in (word,) if is_begun else (word[0], ""):
             stems = [stem for stem in index.stems(beginning) if _may_be_near(stem, word, allowed)]
-            heads |= {stem: _costs(stem, word) for stem in stems if stem not in heads}
-            near = [stem for stem in stems if min(map(add, heads[stem], tails)) <= allowed + ACROSS]
-            costs = _known_forms(near, word, allowed, index)
+            near = [stem for stem in stems if min(map(add, errors.costs(stem), tails)) <= allowed + ACROSS]
+            costs = _known_forms(near, errors, allowed, index)
             pieces = dict(zip((word, *costs), count_tokens([word, *costs]), strict=True))
             known = [form for form in costs if not is_sentence or pieces[form] < pieces[word]]
             if known:
@@ -117,12 +116,12 @@ def _nearest(word: str, index: IndexReader, count_tokens: CountTokens, *, is_sen
     return ""
 
 
-def _known_forms(stems: Sequence[str], word: str, allowed: int, index: IndexReader) -> dict[str, tuple[int, int]]:
+def _known_forms(stems: Sequence[str], errors: _Errors, allowed: int, index: IndexReader) -> dict[str, tuple[int, int]]:
     """Return words that the notes may have, with the cost of the errors and the number of rows with the stem."""
     near: dict[str, int] = {}
     for stem in stems:
-        forms = (form for form in _forms(stem) if abs(len(form) - len(word)) * ONE_ERROR <= allowed)
-        near |= {form: cost for form in forms if (cost := _costs(form, word)[-1]) <= allowed}
+        forms = (form for form in _forms(stem) if abs(len(form) - len(errors.typed)) * ONE_ERROR <= allowed)
+        near |= {form: cost for form in forms if (cost := errors.costs(form)[-1]) <= allowed}
     return {form: (near[form], rows) for form, rows in index.row_counts(sorted(near)).items() if rows}
 
 
@@ -143,20 +142,32 @@ def _forms(stem: str) -> Iterator[str]:
         yield base + ending
 
 
-def _costs(meant: str, typed: str) -> list[int]:
-    """Return the cost of the errors by which a word was typed as each beginning of a text, the empty one first.
+class _Errors:
+    """The errors by which a word was typed instead of others. Their costs are kept for each beginning of a word."""
 
-    Letters left out, doubled or exchanged are likelier than a certain wrong one, and cost less. Two of these cost more
-    than one of any kind.
-    """
-    older: list[int] = []
-    row = [EXTRA * length for length in range(len(typed) + 1)]
-    for i, letter in enumerate(meant):
-        older, before, row = row, older, [LEFT_OUT * (i + 1)]
+    def __init__(self, typed: str) -> None:
+        self.typed = typed
+        self._rows: dict[str, tuple[list[int], list[int]]] = {"": ([], [EXTRA * n for n in range(len(typed) + 1)])}
+
+    def costs(self, meant: str) -> list[int]:
+        """Return the cost of the errors for each beginning of the typed text, the empty one first.
+
+        Letters left out, doubled or exchanged are likelier than a certain wrong one, and cost less. Two of these cost
+        more than one of any kind.
+        """
+        return self._both(meant)[1]
+
+    def _both(self, meant: str) -> tuple[list[int], list[int]]:
+        """Return the costs for a word without its last letter, and for the whole word."""
+        if known := self._rows.get(meant):
+            return known
+        before, older = self._both(meant[:-1])
+        letter, typed, row = meant[-1], self.typed, [LEFT_OUT * len(meant)]
         for j, other in enumerate(typed):
             extra = DOUBLED if other == letter else EXTRA
             cost = min(older[j] + WRONG * (letter != other), older[j + 1] + LEFT_OUT, row[j] + extra)
-            if i and j and letter == typed[j - 1] and other == meant[i - 1]:
+            if before and j and letter == typed[j - 1] and other == meant[-2]:
                 cost = min(cost, before[j - 1] + EXCHANGED)
             row.append(cost)
-    return row
+        self._rows[meant] = older, row
+        return older, row
