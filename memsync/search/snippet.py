@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from memsync.model.words import WORD
@@ -21,12 +22,11 @@ def mark(text: str, stems: frozenset[str]) -> list[tuple[int, int, str]]:
     In scripts without spaces it finds stems anywhere. Of `oncall` it marks `on-call`, too.
     """
     words = list(WORD.finditer(text))
-    beginnings = {part[:length] for part in stems for length in range(1, len(part) + 1)}
+    beginnings = _beginnings(stems)
     places = [(*word.span(), own) for word in words if (own := stem(word.group())) in stems]
     for first, second in pairwise(words):
-        begun = first.group().lower()
-        if begun in beginnings and text[first.end() : second.start()] in _IN_A_COMPOUND:
-            own = stem(begun + second.group())
+        if first.group().lower() in beginnings and text[first.end() : second.start()] in _IN_A_COMPOUND:
+            own = stem(first.group() + second.group())
             places += [(first.start(), second.end(), own)] * (own in stems)
     for part in stems:
         if part.endswith("*"):
@@ -34,6 +34,11 @@ def mark(text: str, stems: frozenset[str]) -> list[tuple[int, int, str]]:
         if not part.isascii() and _UNSPACED.match(part):
             places += [(match.start(), match.end(), part) for match in re.finditer(re.escape(part), text)]
     return list(_disjoint(sorted(places)))
+
+
+@lru_cache(maxsize=8)
+def _beginnings(stems: frozenset[str]) -> frozenset[str]:
+    return frozenset(part[:length] for part in stems for length in range(1, len(part) + 1))
 
 
 def stems_of(words: Sequence[str]) -> frozenset[str]:
