@@ -14,6 +14,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.structs import replace
 
 from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, NoSuchNote, NoteError, RootError
-from memsync.model.answer import SUPERSEDED_BY, Excerpt, Hit, SearchResult
+from memsync.model.answer import Excerpt, Hit, SearchResult
 from memsync.model.note import FileStamp
 from memsync.model.past import Commit, cited_at
 from memsync.model.query import SearchRequest
@@ -158,11 +159,7 @@ class PastMemory:
         return replace(result, hits=tuple(map(self._cited, result.hits)), at=self.commit.name, at_time=self.commit.time)
 
     def _cited(self, hit: Hit) -> Hit:
-        name = self.commit.name
-        also, differs = (tuple(cited_at(place, name) for place in places) for places in (hit.also, hit.differs))
-        before, by, place = hit.validity.partition(SUPERSEDED_BY)
-        validity = f"{before}{by}{cited_at(place, name)}" if by else before
-        return replace(hit, at=self.commit.short, also=also, differs=differs, validity=validity)
+        return replace(hit.with_citations(partial(cited_at, commit=self.commit.name)), at=self.commit.short)
 
 
 class Past:

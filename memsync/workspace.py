@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from memsync.errors import ConfigError, MemsyncError, NoSuchNote, NoThread, UsageError, WriteRefused
+from memsync.errors import ConfigError, MemsyncError, NoSuchNote, NoteError, NoThread, UsageError, WriteRefused
 from memsync.model.answer import Excerpt, SearchResult
 from memsync.model.query import EmbeddingSpace, Query, SearchRequest
 from memsync.model.status import Status
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from memsync.edit.note_editor import NoteEditor
     from memsync.edit.note_writer import NoteWriter
     from memsync.edit.runs import Runs
+    from memsync.model.note import Chunk
     from memsync.notes.files import NoteFiles
     from memsync.notes.parse import NoteReader
     from memsync.past import Past
@@ -214,6 +215,15 @@ class Workspace:
             if not split_location(location)[1]:
                 raise
         return self.past.excerpt(location)
+
+    def chunks_of(self, path: NotePath) -> tuple[Sequence[str], Sequence[Chunk]]:
+        """Return the lines and the chunks of a note as it is now; none if it cannot be read."""
+        from memsync.notes.decode import BinaryFileError
+
+        with suppress(OSError, NoteError, BinaryFileError):
+            note, chunks = self.reader.read(path, self.files.read(path)[0])
+            return note.lines, chunks
+        return (), ()
 
     # ------------------------------------------------------------------------------------------ writing
 

@@ -31,10 +31,6 @@ GROUPS = {
 }
 
 
-RENAMED = {"conflicts": "contradictions"}
-"""Old names of commands, which still work in this release."""
-
-
 class Commands(click.Group):
     """All commands, each made at its first use: those written by hand, and one for each that an operation offers."""
 
@@ -72,11 +68,6 @@ class Commands(click.Group):
                 ctx.exit()
             args = [*args[1:], "--help"]
         names = self.list_commands(ctx)
-        if args[0] in RENAMED and not ctx.resilient_parsing:
-            remark(
-                f"memsync {args[0]} is called memsync {RENAMED[args[0]]} now; the old name goes with the next release"
-            )
-            args = [RENAMED[args[0]], *args[1:]]
         if args[0] not in names and not args[0].startswith("-") and not ctx.resilient_parsing:
             import difflib
 

@@ -372,14 +372,14 @@ def _facts(status: Status) -> list[tuple[str, str]]:
     time_left = f", about {duration(status.pending_seconds)}" if status.pending_seconds else ""
     size = f" ({status.index_bytes / 1e6:,.1f} MB)" if status.index_bytes else ""  # a database has no figure for it
     by_commits = f"{count(status.dated_notes, 'note')} by git's history as of {status.dated_by[:12]}"
-    excluded = f"{count(status.excluded, 'note')}, {count(status.excluded_folders, 'folder')}"
+    excluded = count(status.excluded, "note or folder", "notes and folders")
     building = f"{status.building_space} ({count(status.building_pending, 'vector')} to go)"
     return [
         ("memory root", status.root),
         ("notes", f"{status.notes:,} ({count(status.chunks, 'chunk')}, {count(status.passages, 'passage')})"),
         ("vectors", f"{status.vectors:,} ({status.pending_vectors:,} pending{time_left})"),
         ("sync copies", _few(status.copies)),
-        ("excluded", f"{excluded}, by .gitignore or [files] exclude" * bool(status.excluded + status.excluded_folders)),
+        ("excluded", f"{excluded}, by .gitignore or [files] exclude" * bool(status.excluded)),
         ("not followed", _few(status.links)),
         ("local-only", f"{count(status.local_only, 'passage')} found by their words only" * bool(status.local_only)),
         ("space", status.space or "none yet"),

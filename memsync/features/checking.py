@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memsync.edit.relinking import NoteText
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
-from memsync.model.note import Chunk, Link
+from memsync.model.note import Link
 from memsync.model.status import Failure
 from memsync.model.text import count, quoted
 from memsync.model.upkeep import Checked, Finding
@@ -97,16 +97,9 @@ def check(
 
 
 def _is_ignored(one: Finding, entries: Sequence[str]) -> bool:
-    """Tell whether an entry of `[check] ignore` leaves a finding out: RULE, PATTERN or RULE:PATTERN.
-
-    Secrets are left out only where the entry names their rule.
-    """
-    for entry in entries:
-        rule, _, glob = entry.partition(":") if entry.partition(":")[0] in RULES else ("", "", entry)
-        pattern = read_pattern(as_bytes(glob or (rule and "*")))
-        if pattern and pattern.holds(as_bytes(one.path)) and (one.rule == rule if rule else one.rule != "secrets"):
-            return True
-    return False
+    """Tell whether `[check] ignore` leaves a finding out by its rule or a pattern; secrets only by their rule."""
+    patterns = () if one.rule == "secrets" else filter(None, (read_pattern(as_bytes(entry)) for entry in entries))
+    return one.rule in entries or any(pattern.holds(as_bytes(one.path)) for pattern in patterns)
 
 
 class _Repair(NamedTuple):
@@ -182,7 +175,7 @@ class _Checking:
             day = pair.old.time[:10] or "by its path"
             message = f"supersedes {pair.old.citation}, which is newer ({day}): this counts for nothing"
             yield Finding(pair.new.path, max(pair.new.first, 1), "citations", message)
-        for place, pair, origin in self._validity.all_refused(self._read):
+        for place, pair, origin in self._validity.all_refused(self._memory.chunks_of):
             # People paste what others wrote, so the role of a message does not say whose a mark is.
             is_said = self._kinds.get(pair.mark.path) is Kind.THREAD
             text = "text in a conversation" if is_said else f"text ({told_origin(pair.by)})"
@@ -302,13 +295,6 @@ class _Checking:
         if fault := text.fault(lines, path, renamed, rules):
             raise WriteRefused(f"{fault}: repair it by hand")
         return text.with_lines(lines).decode("utf-8", "surrogateescape")
-
-    def _read(self, path: NotePath) -> tuple[Sequence[str], Sequence[Chunk]]:
-        try:
-            note, chunks = self._memory.reader.read(path, self._content(path))
-        except BinaryFileError:
-            return (), ()
-        return note.lines, chunks
 
     def _lines(self, path: NotePath) -> Sequence[str]:
         try:

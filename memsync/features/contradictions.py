@@ -90,7 +90,7 @@ def contradictions(
         validity = Validity.of(reader, memory.reader.usual_origin)
     failed: list[Failure] = []
     places = _places(memory, notes, failed, progress)
-    read = cache(lambda path: _read(memory, path))
+    read = cache(memory.chunks_of)
     found = {}
     for pair in _differing(places):
         sides = [side for place in pair if (side := _side(place, *read(place.note.path), validity))]
@@ -198,14 +198,6 @@ def _may_contradict(left: _Place, right: _Place) -> bool:
         return True
     are_parts = bool(left.said.heading and right.said.heading) and left.said.heading != right.said.heading
     return not are_parts and is_remembered(left.note.kind, left.note.tier)
-
-
-def _read(memory: Workspace, path: NotePath) -> tuple[Sequence[str], Sequence[Chunk]]:
-    try:
-        note, chunks = memory.reader.read(path, memory.files.read(path)[0])
-        return note.lines, chunks
-    except (OSError, NoteError, BinaryFileError):
-        return (), ()
 
 
 def _side(place: _Place, lines: Sequence[str], chunks: Sequence[Chunk], validity: Validity) -> Side | None:

@@ -145,7 +145,6 @@ def status(memory: Workspace) -> Status:
 
     faults, scan = _write_fault(memory), _walk(memory)
     advice = advice_on_model(memory.files, scan.files, memory.settings["embedder.model"])
-    folders = sum(path.endswith("/") for path in scan.left_out)
     with memory.index.reading() as reader:
         counts, model, dates = reader.counts(), reader.meta(MODEL_FAILURE), read_dates(reader)
         found = ((INDEX_FAILURE, memory.index.take_damage()), ("(model)", model))
@@ -165,8 +164,7 @@ def status(memory: Workspace) -> Status:
             local_only=counts.local_only,
             copies=tuple(copy for copy, _ in copies_of(memory.files, scan.files)),
             links=tuple(scan.links),
-            excluded=len(scan.left_out) - folders,
-            excluded_folders=folders,
+            excluded=len(scan.left_out),
             index_bytes=counts.index_bytes,
             last_sync=reader.meta("last_sync"),
             dated_by="" if dates.reason else commit_in(dates.state),

@@ -9,12 +9,13 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from memsync.errors import MemsyncError
-from memsync.model.answer import SUPERSEDED_BY, Explanation, Freshness, Hit, RootAnswer, SearchResult
+from memsync.model.answer import Explanation, Freshness, Hit, RootAnswer, SearchResult
 from memsync.model.query import Query
 from memsync.model.text import count
 from memsync.model.vocabulary import Mode, WatcherState, in_root
@@ -96,10 +97,7 @@ def _lists(query: Query, results: Mapping[str, SearchResult]) -> dict[str, list[
 
 
 def _named(hit: Hit, root: str) -> Hit:
-    also, differs = (tuple(in_root(root, place) for place in places) for places in (hit.also, hit.differs))
-    before, by, place = hit.validity.partition(SUPERSEDED_BY)
-    validity = f"{before}{by}{in_root(root, place)}" if by else before
-    return replace(hit, root=root, also=also, differs=differs, validity=validity)
+    return replace(hit.with_citations(partial(in_root, root)), root=root)
 
 
 def _different(hits: Iterable[Hit]) -> list[Hit]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from memsync.model.filters import Filters
 from memsync.model.past import cited_at
@@ -101,6 +102,12 @@ class Hit(Struct, frozen=True):
     def citation(self) -> str:
         """`path:line` or `path:first-last`; `NAME:path:line` in a registered memory, `path@commit:line` in a commit."""
         return in_root(self.root, cited_at(citation(self.path, self.start_line, self.end_line), self.at))
+
+    def with_citations(self, changed: Callable[[str], str]) -> Hit:
+        """Return this hit with each citation of another place changed."""
+        also, differs = (tuple(map(changed, places)) for places in (self.also, self.differs))
+        before, by, place = self.validity.partition(SUPERSEDED_BY)
+        return replace(self, also=also, differs=differs, validity=f"{before}{by}{changed(place)}" if by else before)
 
 
 class Freshness(Struct, frozen=True):

@@ -135,8 +135,8 @@ class Status(Struct, frozen=True):
     `pending_seconds`: estimated time to embed the pending passages, from the last speed on this machine; 0 if unknown.
     `local_only`: passages without a vector because only local-only notes have them and the model may run on another
     machine. `copies` are the notes that a sync client or git made of another one, `links` the symbolic links, which are
-    not followed. `excluded` counts the notes, and `excluded_folders` the folders, that .gitignore and the settings
-    leave out. `daemon` is None when no daemon gave the answer.
+    not followed. `excluded` counts the notes and folders that .gitignore and the settings leave out. `daemon` is None
+    when no daemon gave the answer.
     """
 
     root: str
@@ -161,7 +161,6 @@ class Status(Struct, frozen=True):
     copies: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     excluded: int = 0
-    excluded_folders: int = 0
     daemon: DaemonStatus | None = None
 
 

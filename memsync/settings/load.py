@@ -79,7 +79,7 @@ SETTINGS = (
     Setting("search.rerank_weight", 0.5, "Weight of the reranker's score against the first score.", (0, 0.9)),
     Setting("context.budget", 4_000, "Default budget of a context, in tokens.", (1, 1_000_000)),
     Setting("prune.task_days", 30, "Days without a change after which `prune` archives a task note.", (1, 100_000)),
-    Setting("check.ignore", [], "Findings that memsync check leaves out: patterns of notes, rules, or RULE:PATTERN."),
+    Setting("check.ignore", [], "Findings that memsync check leaves out: patterns of notes, and rules."),
     Setting("usage.count", True, "Count searches and the notes that they retrieve, for `stale` and `stats`."),
     Setting("usage.queries", False, "Store the text of questions too; by default only their number is stored."),
     Setting("git.commit", False, "Commit each note that memsync writes (except imports) to git, and nothing else."),

@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any
@@ -31,7 +30,7 @@ from memsync.notes.files import NoteFiles
 from memsync.settings.roots import registered_roots
 from memsync.system import clock
 from memsync.web.pages.markdown import rendered
-from memsync.web.pages.pictures import picture_url, type_of
+from memsync.web.pages.pictures import type_of
 from memsync.web.pages.view import link, number, page, place_of, site_of
 from memsync.web.site import Site
 
@@ -103,20 +102,18 @@ def entries_of(hits: Sequence[Hit]) -> list[Hit]:
 def texts_of(hits: Sequence[Hit]) -> Mapping[str, Markup]:
     """Return the texts of hits as HTML by citation; if that is too much for a page, only their snippets.
 
-    Links name their notes, which are looked up when somebody follows one.
+    Links name their notes, which are looked up when somebody follows one. Pictures are only named.
     """
     texts = dict[str, Markup]()
     for hit in hits:
         lines = hit.text[:MAX_LOG_CHARS].split("\n")
-        texts[hit.citation] = rendered(lines, 1, len(lines), range(0), partial(_by_name, hit.path), has_ids=False)
+        texts[hit.citation] = rendered(lines, 1, len(lines), range(0), _by_name, has_ids=False)
     is_small = sum(map(len, texts.values())) <= MAX_LOG_CHARS
     return texts if is_small else {hit.citation: escape(hit.snippet) for hit in hits}
 
 
-def _by_name(note: str, target: str, anchor: str) -> str:
-    if type_of(target):
-        return picture_url(target, note)
-    return link(f"/note/{quote(target, errors='replace')}", to=anchor) if target else ""
+def _by_name(target: str, anchor: str) -> str:
+    return link(f"/note/{quote(target, errors='replace')}", to=anchor) if target and not type_of(target) else ""
 
 
 async def notes(request: Request) -> Response:

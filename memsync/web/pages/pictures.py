@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import posixpath
 from contextlib import suppress
-from functools import partial
 from urllib.parse import quote
 
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memsync.model.note import Link
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
-from memsync.notes.links import Linked
-from memsync.web.pages.view import FILES, link, site_of
+from memsync.web.pages.view import FILES, site_of
 from memsync.web.problems import Refusal
 
 _NAMED = {f".{name}": f"image/{name}" for name in ("avif", "bmp", "gif", "jpeg", "png", "webp")}
@@ -30,22 +27,20 @@ def type_of(path: str) -> str:
     return TYPES.get(posixpath.splitext(path)[1].lower(), "")
 
 
-def picture_url(path: str, note: str = "") -> str:
-    """Return the URL of the picture at a path or, with `note`, of the one that this note means."""
-    return link(f"{FILES}{quote(path, errors='replace')}", by=note)
+def picture_url(path: str) -> str:
+    """Return the URL of the picture at a path."""
+    return f"{FILES}{quote(path, errors='replace')}"
 
 
 async def picture(request: Request) -> Response:
-    """Return the picture at a path or, with `by`, the one that this note means. Raises Refusal, NoteError."""
+    """Return the picture at a path. Raises Refusal, NoteError."""
     path, settings = request.path_params["path"], site_of(request).settings
     files = NoteFiles(settings.root, settings["files.exclude"], only=settings.only)
-    content = await to_thread.run_sync(partial(_read, files, path, request.query_params.get("by", "")))
+    content = await to_thread.run_sync(_read, files, path)
     return Response(content, headers=RULES, media_type=type_of(path))
 
 
-def _read(files: NoteFiles, path: str, note: str) -> bytes:
-    if note:
-        path = Linked((), files.other_files).target(Link(path, "", "", 0, wiki=False), NotePath(note)) or path
+def _read(files: NoteFiles, path: str) -> bytes:
     with suppress(FileNotFoundError, ValueError):  # a name with NUL
         if type_of(path) and not files.leaves_out(NotePath(path), is_note=False):
             content = files.beginning(NotePath(path), MAX_BYTES + 1)

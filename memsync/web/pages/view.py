@@ -127,12 +127,12 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (name, moment, marked, cited, pairs, recalled, hit_url)
+    filters = (name, moment, marked, cited, pairs, recalled)
     environment.filters |= {function.__name__: function for function in filters}
     environment.tests["deeper"] = lambda folder, depth: folder.count("/") > depth
     environment.tests["note"] = lambda path: is_note_name(path.rpartition("/")[2])
     environment.filters["ordinal"] = lambda day: date.fromisoformat(day).toordinal()
-    environment.globals |= {"count": count, "note_url": note_url, "link": link, "by": told_origin}
+    environment.globals |= {"count": count, "note_url": note_url, "link": link, "by": told_origin, "cited_at": cited_at}
     return environment
 
 
@@ -198,16 +198,6 @@ def _telling(hit: Hit) -> Sequence[tuple[int, int]]:
     """Return where the matched words of a snippet are, without those that say little, unless there are no others."""
     spans = [(a, b) for a, b in hit.highlights if hit.snippet[a:b].lower() not in UNMARKED]
     return spans or hit.highlights
-
-
-def hit_url(hit: Hit) -> str:
-    """Return the URL of the line of a hit with most of its matched words; of the whole hit if none has one."""
-    path, lines = cited_at(hit.path, hit.at), hit.text.lower().split("\n")
-    words = {hit.snippet[a:b].lower() for a, b in _telling(hit)}
-    if not words or len(lines) != hit.end_line - hit.start_line + 1:  # the text of a message has no heading
-        return note_url(path, hit.start_line, hit.end_line)
-    found = [(sum(word in line for word in words), not line.startswith("#")) for line in lines]
-    return note_url(path, hit.start_line + found.index(max(found)))
 
 
 def recalled(citation: str, names: Collection[str]) -> Markup:
