@@ -170,17 +170,10 @@ def _neighbours(messages: Sequence[ThreadMessage], layout: Layout) -> None:
 
 def _found_nothing(result: SearchResult, fresh: str) -> str:
     """Return what an empty answer means: whether all files were searched."""
-    if result.freshness.stale:
-        return "nothing found in the files that were searched"
-    if not result.verified:
-        return "nothing found; not all answers are from files"
-    if result.at:
-        return f"nothing found; the notes were searched as they were in {result.at[:SHORT]}"
-    if fresh == "none":
+    if fresh == "none" and not result.at:
         moment = result.freshness.scanned_at
         return f"nothing found; files were {f'last compared at {moment}' if moment else 'not looked at'}"
-    but = ", except the local-only ones" if result.not_shared else ""
-    return f"nothing found; the files were searched as they are now{but}"
+    return f"nothing found{result.found_where}"
 
 
 def _hit(hit: Hit, layout: Layout) -> None:

@@ -215,14 +215,7 @@ def _frame(is_verified: bool) -> str:
 def _nothing(result: SearchResult) -> str:
     if result.hits or any(map(is_about_tokens, result.warnings)):
         return "No match fits into so few tokens; ask for more."
-    if not result.verified:
-        return "No match found; not all memories were searched with their files."
-    if result.at:
-        return f"No match found in the notes as they were on {result.at_time[:10]}."
-    if result.freshness.stale:
-        return "No match found, but some changed files are not searched yet. Ask again in a moment."
-    but = " except the local-only ones" if result.not_shared else ""
-    return f"No match found; the search included all files as they are now{but}."
+    return f"No match found{result.found_where}."
 
 
 def _excerpt(excerpt: Excerpt) -> Answer:

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from memsync.model.filters import Filters
-from memsync.model.past import cited_at
+from memsync.model.past import SHORT, cited_at
 from memsync.model.query import TimeHint
 from memsync.model.vocabulary import Kind, Mode, NotePath, Origin, Tier, WatcherState, citation, in_root
 
@@ -183,6 +183,17 @@ class SearchResult(Struct, frozen=True):
     at: str = ""
     at_time: str = ""
     also_searched: tuple[str, ...] = ()
+
+    @property
+    def found_where(self) -> str:
+        """What an answer without hits says after "nothing found": whether all files were searched."""
+        if self.freshness.stale:
+            return " in the files that were searched"
+        if not self.verified:
+            return "; not all answers are from files"
+        if self.at:
+            return f"; the notes were searched as they were in {self.at[:SHORT]}"
+        return "; the files were searched as they are now" + ", except the local-only ones" * bool(self.not_shared)
 
 
 class Excerpt(Struct, frozen=True):

@@ -103,11 +103,10 @@ _UNCLEAR = re.compile(
     rf"|(?i:{'|'.join(_WORDS['vague'])}))\b"
 )
 _OPEN = re.compile(
-    r"(?P<verb>\b(?:is|are|live|lives)(?: \w+(?:ed|pt|en))?) (?:in|at|on|under|behind|near) (?:the|my|our) "
-    r"(?P<place>[a-z][\w-]*(?: [a-z][\w-]*)?)\.?$"
-    r"|(?P<prefers>\bprefers?) (?P<choice>[a-z][\w-]*)(?P<what> (?:over )?[a-z][\w-]*)?\.?$"
+    r"(.*\b(?:prefers?|(?:is|are|lives?)(?: \w+(?:ed|pt|en))?(?= (?:in|at|on|under|behind|near) (?:the|my|our) )))"
+    r" (?:[a-z]+ (?:the|my|our) )?([a-z][\w-]*)( [a-z][\w-]*)?\.?"
 )
-"""Other texts that exclude each other: places, and kinds of one thing."""
+"""Before another text, which excludes others: a place, or a kind of one thing (`prefers green tea`)."""
 _PERSON = r"((?:Dr\. )?[A-ZÄÖÜ][\w-]+(?:(?: and|,)? [A-ZÄÖÜ][\w-]+)*)"
 _OWNS = re.compile(
     rf"{_PERSON} (?:now )?(?:(owns|leads|maintains|manages|heads|coordinates|runs) (?=the )"
@@ -362,8 +361,10 @@ def _of_clause(said: Said, text: str, tokens: Sequence[_Token], *, is_head: bool
     tense = tense.lastgroup if (tense := _TENSE.search(text)) else ""
     start = len(_tokens(condition[0])) - 1 if condition else -1
     read = _read_slots(tokens, verbs[0] if verbs else len(tokens), start)
-    if not read.filling and verb < len(tokens) and len(read.frame) <= MAX_OPEN and (value := _open_value(text, verb)):
-        read = value
+    is_open = not read.filling and verb < len(tokens) and len(read.frame) <= MAX_OPEN and not _UNCLEAR.match(text)
+    if is_open and (opened := _OPEN.fullmatch(text)):
+        read = _read_slots(_tokens(f"{opened[1]}{opened[3] or ''}"), verb, verb)
+        read = read._replace(frame=[*read.frame, "<text>"], filling=[f'"{opened[2]}'])
     elif is_head or is_event or len(read.frame) < MIN_WORDS or read.words < max(2, len(read.filling)):
         read = _read_slots(tokens, verb, verb)
         is_denied = not read.filling and (read.words < 2 or tense == "plan")
@@ -376,15 +377,3 @@ def _of_clause(said: Said, text: str, tokens: Sequence[_Token], *, is_head: bool
     frame = (tense or "", *(sorted(read.frame + own) if read.filling else read.frame + own))
     about = "" if is_bare or set(thing) <= set(words) else said.about
     yield said._replace(frame=frame, filling=(*read.filling, "not " * read.negations), about=about)
-
-
-def _open_value(text: str, verb: int) -> _Read | None:
-    """Read a text whose value is a place or a choice in lower case, if it is one."""
-    match = _OPEN.search(text)
-    if match is None or _UNCLEAR.match(text):
-        return None
-    rest = match["what"] or ""
-    known = text[: match.end("verb" if match["verb"] else "prefers")]
-    choice = f" {match['choice']}" if rest.startswith(" over ") else ""
-    read = _read_slots(_tokens(f"{known}{rest}{choice}"), verb, verb)
-    return read._replace(frame=[*read.frame, "<text>"], filling=[f'"{match["place"] or match["choice"]}'])
