@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from memsync.cli.output import local_time, remark, say, say_json, say_table
+from memsync.cli.output import local_time, remark, say, say_table
 from memsync.model.curation import Proposal, Proposals
-from memsync.model.json import to_json
 from memsync.model.text import count, printable
 from memsync.model.upkeep import (
     Checked,
@@ -177,9 +176,6 @@ def _target(place: LinkPlace) -> str:
 
 
 def _checked(found: Checked, offered: Command) -> None:
-    if found.format == "json":
-        say_json(to_json(found))
-        return
     if found.format == "github":
         for one in found.findings:
             place = f"file={_property(one.path)},line={one.line},title=memsync {one.rule}"

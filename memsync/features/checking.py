@@ -41,7 +41,7 @@ RULES = (
     "links", "anchors", "names", "titles", "front-matter", "conflicts", "copies", "text", "citations", "expired",
     "secrets", "ignored",
 )  # fmt: skip
-FORMATS = ("text", "github", "json")
+FORMATS = ("text", "github")
 MAX_NAMED = 3
 DRAWING = "excalidraw-plugin"
 """The key in the front matter of a drawing."""
@@ -77,7 +77,7 @@ def check(
     rules: Annotated[tuple[str, ...], Meta(description="Only these rules."), Cli(metavar="RULES")] = (),
     *,
     fix: Annotated[bool, Meta(description="Repair what is certain.")] = False,
-    format: Annotated[str, one_of(FORMATS, "How to print it: text, github (annotations) or json.")] = "text",  # noqa: A002 (because the option is called so)
+    format: Annotated[str, one_of(FORMATS, "How to print it: text, or github (annotations).")] = "text",  # noqa: A002 (because the option is called so)
     progress: Progress = no_progress,
 ) -> Checked:
     """Return what is wrong in the notes, by path and line. Raises UsageError for an unknown rule."""
@@ -129,7 +129,7 @@ class _Checking:
         self._cited: list[tuple[NotePath, int, str, int]] = []
         self._lengths: dict[str, int] = {}
         self._kinds = {note.path: note.kind for note in self.notes}
-        self._digests = cache(lambda path: {one.digest for one in statements(self._lines(path))})
+        self._digests = cache(lambda path: {one.digest for one in statements(memory.chunks_of(path)[0])})
 
     def findings(self, progress: Progress) -> Iterator[Finding]:
         """Yield what is wrong; notes that cannot be read are in `failed` afterwards."""
@@ -187,7 +187,8 @@ class _Checking:
         found = _LINE.match(warning)
         line, rule = int(found[1]) if found else 1, "front-matter" if "front matter" in warning else "text"
         if "conflict markers" in warning:
-            marked = (n for n, text in enumerate(self._lines(path), 1) if text.startswith(("<<<<<<<", ">>>>>>>")))
+            lines, _ = self._memory.chunks_of(path)
+            marked = (n for n, text in enumerate(lines, 1) if text.startswith(("<<<<<<<", ">>>>>>>")))
             line, rule = next(marked, 1), "conflicts"
         return Finding(path, line, rule, warning)
 
@@ -295,12 +296,6 @@ class _Checking:
         if fault := text.fault(lines, path, renamed, rules):
             raise WriteRefused(f"{fault}: repair it by hand")
         return text.with_lines(lines).decode("utf-8", "surrogateescape")
-
-    def _lines(self, path: NotePath) -> Sequence[str]:
-        try:
-            return decode(self._content(path)).lines
-        except BinaryFileError:
-            return ()
 
     def _content(self, path: NotePath) -> bytes:
         try:

@@ -51,19 +51,9 @@ class Hit(Struct, frozen=True):
     """
 
     computed: ClassVar = ("citation",)
-    optional: ClassVar = {
-        "root": "",
-        "verified": True,
-        "score": 0.0,
-        "also": (),
-        "local_only": False,
-        "validity": "",
-        "differs": (),
-        "id": "",
-        "attributes": {},
-        "at": "",
-        "changed": "",
-    }
+    optional: ClassVar = (
+        "root", "verified", "score", "also", "local_only", "validity", "differs", "id", "attributes", "at", "changed"
+    )  # fmt: skip
 
     path: NotePath
     start_line: int
@@ -167,9 +157,7 @@ class SearchResult(Struct, frozen=True):
     searched in place of words that no note has, such as `receive` for `recieve`.
     """
 
-    optional: ClassVar = {
-        "roots": (), "verified": True, "not_shared": 0, "at": "", "at_time": "", "also_searched": ()
-    }  # fmt: skip
+    optional: ClassVar = ("roots", "verified", "not_shared", "at", "at_time", "also_searched")
 
     hits: tuple[Hit, ...]
     mode: Mode
@@ -204,7 +192,7 @@ class Excerpt(Struct, frozen=True):
     from; empty for the file as it is now.
     """
 
-    optional: ClassVar = {"root": "", "verified": True, "warnings": (), "at": ""}
+    optional: ClassVar = ("root", "verified", "warnings", "at")
 
     path: NotePath
     start_line: int

@@ -65,7 +65,7 @@ class ThreadMessage(Struct, frozen=True):
 class Conversation(Struct, frozen=True):
     """A thread with its own prompt, its summary, and the requested messages, oldest first."""
 
-    optional: ClassVar = {"warnings": ()}
+    optional: ClassVar = ("warnings",)
 
     thread: Thread
     prompt: str

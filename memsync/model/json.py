@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -15,7 +16,7 @@ def to_json(value: Any) -> Any:
     """Return structs, dataclasses and mappings as objects, tuples as lists, bytes as hexadecimal text.
 
     The object also has the properties that the class names in `computed`. It lacks a member that the class names in
-    `optional` as long as it has the value given there.
+    `optional` as long as it has its default.
     """
     if isinstance(value, (str, int, float)):
         return value
@@ -23,7 +24,7 @@ def to_json(value: Any) -> Any:
     names = getattr(kind, "__struct_fields__", None) or getattr(kind, "_fields", None)
     names = names or getattr(kind, "__dataclass_fields__", None)
     if names is not None:
-        usual = getattr(value, "optional", {})
+        usual = _usual(kind)
         present = [name for name in names if name not in usual or getattr(value, name) != usual[name]]
         return {name: to_json(getattr(value, name)) for name in (*present, *getattr(value, "computed", ()))}
     if isinstance(value, Mapping):
@@ -33,6 +34,14 @@ def to_json(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     return value
+
+
+@cache
+def _usual(kind: type[Struct]) -> Mapping[str, Any]:
+    """Return the default of each member that the JSON of a class may lack."""
+    names = getattr(kind, "optional", ())
+    members = [member for member in msgspec.structs.fields(kind) if member.name in names] if names else ()
+    return {one.name: {} if one.default is msgspec.NODEFAULT else one.default for one in members}
 
 
 def from_json(kind: type[T], value: Any) -> T:

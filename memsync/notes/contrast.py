@@ -15,12 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.dates import MONTH_NUMBERS, numbered
 from memsync.notes.entry_text import stem
+from memsync.notes.word_lists import word_lists
 
 T = TypeVar("T")
 MIN_WORDS = 4
@@ -33,8 +33,7 @@ MAX_CHARS = 1_000
 """Of a longer paragraph or heading only these characters are compared."""
 MAX_VALUE_WORDS = 6
 MAX_KEY_WORDS = 5
-_WORD_LISTS = Path(__file__).with_name("contrast_words.txt").read_text(encoding="utf-8").split("\n\n")
-_WORDS = {name: frozenset(words.split()) for name, _, words in (part.partition(":") for part in _WORD_LISTS)}
+_WORDS = word_lists("contrast_words.txt")
 _ALIKE = dict(pair.split("=") for pair in _WORDS["alike"])
 _NUMBERS = numbered(2, "two three four five six seven eight nine ten eleven twelve")
 _STATING = frozenset(map(stem, _WORDS["stating"]))

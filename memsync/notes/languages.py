@@ -10,6 +10,7 @@ from contextlib import suppress
 from memsync.errors import NoteError
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
+from memsync.notes.word_lists import word_lists
 from memsync.settings.config_file import NAME
 from memsync.system.user_folders import config_folder
 
@@ -17,21 +18,8 @@ ENGLISH_ONLY = "minilm"
 MIN_SHARE = 0.2
 SAMPLED_NOTES, SAMPLED_BYTES = 60, 4_000
 _WORD = re.compile(r"[^\W\d_]+")
-_ENGLISH_WORDS = """
-the of and to in is that it for was on with as be are this have not you we at by from or an if die so me no do plus per
-"""
-_FOREIGN_WORDS = """
-der das und ist nicht ein eine mit für von zu den dem wird auch sich auf wir ich sind oder aber wenn zum werden bei
-le la les des une est et dans pour que qui pas sur avec du au ce sont ou nous je
-el los las una es por para con del se como su lo al más pero il di che non nella nel sono gli è questo anche
-um uma não os da em mais foi ao dos na de het een van niet dat zijn voor op te ook maar wordt
-och att det som är inte av för til og ikke på jeg med har ja ei että oli se mutta ovat kun niin
-nie jest się na że do jak po od dla jako także v ve ale není jsou které
-és az egy nem hogy is meg este în cu nu sau care ve bir bu için ile olarak olan gibi daha çok ne kadar
-yang dan di untuk dengan dari ini itu tidak adalah pada là và của có không một các được cho
-"""
-_ENGLISH = frozenset(_ENGLISH_WORDS.split())
-_FOREIGN = frozenset(_FOREIGN_WORDS.split()) - _ENGLISH
+_WORDS = word_lists("language_words.txt")
+_FOREIGN = _WORDS["foreign"] - _WORDS["english"]
 """The commonest words of some languages in Latin letters, without those that are English, too."""
 MIN_FOREIGN = 0.08
 """Minimum share of such words: Turkish prose has 0.1, German 0.3."""
@@ -50,7 +38,7 @@ def is_foreign(text: str) -> bool:
         return True
     words = [word.lower() for word in _WORD.findall(text)]
     foreign = [word for word in words if word in _FOREIGN]
-    english = sum(word in _ENGLISH for word in words)
+    english = sum(word in _WORDS["english"] for word in words)
     return len(set(foreign)) > 1 and len(foreign) > max(english, MIN_FOREIGN * len(words))
 
 

@@ -195,7 +195,7 @@ def test_formats(cli: Cli, write: Write) -> None:
     assert cli("check", "--format", "github").stdout == (
         "::error file=a%2Cb.md,line=1,title=memsync links::[[no%25where]] leads nowhere\n"
     )
-    assert json.loads(cli("check", "--format", "json").stdout)["findings"][0]["rule"] == "links"
+    assert json.loads(cli("check", "--json").stdout)["findings"][0]["rule"] == "links"
     assert cli("check").stdout == "a,b.md:1  links  [[no%where]] leads nowhere\n"
     assert cli("check").returncode == 1
     write("a,b.md", "fine\n")

@@ -432,7 +432,7 @@ def test_text_that_is_no_notation_stays_as_it_is(markdown: str, text: str) -> No
         ("- [x] a *b*", ' disabled="" aria-label="done" checked="" /><span id="L1"> a <em>b</em>'),
         ("1. [ ] a", '<li class="task"><input type="checkbox" disabled="" aria-label="open" /><span id="L1"> a'),
         (r"$\int_0^1 x\$$", r'<code class="math">\int_0^1 x\$</code>'),
-        ("$$\na\n\n- b\n$$", '<pre id="L1" data-language="latex"><code>a\n\n- b</code>'),
+        ("$$\na\n\n- b\n$$", '<pre id="L1" data-language="latex"><code>a\n\n- b\n</code>'),
         ("the $n$th and $\\sin(x)$s", '<code class="math">n</code>th and <code class="math">\\sin(x)</code>s'),
         ("函数$f(x)$的", '<code class="math">f(x)</code>'),
         ("```py x\ncode\n```", '<pre id="L1" data-language="py"><code>code'),

@@ -17,7 +17,7 @@ from memsync.model.text import count, visible
 from memsync.notes.blocks import new_parser, parse_blocks
 from memsync.notes.entry_text import without_comments
 from memsync.notes.inline import parse_inline, plain_text, target_of, wiki_parts
-from memsync.web.pages.notation import CALLOUT, TASK, add_notation
+from memsync.web.pages.notation import CALLOUT, TASK, add_notation, with_formulas
 from memsync.web.pages.view import FILES, link
 
 Resolve = Callable[[str, str], str]
@@ -44,7 +44,7 @@ def rendered(
     of a short text can be large: see MAX_PART_CHARS.
     """
     parser = _parser()
-    shown = [*lines[: first - 1], *without_comments(lines[first - 1 : last])]
+    shown = [*lines[: first - 1], *with_formulas(without_comments(lines[first - 1 : last]))]
     tree = parse_blocks([visible(line) for line in shown], first, parser)
     if tree is None:
         return plain(lines, first, last, marked)

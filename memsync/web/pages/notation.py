@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
+
+from memsync.notes.links import outside_code
 
 CALLOUT = re.compile(r"\[!([\w-]{1,30})[^\]\n]{0,100}\]([+-]?)[ \t]*([^\n]*)\n?")
 """The first line of a quote that is a callout: its kind, how it is folded, its title."""
@@ -27,7 +29,6 @@ _AMOUNT = re.compile(r"\d(?!.*\\).*\b[A-Za-z]{2,}", re.DOTALL)
 def add_notation(markdown: MarkdownIt) -> None:
     """Add the rules: for tokens `embed` and `mark`, and formulas as code."""
     markdown.inline.ruler.before("link", "notation", _inline)
-    markdown.block.ruler.before("fence", "notation", _block, {"alt": ["paragraph", "reference", "blockquote", "list"]})
 
 
 def _inline(state: StateInline, silent: bool) -> bool:
@@ -52,22 +53,14 @@ def _inline(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _block(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """Read a formula from a line that begins with `$$` to one that ends so; one line, or no end, is no such block."""
-    opening = _line(state, first)
-    if opening[:2] != "$$" or "$$" in opening[2:] or state.is_code_block(first):
-        return False
-    last = first + 1
-    while last < end and not _line(state, last).endswith("$$"):
-        state.is_code_block(last)  # counts it, so that many openings without an end do not take quadratic time
-        last += 1
-    if last < end and not silent:
-        state.line = last + 1
-        token = state.push("fence", "code", 0)
-        token.info, token.map = "latex", [first, last + 1]
-        token.content = state.getLines(first, last + 1, state.blkIndent, False).strip().strip("$").strip("\n")
-    return last < end
-
-
-def _line(state: StateBlock, line: int) -> str:
-    return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]].rstrip()
+def with_formulas(lines: Sequence[str]) -> list[str]:
+    """Return lines with those that are `$$` alone, before and after a formula, as fences of code."""
+    fenced, opened = list(lines), -1
+    for number, line in outside_code(lines) if "$$" in "".join(lines) else ():
+        if line.strip(" \t>") == "$$":
+            if opened >= 0 and line.rstrip() == fenced[opened].rstrip():
+                fenced[opened], fenced[number - 1] = line.replace("$$", "```latex"), line.replace("$$", "```")
+                opened = -1
+            else:
+                opened = number - 1
+    return fenced
