@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, NoSuchNote, NoteError, RootError
 from memsync.model.answer import Excerpt, Hit, SearchResult
+from memsync.model.grouped import grouped
 from memsync.model.note import FileStamp
 from memsync.model.past import Commit, cited_at
 from memsync.model.query import SearchRequest
@@ -350,9 +351,7 @@ def _delete(folder: Path) -> None:
 def _write(folder: Path, revisions: Revisions, git: Git, files: Mapping[str, Blob]) -> dict[str, str]:
     """Write files to a folder and return git's names for them; leave out those that no checkout could have together."""
     written: dict[str, str] = {}
-    paths: dict[str, list[str]] = {}
-    for path, blob in files.items():
-        paths.setdefault(blob.name, []).append(path)
+    paths = grouped((blob.name, path) for path, blob in files.items())
     for name, content in revisions.contents(git, dict.fromkeys(files.values())):
         for path in paths[name]:
             place = folder / path

@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, spent, text_at, words_of
+from memsync.agents.events import About, Event, Record, Who, answered, at, parts_of, text_at, words_of
 from memsync.agents.port import Agent, Obstacle, SetupFile, below, folder, grouped, server
+
+_TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
 def read(record: Record, about: About) -> Iterator[Event]:
@@ -29,26 +31,10 @@ def read(record: Record, about: About) -> Iterator[Event]:
             is_summary = record.get("isCompactSummary") is True
             yield Event(Who.SYSTEM if is_summary else Who.USER, words_of(content), time, agent=agent)
     elif kind == "assistant" and record.get("isApiErrorMessage") is not True:
-        yield from _answered(record, about, agent)
-
-
-def _answered(record: Record, about: About, agent: str) -> Iterator[Event]:
-    message, time = record.get("message"), record.get("timestamp")
-    if at(message, "model") == "<synthetic>":  # Claude Code itself wrote it
-        return
-    message_id = text_at(message, "id")
-    about.learn(model=at(message, "model"))
-    for part in parts_of(at(message, "content")):
-        if part.get("type") == "text":
-            yield Event(Who.ASSISTANT, words_of([part]), time, message_id, agent=agent)
-        elif part.get("type") == "tool_use":
-            yield call(part.get("name"), part.get("input"), time, part.get("id"), agent=agent)
-        else:
-            yield Event(Who.UNSEEN, text_at(part, "thinking"))
-    usage = at(message, "usage")
-    cached = count_at(usage, "cache_read_input_tokens")
-    new = count_at(usage, "input_tokens") + count_at(usage, "cache_creation_input_tokens")
-    yield spent(message_id, (new + cached, count_at(usage, "output_tokens"), cached), record.get("costUSD"))
+        message = record.get("message")
+        if at(message, "model") != "<synthetic>":  # which Claude Code itself writes
+            cost = record.get("costUSD")
+            yield from answered(message, text_at(message, "id"), time, about, _TOKENS, cost, agent)
 
 
 HOME = folder("CLAUDE_CONFIG_DIR", ".claude")

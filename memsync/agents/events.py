@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -149,6 +149,25 @@ def spent(message_id: str, used: tuple[int, int, int], cost: Any = None) -> Even
     return Event(
         Who.USAGE, id=message_id, used=used, cost=cost if type(cost) in (int, float) and 0 <= cost < 1e6 else 0
     )
+
+
+def answered(
+    message: Any, message_id: str, time: Any, about: About, counts: Sequence[str], cost: Any, agent: str = ""
+) -> Iterator[Event]:
+    """Yield the events of a model's message.
+
+    `counts` are the names of its numbers of tokens: new, written to the cache, read from it, out.
+    """
+    about.learn(model=at(message, "model"))
+    for part in parts_of(at(message, "content")):
+        if part.get("type") == "text":
+            yield Event(Who.ASSISTANT, words_of([part]), time, message_id, agent=agent)
+        elif part.get("type") in ("tool_use", "toolCall"):
+            yield call(part.get("name"), part.get("input", part.get("arguments")), time, part.get("id"), agent=agent)
+        else:
+            yield Event(Who.UNSEEN, text_at(part, "thinking"))
+    new, written, cached, out = (count_at(message, "usage", name) for name in counts)
+    yield spent(message_id, (new + written + cached, out, cached), cost)
 
 
 def without_injected(text: str) -> str:

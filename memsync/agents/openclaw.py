@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, spent, text_at, words_of
+from memsync.agents.events import About, Event, Record, Who, answered, at, text_at, words_of
 from memsync.agents.port import NAME, Agent, Caller, Obstacle, SetupFile, below, folder, plugin
 
 _OF_PROGRAM = re.compile(
@@ -37,22 +37,8 @@ def read(record: Record, about: About) -> Iterator[Event]:
     elif role == "toolResult":
         yield Event(Who.UNSEEN, words_of(content), time, text_at(message, "toolCallId"))
     elif role == "assistant":
-        yield from _answered(message, message_id, time, about)
-
-
-def _answered(message: Any, message_id: str, time: Any, about: About) -> Iterator[Event]:
-    about.learn(model=at(message, "model"))
-    for part in parts_of(at(message, "content")):
-        if part.get("type") == "toolCall":
-            yield call(part.get("name"), part.get("arguments"), time, part.get("id"))
-        elif part.get("type") == "text":
-            yield Event(Who.ASSISTANT, words_of([part]), time, message_id)
-        else:
-            yield Event(Who.UNSEEN, text_at(part, "thinking"))
-    usage = at(message, "usage")
-    cached = count_at(usage, "cacheRead")
-    used = (count_at(usage, "input") + count_at(usage, "cacheWrite") + cached, count_at(usage, "output"), cached)
-    yield spent(message_id, used, at(usage, "cost", "total"))
+        tokens = ("input", "cacheWrite", "cacheRead", "output")
+        yield from answered(message, message_id, time, about, tokens, at(message, "usage", "cost", "total"))
 
 
 HOME = folder("OPENCLAW_STATE_DIR", ".openclaw")

@@ -49,7 +49,7 @@ def covered(
     if not all(map(is_root_name, names)):
         raise UsageError("--roots needs names of registered memories", hint="Example: --roots work,home")
     # A query outside of every folder with a root is for all memories, the default root among them.
-    is_here = _is_in_root(context) if operation.several == "query" else _has_root(context)
+    is_here = is_in_root(context) if operation.several == "query" else _has_root(context)
     text = arguments.get(operation.several, "")
     if is_here and not (names or is_all or may_name_roots(operation.several, text)):
         return None, arguments
@@ -67,13 +67,13 @@ def covered(
     return several.Memories(chosen or registered_roots(), openers=openers), given
 
 
-def _is_in_root(context: click.Context) -> bool:
+def is_in_root(context: click.Context) -> bool:
     """Tell whether an option, a setting or a config file names a memory root."""
     return _has_root(context) and not load(context).is_default_root
 
 
 def _has_root(context: click.Context) -> bool:
-    """Tell whether there is a current memory: that of `_is_in_root`, or the default one."""
+    """Tell whether there is a current memory: that of `is_in_root`, or the default one."""
     try:
         load(context)
     except NoMemoryRoot:

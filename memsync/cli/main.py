@@ -18,6 +18,7 @@ from memsync.cli.line import GLOBAL_OPTIONS, INTERRUPTED, INTERRUPTED_EXIT_CODE,
 from memsync.cli.output import COLOUR, KEPT, Kept, NotServed, after_failed_output, remark, report, say
 from memsync.cli.table import COMMANDS, SERVED
 from memsync.errors import MemsyncError, UsageError
+from memsync.model.text import did_you_mean
 
 if TYPE_CHECKING:
     from memsync.memory import Memory
@@ -69,12 +70,7 @@ class Commands(click.Group):
             args = [*args[1:], "--help"]
         names = self.list_commands(ctx)
         if args[0] not in names and not args[0].startswith("-") and not ctx.resilient_parsing:
-            import difflib
-
-            close = difflib.get_close_matches(args[0], names, n=1)
-            raise UsageError(
-                f"No such command {args[0]!r}", hint=f"Did you mean {close[0]}?" if close else "See: memsync --help"
-            )
+            raise UsageError(f"No such command {args[0]!r}", hint=did_you_mean(args[0], names, "See: memsync --help"))
         name, command, rest = super().resolve_command(ctx, args)
         if name is None or command is None or ctx.resilient_parsing:  # a shell completes a line
             return name, command, rest
@@ -169,15 +165,12 @@ def run(arguments: list[str], invocation: Invocation | None = None) -> int:
 
 def _says_status() -> bool:
     """Print the state of the memory root that the current folder belongs to; return False if it belongs to none."""
-    from memsync.cli.common import load, opened
+    from memsync.cli.common import opened
+    from memsync.cli.covered import is_in_root
     from memsync.cli.render import say_briefly
-    from memsync.errors import NoMemoryRoot
 
     with click.Context(cli, info_name="memsync", obj=Invocation()) as context:
-        try:
-            if load(context).is_default_root:
-                return False
-        except NoMemoryRoot:
+        if not is_in_root(context):
             return False
         with opened(context) as memory:
             say_briefly(memory.status())

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from memsync.edit.kept import Kept
+from memsync.model.grouped import grouped
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
 from memsync.notes.attributes import cut_attributes
@@ -114,10 +115,7 @@ class Journal:
 
     def by_path(self) -> dict[NotePath, list[Appended]]:
         """Return all appends of each note that may be missing, oldest first."""
-        appends: dict[NotePath, list[Appended]] = {}
-        for append in self.since(0.0):
-            appends.setdefault(append.path, []).append(append)
-        return appends
+        return grouped((append.path, append) for append in self.since(0.0))
 
     def since(self, moment: float, path: NotePath | None = None) -> list[Appended]:
         """Return the appends since a Unix time that may be missing, oldest first; with `path`, only of one note."""

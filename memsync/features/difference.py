@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from memsync.errors import NoteError
 from memsync.model.answer import SearchResult
+from memsync.model.grouped import grouped
 from memsync.model.past import Changed, Commit, Diff, Digest, Stated, cited_at
 from memsync.model.query import SearchRequest
 from memsync.model.text import count, printable
@@ -187,9 +188,7 @@ def _without(said: Sequence[_Said], other: Sequence[_Said]) -> list[_Said]:
 
 def _asked(said: Sequence[_Said], result: SearchResult) -> list[_Said]:
     """Return the statements that are in a hit."""
-    found: dict[str, list[tuple[int, int]]] = {}
-    for hit in result.hits:
-        found.setdefault(hit.path, []).append((hit.start_line, hit.end_line))
+    found = grouped((hit.path, (hit.start_line, hit.end_line)) for hit in result.hits)
     return [
         one
         for one in said

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from memsync.model.grouped import grouped
 from memsync.model.query import IndexedNote
 from memsync.model.text import not_shared
 from memsync.model.upkeep import Collection, Collections, NoteAbout, Notes
@@ -56,20 +59,17 @@ def collections(memory: Workspace) -> Collections:
     A folder's count includes its subfolders but no archived notes. Title and description come from the folder's
     README.md: `title` (or its heading) and `description`.
     """
-    readmes: dict[str, IndexedNote] = {}
-    notes_under: dict[str, list[IndexedNote]] = {}
     with memory.as_of_now() as (reader, pending):
         notes, warnings, tags = reader.notes(), not_shared(reader.not_shared()), reader.tags()
-    for note in notes:
-        if note.archived:
-            continue
-        folders = note.path.split("/")[:-1]
-        if describes_folder(note.path):
-            readmes["/".join(folders)] = note
-        for depth in range(1, len(folders) + 1):
-            notes_under.setdefault("/".join(folders[:depth]), []).append(note)
+    notes = [note for note in notes if not note.archived]
+    readmes = {posixpath.dirname(note.path): note for note in notes if describes_folder(note.path)}
+    notes_under = grouped((folder, note) for note in notes for folder in _folders_above(note.path))
     described = (_collection(folder, notes_under[folder], readmes.get(folder)) for folder in sorted(notes_under))
     return Collections(tuple(described), pending, warnings, tags)
+
+
+def _folders_above(path: str) -> Iterator[str]:
+    return (path[:end] for end, character in enumerate(path) if character == "/")
 
 
 def _collection(folder: str, notes: list[IndexedNote], readme: IndexedNote | None) -> Collection:

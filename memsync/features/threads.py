@@ -30,6 +30,7 @@ from memsync.model.conversation import (
     Threads,
     Usage,
 )
+from memsync.model.grouped import grouped
 from memsync.model.note import Message, Note
 from memsync.model.text import not_shared, whole_characters
 from memsync.model.vocabulary import THREAD_STATUSES, NotePath
@@ -306,10 +307,8 @@ def sessions(
 
     A thread without a session is a session of its own.
     """
-    by_name: dict[str, list[Thread]] = {}
     with memory.as_of_now() as (reader, pending):
-        for thread in reader.threads():
-            by_name.setdefault(thread.session, []).append(thread)
+        by_name = grouped((thread.session, thread) for thread in reader.threads())
         warnings = not_shared(reader.not_shared())
     known = [_session(name, threads) for name, threads in sorted(by_name.items())]
     matching = [s for s in known if user in ("", s.user) and status in ("", s.status) and project in ("", s.project)]

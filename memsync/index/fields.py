@@ -16,9 +16,8 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from memsync.model.note import Note
-from memsync.model.words import folded, indexed
+from memsync.model.words import PLAIN_WORD, folded, indexed
 
-_WORD = re.compile(r"[^\W_]+")
 _RUN = re.compile(
     "[\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"  # kana, Han
@@ -75,7 +74,7 @@ def name_word(name: str) -> str:
 
     Names that differ only in case, accents, punctuation or the order of their words have the same word.
     """
-    words = sorted(set(_WORD.findall(folded(name).casefold())))
+    words = sorted(set(PLAIN_WORD.findall(folded(name).casefold())))
     return f"name{hashlib.sha256(' '.join(words).encode()).hexdigest()[:16]}" if words else ""
 
 

@@ -21,6 +21,7 @@ from memsync.index.similar import similar_passages
 from memsync.index.vectors import cosines, to_float16
 from memsync.model.conversation import Cost, Thread, ThreadMessage, Usage
 from memsync.model.filters import Filters
+from memsync.model.grouped import grouped
 from memsync.model.note import Entry, Link
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query, names_tag
 from memsync.model.status import IndexCounts
@@ -287,9 +288,7 @@ class SqlReader(ABC):
         That is the first telling passage of every note, then all others, in the order that the port says.
         """
         parameters = {"space": self._space_number(space), "beginning": TELLING_CHUNKS, "enough": TELLING_TOKENS}
-        passages: dict[int | None, list[int]] = {}
-        for passage_id, note_id in self.rows(self.statements.WAITING, parameters):
-            passages.setdefault(note_id, []).append(passage_id)
+        passages = grouped((note, passage) for passage, note in self.rows(self.statements.WAITING, parameters))
         notes = list(self.rows(self.statements.WAITING_NOTES, parameters))
         notes.sort(key=lambda note: (not note[2], -note[3], -retrievals.get(note[1], 0), -note[4], note[1]))
         telling = [note[5] for note in notes if note[5] in passages[note[0]]]

@@ -242,18 +242,16 @@ class Recaller:
         seen, transcript = set(recalled), _tail(event.transcript, agent.home())
 
         def reason(hit: Hit) -> str:
-            if hit.score < floor:
-                return f"below {floor:.2f}"
-            if hit.origin == Origin.TOOL:
-                return "printed by a tool"
-            if hit.kind is Kind.PROMPT:
-                return "a prompt for agents"
-            if hit.kind is Kind.THREAD and not hit.role:
-                return "front matter or a heading"
-            if not hit.holds:
-                return hit.validity
-            if hit.local_only:  # an agent sends what it hears to its model
-                return "local-only"
+            reasons = (
+                (hit.score < floor, f"below {floor:.2f}"),
+                (hit.origin == Origin.TOOL, "printed by a tool"),
+                (hit.kind is Kind.PROMPT, "a prompt for agents"),
+                (hit.kind is Kind.THREAD and not hit.role, "front matter or a heading"),
+                (not hit.holds, hit.validity),
+                (hit.local_only, "local-only"),  # an agent sends what it hears to its model
+            )
+            if found := next((text for is_so, text in reasons if is_so), ""):
+                return found
             longest = max(hit.text.split("\n"), key=len).strip()
             is_quoted = len(longest) >= MIN_KNOWN_CHARS and json.dumps(longest, ensure_ascii=False)[1:-1] in transcript
             is_loaded = os.path.basename(hit.path) in (

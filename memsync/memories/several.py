@@ -32,7 +32,14 @@ from memsync.operation import Lazy, Operation
 from memsync.ports import Progress, no_progress
 from memsync.search.query_syntax import parse_request, without_roots
 from memsync.settings.load import default_of, settings_of
-from memsync.settings.roots import RegisteredRoot, chosen_roots, is_root_name, registered_roots, unknown_root
+from memsync.settings.roots import (
+    RegisteredRoot,
+    chosen_roots,
+    is_root_name,
+    named_roots,
+    registered_roots,
+    unknown_root,
+)
 from memsync.wiring import make_token_counter
 
 if TYPE_CHECKING:
@@ -124,7 +131,7 @@ class Memories:
         A wrong filter is one error. Only folders are checked by each memory: one may have a folder that another lacks.
         """
         names, typed = without_roots(request.query)
-        roots = self._named(names)
+        roots = named_roots(names, self.roots)
         if request.generation:
             hint = "Leave out --generation, or search one memory alone."
             raise UsageError("a generation belongs to one memory", hint=hint)
@@ -220,12 +227,6 @@ class Memories:
         return replace(composed, warnings=(*found.warnings, *composed.warnings), pending_text=pending)
 
     # ------------------------------------------------------------------------------------------- the memories
-
-    def _named(self, names: Iterable[str]) -> Mapping[str, RegisteredRoot]:
-        for name in names:
-            if name not in self.roots:
-                raise unknown_root(name, self.roots)
-        return {name: root for name, root in self.roots.items() if not names or name in names}
 
     def _ask_one(self, name: str, ask: Callable[[MemoryApi], Any]) -> Any:
         """Ask one memory and return its answer. Raises the error that it raised, with the memory's name."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from memsync.errors import UsageError
+from memsync.model.text import did_you_mean
 from memsync.model.vocabulary import Kind, Tier, named_origin
 
 
@@ -66,10 +67,7 @@ def parse_pair(text: str) -> tuple[str, str]:
 def _one_of(name: str, allowed: Sequence[str], value: str) -> str:
     if value.lower() in allowed:
         return value.lower()
-    import difflib
-
-    close = difflib.get_close_matches(value.lower(), allowed, n=1, cutoff=0.5)
-    hint = f"Did you mean {name}:{close[0]}?" if close else f"Known values: {', '.join(allowed)}."
+    hint = did_you_mean(value.lower(), allowed, f"Known values: {', '.join(allowed)}.", 0.5, f"{name}:{{}}")
     raise UsageError(f"{name}:{value} is not known", hint=hint)
 
 

@@ -20,7 +20,7 @@ def to_json(value: Any) -> Any:
     """
     if isinstance(value, (str, int, float)):
         return value
-    kind = type(value)
+    kind: Any = type(value)
     names = getattr(kind, "__struct_fields__", None) or getattr(kind, "_fields", None)
     names = names or getattr(kind, "__dataclass_fields__", None)
     if names is not None:
@@ -37,7 +37,7 @@ def to_json(value: Any) -> Any:
 
 
 @cache
-def _usual(kind: type[Struct]) -> Mapping[str, Any]:
+def _usual(kind: Any) -> Mapping[str, Any]:
     """Return the default of each member that the JSON of a class may lack."""
     names = getattr(kind, "optional", ())
     members = [member for member in msgspec.structs.fields(kind) if member.name in names] if names else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 
 def whole_characters(text: str) -> str:
@@ -49,6 +49,14 @@ def not_shared(notes: Sequence[str]) -> tuple[str, ...]:
     them = "it" if len(notes) == 1 else "them"
     hidden = count(len(notes), "local-only note is", "local-only notes are")
     return (f"{hidden} not in the shared index, so this command does not see {them} (see memsync status)",)
+
+
+def did_you_mean(name: str, names: Iterable[str], otherwise: str, cutoff: float = 0.6, form: str = "{}") -> str:
+    """Return `Did you mean …?` with the most similar of `names`, or what is said if none is."""
+    import difflib
+
+    close = difflib.get_close_matches(name, list(names), n=1, cutoff=cutoff)
+    return f"Did you mean {form.format(close[0])}?" if close else otherwise
 
 
 def printable(text: str) -> str:

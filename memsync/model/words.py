@@ -16,6 +16,9 @@ _UNSEEN = "\u00ad\u034f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\
 WORD = re.compile(f"(?<![^\\W_])[^\\W\\d_]+(?=\\d+\\.\\d)|{_EMOJI}|(?:[^\\W_][\u0300-\u036f{_UNSEEN}]*)+")
 """A word of a text that is not folded: it may have invisible characters inside, and marks of their own on letters."""
 
+PLAIN_WORD = re.compile(r"[^\W_]+")
+"""A word of a folded text."""
+
 # A joiner between Latin letters does nothing; in Persian a word has parts, and in an emoji it is no letter.
 _INVISIBLE = re.compile(f"[{_UNSEEN}]|(?<=[A-Za-z\u00c0-\u024f])[\u200c\u200d](?=[A-Za-z\u00c0-\u024f])")
 _MARKS = re.compile("(?<![\u0418\u0438])[\u0300-\u036f]")  # й is a letter of its own

@@ -103,7 +103,8 @@ _UNCLEAR = re.compile(
 )
 _OPEN = re.compile(
     r"(.*\b(?:prefers?|(?:is|are|lives?)(?: \w+(?:ed|pt|en))?(?= (?:in|at|on|under|behind|near) (?:the|my|our) )))"
-    r" (?:[a-z]+ (?:the|my|our) )?([a-z][\w-]*)( [a-z][\w-]*)?\.?"
+    r" (?:[a-z]+ (?:the|my|our) ([a-z][\w-]*(?: [a-z][\w-]*)?)"
+    r"|([a-z][\w-]*)( (?!over )[a-z][\w-]*)?(?: over [a-z][\w-]*)?)\.?"
 )
 """Before another text, which excludes others: a place, or a kind of one thing (`prefers green tea`)."""
 _PERSON = r"((?:Dr\. )?[A-ZÄÖÜ][\w-]+(?:(?: and|,)? [A-ZÄÖÜ][\w-]+)*)"
@@ -362,8 +363,8 @@ def _of_clause(said: Said, text: str, tokens: Sequence[_Token], *, is_head: bool
     read = _read_slots(tokens, verbs[0] if verbs else len(tokens), start)
     is_open = not read.filling and verb < len(tokens) and len(read.frame) <= MAX_OPEN and not _UNCLEAR.match(text)
     if is_open and (opened := _OPEN.fullmatch(text)):
-        read = _read_slots(_tokens(f"{opened[1]}{opened[3] or ''}"), verb, verb)
-        read = read._replace(frame=[*read.frame, "<text>"], filling=[f'"{opened[2]}'])
+        read = _read_slots(_tokens(f"{opened[1]}{opened[4] or ''}"), verb, verb)
+        read = read._replace(frame=[*read.frame, "<text>"], filling=[f'"{opened[2] or opened[3]}'])
     elif is_head or is_event or len(read.frame) < MIN_WORDS or read.words < max(2, len(read.filling)):
         read = _read_slots(tokens, verb, verb)
         is_denied = not read.filling and (read.words < 2 or tense == "plan")

@@ -10,7 +10,7 @@ from itertools import islice
 
 from memsync.model.filters import TASKS
 from memsync.model.vocabulary import Trait
-from memsync.model.words import folded
+from memsync.model.words import PLAIN_WORD, folded
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.inline import wiki_parts
 from memsync.notes.links import outside_code
@@ -33,7 +33,6 @@ _CLOCK = re.compile(
     r"(?:\s+[-–—])?\s+"
 )
 _SPEAKER = re.compile(r"\*\*(?P<name>[^*\n]{1,60}?)(?::\*\*|\*\*\s*:)")
-_WORD = re.compile(r"[^\W_]+")
 _SUFFIX = re.compile(r"(?<=\w{3})(?:ings?|edly|ed|ers?|es|ies|ly|s|y|e)$")
 _POSSESSIVE = re.compile(r"['’]s\b")
 _TIME_WORDS = re.compile(
@@ -127,7 +126,7 @@ def opening_of(text: str) -> tuple[int, ...]:
 
 def stems(text: str) -> Iterator[str]:
     """Return an iterator over the stem of each word of a text, in order, without possessive endings."""
-    return (stem(match.group()) for match in _WORD.finditer(folded(_POSSESSIVE.sub("", text))))
+    return (stem(match.group()) for match in PLAIN_WORD.finditer(folded(_POSSESSIVE.sub("", text))))
 
 
 @lru_cache(maxsize=20_000)

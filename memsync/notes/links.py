@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from urllib.parse import quote
 
+from memsync.model.grouped import grouped
 from memsync.model.note import Link
 from memsync.model.query import IndexedNote
 from memsync.model.vocabulary import NotePath
-from memsync.notes.naming import folded, names_of
+from memsync.notes.naming import by_titles, folded
 
 NOTE_ENDINGS = (".md", ".markdown", ".mdc")
 _EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}:|//|\(\(")
@@ -47,11 +48,7 @@ class Linked:
 
     @cached_property
     def _titled(self) -> Mapping[str, list[NotePath]]:
-        titled: dict[str, list[NotePath]] = {}
-        for note in self.notes.values():
-            for name in {folded(name) for name in names_of(note)}:
-                titled.setdefault(name, []).append(note.path)
-        return titled
+        return by_titles(self.notes.values())
 
     def meant(self, link: Link, source: NotePath, *, by_title: bool = True) -> Sequence[str]:
         """Return the files that a link in `source` may mean, the one that is meant first; none if it is dead.
@@ -92,12 +89,8 @@ class Linked:
 
 def _by_name(paths: Iterable[str]) -> Mapping[str, list[str]]:
     """Return paths by their file names in lower case, with and without the ending of a note."""
-    by_name: dict[str, list[str]] = {}
-    for path in paths:
-        name = path.rpartition("/")[2].casefold()
-        for called in {name, _without_ending(name)}:
-            by_name.setdefault(called, []).append(path)
-    return by_name
+    names = ((path.rpartition("/")[2].casefold(), path) for path in paths)
+    return grouped((called, path) for name, path in names for called in {name, _without_ending(name)})
 
 
 def is_external(link: Link) -> bool:
@@ -234,11 +227,8 @@ class Anchors:
     """What links to one note may name in it after a hash."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        self._headings: dict[str, list[tuple[str, ...]]] = {}
-        for _, texts in heading_paths(lines):
-            path = tuple(_LABEL.sub(_label, text) for text in texts)
-            for called in {slug(path[-1]), words(path[-1])}:
-                self._headings.setdefault(called, []).append(path)
+        paths = (tuple(_LABEL.sub(_label, text) for text in texts) for _, texts in heading_paths(lines))
+        self._headings = grouped((called, path) for path in paths for called in {slug(path[-1]), words(path[-1])})
         outside = [line for _, line in outside_code(lines)]
         self.blocks = {match[1].lower() for line in outside if "^" in line and (match := _BLOCK_ID.search(line))}
         self.names = {match[1] for line in lines if "<" in line for match in _NAMED.finditer(line)}

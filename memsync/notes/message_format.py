@@ -45,8 +45,8 @@ _ESCAPED_UNDERLINE = re.compile(r"( {0,3})\\(\\*(?:=+|-+)[ \t]*)")
 _CONTROL_OR_BACKSLASH = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\\]")
 _ESCAPE_SEQUENCE = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
 _TIME = re.compile(r"[0-9W:.,Z+-]+(?:[T ][0-9:.,Z+-]+)?")
-_CONFLICT_MARK = re.compile(r"(?:<{7}|>{7})(?: |$)")
-_FENCE_MARKS = re.compile(r"`{3,}")
+CONFLICT_MARK = re.compile(r"(?:<{7}|>{7})(?: |$)")
+FENCE_MARKS = re.compile(r"`{3,}")
 _DOUBTFUL_LINE = re.compile(r"\n[ \t]*(?:\#{1,6}(?:[ \t]|$)|<|`{3}|~{3}|>{7}|(?:=+|-+|\.{3})[ \t]*$)", re.MULTILINE)
 """Matches lines that may be more than paragraphs, lists and quotes: headings, underlines, fences, HTML blocks.
 
@@ -212,7 +212,7 @@ def written_message(role: str, text: str, time: str, attributes: Mapping[str, st
     for form in forms if len(text) <= _MAX_PARSED_CHARS else ():
         written = _message_text(heading, attributes, changes, form)
         lines = written.split("\n")
-        if not any(map(_CONFLICT_MARK.match, lines)) and _is_one_message(lines) and _original_of(form) == text:
+        if not any(map(CONFLICT_MARK.match, lines)) and _is_one_message(lines) and _original_of(form) == text:
             return written, safe if any(map(closes_head, lines)) else ""
     return safe, ""
 
@@ -252,7 +252,7 @@ def _message_forms(text: str, margins: Mapping[str, str]) -> Iterator[_Form]:
         demoted = _demoted(inner.split("\n"))
         if demoted is not None:
             yield {"demoted": str(demoted[0]), **margins}, "\n".join(demoted[1])
-    fence = "`" * max(3, 1 + max(map(len, _FENCE_MARKS.findall(text)), default=0))
+    fence = "`" * max(3, 1 + max(map(len, FENCE_MARKS.findall(text)), default=0))
     yield {"written": "fenced"}, f"{fence}\n{text}\n{fence}"
     yield {"written": "quoted"}, "\n".join(as_quote(text.split("\n")))
 
@@ -290,7 +290,7 @@ def _original_of(form: _Form) -> str:
     attributes, body = form
     written = attributes.get("written", "").split()
     lines = body_text(body.split("\n")).split("\n")
-    if "fenced" in written and len(lines) > 1 and lines[0] == lines[-1] and _FENCE_MARKS.fullmatch(lines[0]):
+    if "fenced" in written and len(lines) > 1 and lines[0] == lines[-1] and FENCE_MARKS.fullmatch(lines[0]):
         return "\n".join(lines[1:-1])
     if "quoted" in written:
         return "\n".join(line[2:] if line.startswith("> ") else line.removeprefix(">") for line in lines)

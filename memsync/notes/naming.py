@@ -14,7 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from memsync.errors import NoteError, UsageError
+from memsync.model.grouped import grouped
 from memsync.model.query import IndexedNote
+from memsync.model.text import did_you_mean
 from memsync.model.vocabulary import JsonValue, NotePath
 from memsync.notes.ignore import is_note_name
 
@@ -77,6 +79,11 @@ def names_of(note: IndexedNote) -> Iterator[str]:
     yield from aliases_in(note.front_matter)
 
 
+def by_titles(notes: Iterable[IndexedNote]) -> dict[str, list[NotePath]]:
+    """Return the notes that have each title, alias or file name, which is folded."""
+    return grouped((name, note.path) for note in notes for name in set(map(folded, names_of(note))))
+
+
 def aliases_in(values: Mapping[str, JsonValue]) -> list[str]:
     """Return the aliases that front matter gives."""
     return [*texts_of(values.get("aliases")), *texts_of(values.get("alias"))]
@@ -124,12 +131,9 @@ def existing_folder(root: Path, folder: str, known: Sequence[NotePath]) -> str:
     prefix = folder_path(root, folder, known)
     if prefix is not None:
         return prefix
-    import difflib
-
     name = folder.rstrip("/")
     if name in known:
         raise UsageError(f"no such folder: {name} is a note", hint=f"Write path:{name}")
     folders = {path.rpartition("/")[0] for path in known} - {""}
-    close = difflib.get_close_matches(folder.strip("/"), folders, n=1)
-    hint = f"Did you mean {close[0]}?" if close else "Write it relative to the memory root: projects/store"
+    hint = did_you_mean(folder.strip("/"), folders, "Write it relative to the memory root: projects/store")
     raise UsageError(f"no such folder: {name or folder}", hint=hint)

@@ -37,7 +37,7 @@ from memsync.notes.dates import (
 from memsync.notes.decode import decode
 from memsync.notes.frontmatter import is_clear, names_local_only, properties_in, read_head
 from memsync.notes.inline import InlineFinds, find_inline, links_in_head, parse_inline, plain_text
-from memsync.notes.message_format import MESSAGE_LEVEL, find_headings, messages_in, read_message_heading
+from memsync.notes.message_format import CONFLICT_MARK, MESSAGE_LEVEL, find_headings, messages_in, read_message_heading
 from memsync.notes.naming import aliases_in, text_of, texts_of
 from memsync.notes.origin import BY, least_trusted
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
@@ -63,7 +63,6 @@ _NO_DATE = re.compile(r"[{<%$]|YYYY|^\s*\d{4}\s*$|^\W*$")
 _PROSE = re.compile(r"(?<![^\W_])(?:[^\W_]+[,;:]?[ \t]+){3}[^\W_]|[\u3040-\u9fff\uac00-\ud7af]{8}")
 MAX_ABOVE_TITLE = 5
 """Blocks and headings that may be above the heading that is the title; a sentence may not."""
-_CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)")
 _PLAIN = re.compile(r"[^`*_\[\]<>\\&!#]*")
 
 NOT_SEARCHED = "too long or too complex to search for tags and links"
@@ -142,8 +141,8 @@ def _body(
     lines: Sequence[str], first_line: int, kind: Kind, date: str, warnings: list[str], *, is_large: bool
 ) -> _Body:
     """Parse the body, as plain paragraphs if it is too large or complex; add a warning for each problem."""
-    if is_conflicted := any(map(_CONFLICT.match, lines)):  # otherwise `=======` makes headings of one side
-        lines = ["" if _CONFLICT.match(line) or line == "=======" else line for line in lines]
+    if is_conflicted := any(map(CONFLICT_MARK.match, lines)):  # otherwise `=======` makes headings of one side
+        lines = ["" if CONFLICT_MARK.match(line) or line == "=======" else line for line in lines]
     body = None if is_large else _parse_body(lines, first_line, kind, date)
     if body is None and not is_large:
         warnings.append("file has too many or too deeply nested elements: indexed as plain paragraphs")
@@ -159,7 +158,7 @@ def _body(
 
 def conflict_in(path: NotePath, lines: Sequence[str]) -> tuple[str, ...]:
     """Return the warning that a note is in a merge conflict; nothing if it is not."""
-    if not any(map(_CONFLICT.match, lines)):
+    if not any(map(CONFLICT_MARK.match, lines)):
         return ()
     return (f"{path} has git conflict markers: its text may be incomplete or misread until you resolve the conflict",)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from memsync.errors import NoSuchNote, NoteError, UsageError
 from memsync.model.answer import Excerpt
 from memsync.model.note import Note
-from memsync.model.text import count
+from memsync.model.text import count, did_you_mean
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.ignore import is_note_name
@@ -161,8 +161,8 @@ def _section_lines(note: Note, heading: str) -> tuple[int, int]:
     named = (s for s in headed if names_place(heading, s.heading_path) or s.attributes.get("id") == heading)
     chosen = next(named, None)
     if chosen is None:
-        close = difflib.get_close_matches(heading, [section.heading_path[-1] for section in headed], n=1)
-        raise NoteError(f"{note.path} has no heading {heading!r}", hint=f"Did you mean #{close[0]}?" if close else "")
+        hint = did_you_mean(heading, (section.heading_path[-1] for section in headed), "", form="#{}")
+        raise NoteError(f"{note.path} has no heading {heading!r}", hint=hint)
     path = chosen.heading_path
     later = (section for section in note.sections if section.start_line > chosen.start_line)
     under = takewhile(lambda section: section.heading_path[: len(path)] == path != section.heading_path, later)

@@ -23,7 +23,7 @@ from memsync.model.filters import FILTER_ALIASES, FILTERS, TASKS, Filters
 from memsync.model.query import BUDGET_HITS, Query, SearchRequest
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import Mode
-from memsync.model.words import WORD, folded
+from memsync.model.words import PLAIN_WORD, WORD, folded
 from memsync.notes.dates import parse_when
 from memsync.search.stop_words import STOP_WORDS
 from memsync.search.time_hints import time_hints, weekdays_in
@@ -44,7 +44,6 @@ _LOOKS_LIKE_FILTER = re.compile(r"(?P<name>[a-z][a-z_-]{1,19}):(?P<value>[^\s:/]
 _SCHEMES = frozenset(
     {"mailto", "tel", "urn", "data", "doi", "arxiv", "isbn", "news", "sip", "geo", "magnet", "javascript"}
 )
-_WORD = re.compile(r"[^\W_]+")
 _PREFIX = re.compile(r"[^\W_]{2,}\*")
 _ENGLISH_ENDING = re.compile(r"['’](?:s|t|d|m|re|ve|ll)$", re.IGNORECASE)
 
@@ -217,7 +216,7 @@ def _words(text: str) -> tuple[str, ...]:
         if _PREFIX.fullmatch(token):
             words[token] = None
             continue
-        parts = _WORD.findall(_ENGLISH_ENDING.sub("", token))
+        parts = PLAIN_WORD.findall(_ENGLISH_ENDING.sub("", token))
         words.update(dict.fromkeys(parts))
         words.update(dict.fromkeys(pair for run in cjk_runs(token) for pair in bigrams(run)))
         if len(parts) > 1:

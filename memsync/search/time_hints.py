@@ -17,6 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from memsync.model.query import Query, TimeHint
+from memsync.model.words import PLAIN_WORD
 from memsync.notes.dates import MONTH_NUMBERS, numbered
 from memsync.search.stop_words import STOP_WORDS
 
@@ -83,7 +84,6 @@ _FROM = re.compile(rf"\b(?:after|since|seit|nach|ab){_ARTICLE} ?$", re.IGNORECAS
 _FIRST_OF_TWO = re.compile(r"\b(?:between|from|zwischen|von|vom) ?$", re.IGNORECASE)
 _SECOND_OF_TWO = re.compile(r" ?(?:to|and|until|till|bis|bis zum|und|-|–) ?(?:the )?", re.IGNORECASE)
 _AT = "on|in|at|by|of|from|during|am|im|vom|in den"
-_WORD = re.compile(r"[^\W_]+")
 # re.IGNORECASE matches these characters as s, i and k, but str.lower does not map them to those.
 _LETTERS = str.maketrans("ſıİ\u212a", "siik")
 _MONTH_LENGTH = timedelta(days=31)
@@ -154,7 +154,7 @@ def without_times(text: str, times: Iterable[TimeHint]) -> str:
             words = re.escape(time.words)
             left = re.sub(rf"(?:\b(?:{_AT})(?: the)? )?{words},?", "", left, count=1, flags=re.IGNORECASE)
     left = " ".join(left.split())
-    return left if len(_WORD.findall(left)) >= MIN_WORDS else text
+    return left if len(PLAIN_WORD.findall(left)) >= MIN_WORDS else text
 
 
 def asks_only_when(text: str, times: Sequence[TimeHint]) -> bool:
@@ -167,7 +167,7 @@ def asks_only_when(text: str, times: Sequence[TimeHint]) -> bool:
     text = " ".join(text.split())
     for time in times:
         text = text.replace(time.words, " ", 1)
-    return all(word in _EMPTY_WORDS for word in _WORD.findall(text.lower()))
+    return all(word in _EMPTY_WORDS for word in PLAIN_WORD.findall(text.lower()))
 
 
 def of_its_times(query: Query) -> Query | None:
@@ -182,7 +182,7 @@ def of_its_times(query: Query) -> Query | None:
 
 def weekdays_in(times: Iterable[TimeHint]) -> frozenset[str]:
     """Return the weekdays that were understood as dates; searching for the word would find every other Monday, too."""
-    return frozenset(word for time in times for word in _WORD.findall(time.words.lower()) if word in _WEEKDAY_NUMBERS)
+    return frozenset(PLAIN_WORD.findall(" ".join(time.words for time in times).lower())) & _WEEKDAY_NUMBERS.keys()
 
 
 def _is_short(time: TimeHint) -> bool:

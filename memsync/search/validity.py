@@ -18,10 +18,11 @@ from typing import NamedTuple
 
 from memsync.model.answer import IN_PART
 from memsync.model.answer import SUPERSEDED_BY as REPLACED_BY
+from memsync.model.grouped import grouped
 from memsync.model.note import Chunk, Entry
 from memsync.model.query import IndexedChunk, IndexedNote
 from memsync.model.vocabulary import Form, Kind, NotePath, Origin, citation, trust
-from memsync.notes.naming import folded, names_of
+from memsync.notes.naming import by_titles, folded
 from memsync.notes.origin import origin_of
 from memsync.notes.validity import (
     PAST,
@@ -271,20 +272,12 @@ class _Names:
         return {note.path: note for note in self._index.notes()}
 
     @cached_property
-    def _named(self) -> Mapping[str, Set[NotePath]]:
-        named: dict[str, set[NotePath]] = {}
-        for note in self._notes.values():
-            for name in names_of(note):
-                named.setdefault(folded(name), set()).add(note.path)
-        return named
+    def _named(self) -> Mapping[str, Sequence[NotePath]]:
+        return by_titles(self._notes.values())
 
     @cached_property
     def _logs(self) -> Mapping[str, Sequence[NotePath]]:
-        logs: dict[str, list[NotePath]] = {}
-        for note in self._notes.values():
-            if note.kind is Kind.DAILY:
-                logs.setdefault(note.date, []).append(note.path)
-        return logs
+        return grouped((note.date, note.path) for note in self._notes.values() if note.kind is Kind.DAILY)
 
     @cached_property
     def _trusted(self) -> Mapping[NotePath, int]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memsync.errors import ConfigError
-from memsync.model.text import quoted
+from memsync.model.text import did_you_mean, quoted
 from memsync.system.user_folders import Stamp, config_folder, other_writer, stamp_of
 
 NAME = "config.toml"
@@ -85,7 +85,7 @@ def found_above(start: str, ignored: list[str], parsed: Mapping[str, ConfigFile]
     Skips files of other programs, even if they are not TOML. Also skips links and files that another user can write;
     `ignored` gets a sentence about each of these. Files in `parsed`, by their path, are not read again.
     """
-    for path in _paths_above(start):
+    for path in paths_above(start):
         if parsed is not None and path in parsed:
             yield parsed[path]
             continue
@@ -96,11 +96,11 @@ def found_above(start: str, ignored: list[str], parsed: Mapping[str, ConfigFile]
             yield _parse(path, content)
 
 
-def _paths_above(folder: str) -> Iterator[str]:
+def paths_above(folder: str) -> Iterator[str]:
     """Yield where a config file may be: in a folder and in those above it, nearest first."""
     yield os.path.join(folder, NAME)
     if (above := os.path.dirname(folder)) != folder:
-        yield from _paths_above(above)
+        yield from paths_above(above)
 
 
 def _read_found(path: str) -> tuple[bytes, str]:
@@ -146,12 +146,9 @@ def users_own(ignored: list[str]) -> ConfigFile | None:
 def stamps_of(named: str | os.PathLike[str], folder: str) -> dict[str, Stamp]:
     """Return the stamps of all config files that may count: named, the user's own, or in or above a folder."""
     own = [os.path.abspath(os.path.expanduser(named)) if named else "", os.path.join(config_folder(), NAME)]
-    return {path: stamp_of(path) for path in (*own, *_paths_above(folder))}
+    return {path: stamp_of(path) for path in (*own, *paths_above(folder))}
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
     """Return `Did you mean …?` with the most similar of `names`, or the list of all names."""
-    import difflib
-
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"Did you mean {close[0]}?" if close else f"Known names: {', '.join(names)}."
+    return did_you_mean(name, names, f"Known names: {', '.join(names)}.", 0.5)

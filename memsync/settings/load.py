@@ -13,7 +13,7 @@ from os.path import realpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsync.errors import ConfigError, NoMemoryRoot, RootError
-from memsync.model.text import quoted
+from memsync.model.text import did_you_mean, quoted
 from memsync.model.vocabulary import Kind, Mode, Tier
 from memsync.settings import config_file, paths
 from memsync.settings.config_file import NAME as CONFIG_NAME
@@ -484,8 +484,7 @@ def _in_file(file: ConfigFile) -> dict[str, _Given]:
     folder = os.path.dirname(file.path)
     settings = {}
     for name, value in file.settings(tuple(_BY_NAME), tuple(GLOB_TABLES)):
-        where = file.path
-        settings[name] = _Given(checked(_BY_NAME[name], value, where), where, folder)
+        settings[name] = _Given(checked(_BY_NAME[name], value, file.path), file.path, folder)
     return settings
 
 
@@ -504,15 +503,8 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Return a warning for each MEMSYNC_ variable that is not a setting: it may belong to another program."""
     names = {setting.variable for setting in SETTINGS} | {"MEMSYNC_CONFIG", "MEMSYNC_CLOCK_AHEAD", STARTED}
     unknown = sorted(name for name in environ if name.startswith("MEMSYNC_") and name not in names)
-    return [f"{name} is ignored: it is not a setting. {_similar_variable(name, names)}" for name in unknown]
-
-
-def _similar_variable(name: str, names: set[str]) -> str:
-    import difflib
-
-    rests = [known.removeprefix("MEMSYNC_") for known in sorted(names)]
-    close = difflib.get_close_matches(name.removeprefix("MEMSYNC_"), rests, n=1)
-    return f"Did you mean MEMSYNC_{close[0]}?" if close else "memsync config show lists them."
+    hint = partial(did_you_mean, names=sorted(names), otherwise="memsync config show lists them.", cutoff=0.8)
+    return [f"{name} is ignored: it is not a setting. {hint(name)}" for name in unknown]
 
 
 def _check_trust(file: ConfigFile, in_file: Mapping[str, _Given], in_own_file: Mapping[str, _Given]) -> None:

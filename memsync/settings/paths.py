@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from memsync.errors import ConfigError, RootError
 from memsync.model.text import quoted
-from memsync.settings.config_file import NAME, ConfigFile, without_our_table
+from memsync.settings.config_file import ConfigFile, paths_above, without_our_table
 from memsync.system.birth import birth
 from memsync.system.user_folders import digest_of, state_folder, write_own_file
 
@@ -128,14 +128,14 @@ def made_by_init(folder: str) -> str:
 
     `memsync init` has left its identity. Empty if a config.toml of memsync is nearer, or if there is none.
     """
-    while folder != os.path.dirname(folder):
+    for place in paths_above(folder):
+        folder = os.path.dirname(place)
         if without_our_table(folder):
             known = kept_identity(os.path.realpath(folder))
             if known and is_identity(folder_identity(folder), known):
                 return folder
-        elif os.path.isfile(os.path.join(folder, NAME)):
-            return ""
-        folder = os.path.dirname(folder)
+        elif os.path.isfile(place):
+            break
     return ""
 
 

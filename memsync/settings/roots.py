@@ -19,11 +19,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from memsync.errors import ConfigError, IndexBusy, RootError, UsageError
+from memsync.model.text import did_you_mean
 from memsync.settings.config_file import parse_config
 from memsync.settings.connection_string import server_in
 from memsync.settings.paths import expanded, folder_identity, is_inside, keep_identity, kept_identity
@@ -206,19 +207,21 @@ def chosen_roots(names: tuple[str, ...] = ()) -> dict[str, RegisteredRoot]:
     if not registered:
         hint = "Register one: memsync roots add NAME PATH"
         raise ConfigError("no memory is registered", hint=hint)
+    return named_roots(names, registered)
+
+
+def named_roots(names: Collection[str], roots: Mapping[str, RegisteredRoot]) -> dict[str, RegisteredRoot]:
+    """Return the memories with these names, all without any, in their order. Raises UsageError for an unknown name."""
     for name in names:
-        if name not in registered:
-            raise unknown_root(name, registered)
-    return {name: root for name, root in registered.items() if not names or name in names}
+        if name not in roots:
+            raise unknown_root(name, roots)
+    return {name: root for name, root in roots.items() if not names or name in names}
 
 
 def unknown_root(name: str, registered: Mapping[str, RegisteredRoot]) -> UsageError:
     """Return the error for a name that no registered memory has."""
-    import difflib
-
-    close = difflib.get_close_matches(name, registered, n=1, cutoff=0.5)
     known = ", ".join(registered) or "none"
-    hint = f"Did you mean {close[0]}?" if close else f"Registered: {known}. See: memsync roots list"
+    hint = did_you_mean(name, registered, f"Registered: {known}. See: memsync roots list", 0.5)
     return UsageError(f"no memory is registered as {name[:100]!r}", hint=hint)
 
 

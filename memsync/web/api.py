@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from memsync import features
 from memsync.client import wire
 from memsync.errors import UsageError
 from memsync.model.json import to_json
+from memsync.model.text import did_you_mean
 from memsync.operation import OPERATIONS, Operation, Parameter
 from memsync.web.openapi import openapi
 from memsync.web.problems import Refusal, json_response
@@ -55,8 +55,7 @@ async def _call(request: Request) -> Response:
 def _operation(name: str) -> Operation[Any, Any]:
     operations = offered()
     if name not in operations:
-        close = difflib.get_close_matches(name, operations, n=1)
-        hint = f"Did you mean {close[0]}?" if close else "GET /openapi.json lists all."
+        hint = did_you_mean(name, operations, "GET /openapi.json lists all.")
         raise Refusal(404, f"there is no operation {name[:100]!r}", hint=hint)
     return operations[name]
 

@@ -16,8 +16,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from memsync.model.context import Context, ContextPart, ContextPassage, LeftOut
+from memsync.model.grouped import grouped
 from memsync.model.text import printable, quotable
 from memsync.model.vocabulary import NotePath, Origin
+from memsync.notes.message_format import FENCE_MARKS
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 MIN_REPEATED_CHARS = 20
@@ -25,7 +27,6 @@ MIN_REPEATED_CHARS = 20
 _LONG_WORD = re.compile(r"\S{101,}")
 CHARS_PER_TOKEN = 12
 """Estimate for words of over 100 letters, which the tokenizer counts as one unknown token."""
-_TICKS = re.compile(r"`{3,}")
 _MARKS = re.compile(r"(?:^|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])(@+)", re.MULTILINE)
 """A run of @ at the start of a line, after any character that some program shows as a line end."""
 
@@ -212,9 +213,7 @@ class _Part:
 
     def left_out(self) -> list[LeftOut]:
         """Return the passages that did not fit, by note, in the order of the source."""
-        costs_of: dict[NotePath, list[int]] = {}
-        for passage in self._waiting:
-            costs_of.setdefault(passage.path, []).append(self._cost(passage.text))
+        costs_of = grouped((passage.path, self._cost(passage.text)) for passage in self._waiting)
         return [LeftOut(self.source.name, path, len(costs), sum(costs)) for path, costs in costs_of.items()]
 
 
@@ -306,7 +305,7 @@ def _marks(texts: Iterable[str]) -> tuple[str, str]:
     """Return a fence and a citation mark that are longer than any such run in the texts."""
     ticks = marks = 0
     for text in texts:
-        ticks = max([ticks, *(len(run) for run in _TICKS.findall(text))])
+        ticks = max([ticks, *(len(run) for run in FENCE_MARKS.findall(text))])
         marks = max([marks, *(len(run) for run in _MARKS.findall(text))])
     return "`" * max(3, ticks + 1), "@" * (marks + 1)
 

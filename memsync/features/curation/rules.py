@@ -11,6 +11,7 @@ from itertools import chain
 from memsync.edit.note_paths import NOTE_OF_TIER
 from memsync.features.curation.gathering import Said
 from memsync.model.curation import Act, Proposed
+from memsync.model.grouped import grouped
 from memsync.model.text import count
 from memsync.model.vocabulary import NotePath, Origin, Tier
 from memsync.notes.contrast import Said as Statement
@@ -145,10 +146,8 @@ def _pairs(logs: Iterable[Said]) -> Iterator[Proposed]:
 
 
 def _recurring(logs: Sequence[Said]) -> Iterator[Proposed]:
-    groups: defaultdict[frozenset[str], list[Said]] = defaultdict(list)
-    for one in logs:
-        if len(words := _words(_TIME.sub("", one.text))) > MIN_STEMS and not one.task:
-            groups[words].append(one)
+    said = ((_words(_TIME.sub("", one.text)), one) for one in logs if not one.task)
+    groups = grouped((words, one) for words, one in said if len(words) > MIN_STEMS)
     for group in groups.values():
         days = {one.day: one for one in group}
         if len(days) >= TIMES:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from memsync.model.grouped import grouped
+
 Range = tuple[str, int, int]
 RESAMPLES = 2_000
 BINS = 10
@@ -67,9 +69,7 @@ def resampled_areas(positive: Sequence[float], negative: Sequence[float]) -> lis
 
 def bins_of(pairs: Sequence[tuple[float, bool]]) -> list[tuple[float, float, list[tuple[float, bool]]]]:
     """Return (from, to, pairs) for each tenth of the scores from 0 to 1 with any pairs; 1 belongs to the last tenth."""
-    bins: dict[int, list[tuple[float, bool]]] = {}
-    for pair in pairs:
-        bins.setdefault(min(BINS - 1, int(pair[0] * BINS)), []).append(pair)
+    bins = grouped((min(BINS - 1, int(pair[0] * BINS)), pair) for pair in pairs)
     return [(number / BINS, (number + 1) / BINS, bins[number]) for number in sorted(bins)]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -16,6 +15,7 @@ from memsync.errors import UsageError
 from memsync.features.evaluation.measures import Range
 from memsync.model.note import Note
 from memsync.model.vocabulary import NotePath
+from memsync.notes.naming import folded
 from memsync.search.stop_words import STOP_WORDS
 
 MIN_WORDS = 2
@@ -102,7 +102,7 @@ def questions_of(notes: Iterable[Note], limit: int) -> list[Question]:
                 heading = section.heading_path[-1]
                 place = (note.path, section.start_line, _last_line(note, number))
                 question = Question(_asked(heading), (place,), f"heading at {place[0]}:{place[1]}")
-                sections.setdefault(_folded(heading), []).append(question)
+                sections.setdefault(folded(heading), []).append(question)
     questions = [same[0] for same in sections.values() if len(same) == 1 and _is_telling(same[0])]
     # The order is pseudo-random, and depends only on the content.
     questions.sort(key=lambda q: hashlib.sha256(f"{q.text}\0{q.answers}".encode("utf-8", "replace")).digest())
@@ -128,10 +128,6 @@ def _is_telling(question: Question) -> bool:
 
 def _asked(text: str) -> str:
     return " ".join(_SYNTAX.sub(" ", text).split())
-
-
-def _folded(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
 def _last_line(note: Note, number: int) -> int:

@@ -13,6 +13,7 @@ from psycopg import sql
 from memsync.errors import IndexFailure, UsageError
 from memsync.index.postgres.connections import SCHEMA, Connection, Connections
 from memsync.index.postgres.migrate import LATEST, check_pgvector, require_version, version_of
+from memsync.model.grouped import grouped
 from memsync.model.status import HeldByIndex
 
 # (name, text of the writer, notes, passages, last sync, roles that may read it) of every memory, by name.
@@ -84,10 +85,8 @@ def _pgvector(connection: Connection) -> tuple[str, str]:
 
 
 def _memories(connection: Connection) -> tuple[KnownMemory, ...]:
-    readers: dict[str, list[str]] = {}
-    if connection.execute(b"SELECT has_table_privilege('memsync.grantee', 'SELECT')").fetchone() == (True,):
-        for name, role in connection.execute(_GRANTEES.encode()):
-            readers.setdefault(name, []).append(role)
+    is_told = connection.execute(b"SELECT has_table_privilege('memsync.grantee', 'SELECT')").fetchone() == (True,)
+    readers: dict[str, list[str]] = grouped(connection.execute(_GRANTEES.encode()) if is_told else ())
     rows = connection.execute(_MEMORIES.encode())
     return tuple(
         KnownMemory(name, writer, notes, passages, last_sync, tuple(readers.get(name, ())))

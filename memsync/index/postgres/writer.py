@@ -13,6 +13,7 @@ from memsync.index.postgres.postings import BLOCK_BITS, Block, add_note, is_hash
 from memsync.index.postgres.reader import PostgresReader
 from memsync.index.postgres.rows import PostgresNote, PrivateNote, attribute_facts, path_key
 from memsync.index.writing import SqlWriter
+from memsync.model.grouped import grouped
 from memsync.model.note import FileStamp
 from memsync.model.query import EmbeddingSpace
 from memsync.model.status import IndexedFile
@@ -135,9 +136,8 @@ class PostgresWriter(PostgresReader, SqlWriter):
         self._private.pop(note.path, None)
         note_id, is_known = self._put_note_row(note, stamp, parsed_by)
         copy_rows(self._db, "message", [(self._root, note_id, i, *row) for i, row in enumerate(note.rows.messages)])
-        old: dict[tuple[bytes, bytes], list[tuple[Any, ...]]] = {}
-        for row in self.rows(_OLD_CHUNKS, {"note": note_id}) if is_known else ():
-            old.setdefault((row[1], row[2 + _COLUMNS.index("words")]), []).append(row)
+        rows = self.rows(_OLD_CHUNKS, {"note": note_id}) if is_known else ()
+        old = grouped(((row[1], row[2 + _COLUMNS.index("words")]), row) for row in rows)
         if old:
             self._note_removal()
         new = []

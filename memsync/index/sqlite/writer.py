@@ -12,6 +12,7 @@ from memsync.index.sqlite.queries import GROUP_ROWS, MAX_ITEMS
 from memsync.index.sqlite.reader import SqliteReader
 from memsync.index.vectors import to_int8
 from memsync.index.writing import SqlWriter
+from memsync.model.grouped import grouped
 from memsync.model.note import FileStamp
 from memsync.model.query import EmbeddingSpace
 from memsync.model.vocabulary import Form, NotePath
@@ -92,9 +93,7 @@ class SqliteWriter(SqliteReader, SqlWriter):
         note_id = self._put_note_row(note, stamp, parsed_by)
         self._db.execute("DELETE FROM message WHERE note = ?", (note_id,))
         self._db.executemany(_INSERT_MESSAGE, ((note_id, i, *row) for i, row in enumerate(note.messages)))
-        old: dict[tuple[bytes, bytes], list[tuple[Any, ...]]] = {}
-        for row in list(self.rows(_OLD_CHUNKS, (note_id,))):
-            old.setdefault((row[1], row[-1]), []).append(row)
+        old = grouped(((row[1], row[-1]), row) for row in self.rows(_OLD_CHUNKS, (note_id,)))
         if old:
             self._note_removal()
         new = []
