@@ -42,7 +42,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("Searcher._ranked", "and not pool.keyword", ""),
     ("time_hints", "if time.has_year]", "]"),
     ("_of_calendar", '-1 if match["last"]', '0 if match["last"]'),
-    ("without_times", "if len(_WORD.findall(left)) >= MIN_WORDS else text", ""),
+    ("without_times", "if len(PLAIN_WORD.findall(left)) >= MIN_WORDS else text", ""),
     ("", "substr(c.role, 1, length(value) + 1) = value || ':'", "substr(c.role, 1, length(value)) = value"),
     ("", "substr({_FIRST}, 1, length(:before)) <= :before", "{_FIRST} <= :before"),
     ("", "substr({_LAST}, 1, length(:after)) >= :after", "substr({_FIRST}, 1, length(:after)) >= :after"),
