@@ -32,6 +32,10 @@ GROUPS = {
 }
 
 
+RENAMED = {"conflicts": "contradictions"}
+"""Names that commands had, which work as the new ones."""
+
+
 class Commands(click.Group):
     """All commands, each made at its first use: those written by hand, and one for each that an operation offers."""
 
@@ -68,6 +72,7 @@ class Commands(click.Group):
                 say(ctx.get_help())
                 ctx.exit()
             args = [*args[1:], "--help"]
+        args = [RENAMED.get(args[0], args[0]), *args[1:]]
         names = self.list_commands(ctx)
         if args[0] not in names and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise UsageError(f"No such command {args[0]!r}", hint=did_you_mean(args[0], names, "See: memsync --help"))

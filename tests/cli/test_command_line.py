@@ -127,6 +127,12 @@ def test_what_an_answer_lacks_is_told_in_the_words_of_a_search(capsys: Printed) 
         assert capsys.readouterr() == ("", said and f"memsync: Still indexing: {said}")
 
 
+def test_old_name_of_a_command_works(run: Run, write: Write) -> None:
+    """Scripts go on."""
+    write("a.md", "The office is in Hamburg.\n")
+    assert run("conflicts", "--json").out == run("contradictions", "--json").out
+
+
 def test_global_options_are_read_wherever_they_stand_before_two_hyphens() -> None:
     """As click reads them; a value that is missing is left to click."""
     places = {"--root": "r", "--config": "c"}
