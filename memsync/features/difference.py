@@ -189,13 +189,12 @@ def _without(said: Sequence[_Said], other: Sequence[_Said]) -> list[_Said]:
 def _asked(said: Sequence[_Said], result: SearchResult) -> list[_Said]:
     """Return the statements that are in a hit."""
     found = grouped((hit.path, (hit.start_line, hit.end_line)) for hit in result.hits)
-    return [
-        one
-        for one in said
-        if any(
-            first <= one.stated.end_line and one.stated.start_line <= last for first, last in found.get(one.path, ())
-        )
-    ]
+
+    def is_found(one: _Said) -> bool:
+        lines = found.get(one.path, ())
+        return any(first <= one.stated.end_line and one.stated.start_line <= last for first, last in lines)
+
+    return list(filter(is_found, said))
 
 
 def _grouped(learnt: Sequence[_Said], dropped: Sequence[_Said]) -> Iterator[Changed]:

@@ -337,12 +337,9 @@ def _status(thread: Thread) -> str:
 
 def _total(usages: Iterable[Usage]) -> Usage:
     parts = list(usages)
-    return Usage(
-        sum(usage.messages for usage in parts),
-        sum(usage.tokens_in for usage in parts),
-        sum(usage.tokens_out for usage in parts),
-        round(sum(usage.cost for usage in parts), 9),
-    )
+    names = ("messages", "tokens_in", "tokens_out", "cost")
+    messages, tokens_in, tokens_out, cost = (sum(getattr(usage, name) for usage in parts) for name in names)
+    return Usage(messages, tokens_in, tokens_out, round(cost, 9))
 
 
 @operation(Command("costs", help="Print tokens and dollars by session, model, agent or day."))

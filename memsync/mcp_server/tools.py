@@ -61,12 +61,11 @@ def offered(*, read_only: bool, has_own: bool = True) -> dict[str, Operation[Any
     Without a memory of its own (`has_own`), a server has only those that registered memories can answer together.
     """
     features.load()
-    allowed = [
-        operation
+    return {
+        operation.tool.name: operation
         for operation in OPERATIONS.values()
-        if not (read_only and operation.writes) and (has_own or operation.several)
-    ]
-    return {operation.tool.name: operation for operation in allowed if operation.tool is not None}
+        if operation.tool and not (read_only and operation.writes) and (has_own or operation.several)
+    }
 
 
 def tool_of(operation: Operation[Any, Any]) -> Tool:
@@ -268,20 +267,16 @@ def _written(written: Written) -> Answer:
 
 
 def _contradictions(found: Contradictions) -> Answer:
-    pairs = [
-        "\n".join(
-            f"{printable(side.citation)}  ({_details(side)})\n{_quoted(side.text)}" for side in (one.older, one.newer)
-        )
-        for one in found.contradictions[:MAX_CONTRADICTIONS]
-    ]
+    pairs = [f"{_side(one.older)}\n{_side(one.newer)}" for one in found.contradictions[:MAX_CONTRADICTIONS]]
     more = len(found.contradictions) - len(pairs)
     tail = [f"And {count(more, 'other')}; memsync contradictions lists them."] if more else []
     text = "\n\n".join([QUOTED, *pairs, *tail]) if pairs else "No contradiction found."
     return Answer(text)
 
 
-def _details(side: Side) -> str:
-    return printable(", ".join(filter(None, (told_origin(side.origin), side.date[:16]))))
+def _side(side: Side) -> str:
+    details = ", ".join(filter(None, (told_origin(side.origin), side.date[:16])))
+    return f"{printable(side.citation)}  ({printable(details)})\n{_quoted(side.text)}"
 
 
 def _links(found: NoteLinks) -> Answer:

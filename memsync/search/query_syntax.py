@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -118,9 +119,7 @@ def typed_filters(typed: str) -> list[TypedFilter]:
     """Return the filters in a query, in order; one with an unknown value, too."""
     return [
         TypedFilter(
-            token["filter"],
-            token["bare"] if token["quoted"] is None else token["quoted"],
-            f"{typed[: token.start()].rstrip()} {typed[token.end() :].lstrip()}".strip(),
+            token["filter"], _value(token), f"{typed[: token.start()].rstrip()} {typed[token.end() :].lstrip()}".strip()
         )
         for token in _TOKEN.finditer(typed[:MAX_QUERY_CHARS])
         if token["filter"] and not token["minus"]
@@ -129,15 +128,14 @@ def typed_filters(typed: str) -> list[TypedFilter]:
 
 def without_roots(typed: str) -> tuple[tuple[str, ...], str]:
     """Return the values of the `root:` filters in a query, and the query without them."""
-    names: list[str] = []
-    kept: list[str] = []
-    end = 0
-    for token in _TOKEN.finditer(typed):
-        if token["filter"] == "root" and not token["minus"]:
-            names.append((token["quoted"] if token["quoted"] is not None else token["bare"]).strip())
-            kept.append(typed[end : token.start()])
-            end = token.end()
-    return tuple(names), "".join([*kept, typed[end:]])
+    roots = [token for token in _TOKEN.finditer(typed) if token["filter"] == "root" and not token["minus"]]
+    cuts = [0, *chain.from_iterable(token.span() for token in roots), len(typed)]
+    rest = "".join(typed[first:end] for first, end in zip(cuts[::2], cuts[1::2], strict=True))
+    return tuple(_value(token).strip() for token in roots), rest
+
+
+def _value(token: re.Match[str]) -> str:
+    return token["bare"] if token["quoted"] is None else token["quoted"]
 
 
 def _split(typed: str) -> _Parts:
@@ -149,7 +147,7 @@ def _split(typed: str) -> _Parts:
                 f"a filter cannot be excluded: -{text}", hint=f'To leave out the text, quote it: -"{text}"'
             )
         if token["filter"]:
-            value = token["quoted"] if token["quoted"] is not None else token["bare"]
+            value = _value(token)
             if token["filter"] == "all":
                 wordless += (others := [word for word in value.split() if not WORD.search(word)])
                 parts.phrases += [word for word in value.split() if word not in others]

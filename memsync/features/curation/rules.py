@@ -196,10 +196,9 @@ def _doubled(kept: Iterable[Said]) -> Iterator[Proposed]:
 
 def _of_months(logs: Iterable[Said], today: date) -> Iterator[Proposed]:
     """Yield lines for the summary of each month that has ended: what was tagged, then what was decided."""
-    by_month: defaultdict[str, list[Said]] = defaultdict(list)
-    for one in logs:
-        if one.day[:7] < (today - timedelta(days=MONTH_DAYS)).isoformat()[:7] and not one.path.startswith("threads/"):
-            by_month[one.day[:7]].append(one)
+    last = (today - timedelta(days=MONTH_DAYS)).isoformat()[:7]
+    old = (one for one in logs if one.day[:7] < last and not one.path.startswith("threads/"))
+    by_month = grouped((one.day[:7], one) for one in old)
     for month, said in sorted(by_month.items()):
         counted = Counter(tag for one in said for tag in one.tags)
         weights: Mapping[int, int] = {

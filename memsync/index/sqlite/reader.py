@@ -97,16 +97,11 @@ class SqliteReader(SqlReader):
     def _matching_entries(
         self, query: Query, groups: Sequence[int]
     ) -> tuple[set[tuple[int, int]] | None, set[tuple[int, int]]]:
-        required, excluded = (
-            {
-                chunk_and_item(row)
-                for (row,) in self.rows(queries.MATCHING_ROWS, {"match": match, "ids": to_json(groups)})
-            }
-            if match
-            else None
-            for match in (all_of(query.phrases), any_of(query.exclusions))
-        )
-        return required, excluded or set()
+        def entries(match: str) -> set[tuple[int, int]] | None:
+            rows = self.rows(queries.MATCHING_ROWS, {"match": match, "ids": to_json(groups)}) if match else ()
+            return {chunk_and_item(row) for (row,) in rows} if match else None
+
+        return entries(all_of(query.phrases)), entries(any_of(query.exclusions)) or set()
 
     def _nearest(self, space: int, vector: bytes, limit: int, filters: Mapping[str, Any]) -> list[tuple[int, bytes]]:
         """Return (passage, float16 vector) of the nearest passages by their int8 distances."""
