@@ -1,7 +1,8 @@
 """Adds memsync's entries to the text of a settings file, and removes them again: JSON with comments, and TOML.
 
-It only inserts text and later cuts it out, so no other byte changes. Each result is parsed and compared with what it
-must say: a mistake in this code is an error, never a damaged file. Libraries that keep comments rewrite the whole file.
+It only inserts text, and later cuts out what is still as it was written, in any white space. Each result is parsed and
+compared with what it must say: a mistake in this code is an error, never a damaged file. Libraries that keep comments
+rewrite the whole file.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
 from typing import Any
 
 from memsync.agents.events import at
@@ -25,6 +25,7 @@ OWN = re.compile(r"\bmemsync\b.* hook (?P<event>session-start|prompt|session-end
 _STRING = r'"(?:[^"\\]|\\.)*+"?'
 _COMMENT = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LAST_COMMA = re.compile(rf"{_STRING}|[\[{{]\s*,|,(?=\s*[}}\]])", re.DOTALL)
+_WORD = re.compile(rf"{_STRING}|[^\s\"]")
 _BETWEEN = re.compile(r"[\s,:]*")
 _FIRST_INDENT = re.compile(r"\n([ \t]+)\S")
 _decode = json.JSONDecoder().raw_decode
@@ -97,13 +98,17 @@ def removed(path: str, text: str, entries: Mapping[str, Any], before: str | None
     it may be the user's own. An entry in which the user wrote a comment counts as edited.
     """
     value = parsed(path, text)
-    with suppress(ValueError):
+    with suppress(ValueError, NotEditable):
         wanted = _without(value, entries, None if before is None else parsed(path, before))
-        has_hook = any(map(OWN.search, texts_in(wanted)))
-        for cut in () if has_hook else chain([text], _cuts(path, text, entries, before or "", wanted)):
-            with suppress(NotEditable):
-                if parsed(path, cut) == wanted:
-                    return cut
+        if wanted == value:
+            cut = text
+        elif path.endswith(".toml"):
+            table = _table(f"{text}\n", entries)
+            cut = text.replace(table if table in text else table.lstrip(), "", 1)
+        else:
+            cut = _cut(text, entries, wanted)
+        if parsed(path, cut) == wanted and not any(map(OWN.search, texts_in(wanted))):
+            return cut
     reason = "memsync's entries, or the text around them, were edited, so memsync cannot remove them"
     lines = ", ".join(str(number) for number, line in enumerate(text.splitlines(), 1) if NAME in line)
     hint = f"Delete them by hand (see lines {lines}), and run the command again. They were: {json.dumps(entries)}"
@@ -143,24 +148,6 @@ def _without(value: dict[str, Any], entries: Mapping[str, Any], before: Any) -> 
     return left
 
 
-def _cuts(path: str, text: str, entries: Mapping[str, Any], before: str, wanted: dict[str, Any]) -> Iterator[str]:
-    """Yield texts that may be a text without entries: without the insertions, or without what is not wanted."""
-    if path.endswith(".toml"):
-        table = _table(f"{text}\n", entries)
-        yield text.replace(table, "", 1)
-        yield text.replace(table.lstrip(), "", 1)
-        return
-    cut = text
-    for _, new in _insertions(_with_object(before), entries):
-        cut = cut.replace(new, "", 1)
-    if _last_commas(cut) <= _last_commas(text):
-        yield cut
-    plain = _plain(text)
-    for start, end in reversed([*_unwanted(text, plain, _next(plain, 0), wanted)]):
-        text = text[:start] + text[end:]
-    yield text
-
-
 def _table(text: str, entries: Mapping[str, Any]) -> str:
     """Return the new table to append to a TOML text, with an empty line before it."""
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -180,11 +167,6 @@ def _plain(text: str) -> str:
 
 def _bare(text: str) -> str:
     return _COMMENT.sub(_blank, text.replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text)
-
-
-def _last_commas(text: str) -> int:
-    """Return the number of commas after which no value follows: some agents that read comments cannot read these."""
-    return _bare(text).count(",") - _plain(text).count(",")
 
 
 def _blank(found: re.Match[str]) -> str:
@@ -216,31 +198,28 @@ def _items(plain: str, start: int) -> Iterator[tuple[Any, int, int, Any, int]]:
         place = _next(plain, end)
 
 
-def _unwanted(text: str, plain: str, start: int, wanted: Any) -> Iterator[tuple[int, int]]:
-    """Yield the (start, end) of each member or item, with its comma, that is not in `wanted`.
+def _cut(text: str, entries: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Return a text without entries, in any white space, and without the objects and lists that are then empty."""
+    for key, new in entries.items():
+        if isinstance(new, dict) and key != NAME:
+            text = _cut(text, new, wanted.get(key) or {})
+        for item in new if isinstance(new, list) else ():
+            text = _cut_once(text, json.dumps(item, ensure_ascii=False))
+        if key not in wanted and isinstance(new, (dict, list)):
+            member = {key: new if key == NAME else type(new)()}
+            text = _cut_once(text, json.dumps(member, ensure_ascii=False)[1:-1])
+    return text
 
-    `start` is the offset of an object or list. Raises ValueError if a comment is in a member, or two have the same key.
-    """
-    items = [*_items(plain, start)]
-    if isinstance(wanted, dict) and len({key for key, *_ in items}) < len(items):
-        raise ValueError("equal keys")
-    last_kept = max((number for number, (key, *_) in enumerate(items) if key in wanted), default=-1)
-    before = start + 1
-    for number, (key, first, place, value, end) in enumerate(items):
-        if key not in wanted:
-            after = plain.index(",", end) + 1 if number < last_kept else end
-            if text[first:after] != plain[first:after]:
-                raise ValueError(key)
-            if number < last_kept:
-                yield first, _next(text, after)
-            else:
-                if number:
-                    yield (comma := plain.index(",", before)), comma + 1
-                is_emptied = last_kept < 0 and number + 1 == len(items)
-                yield len(text[:first].rstrip()), _next(text, end) if is_emptied else end
-        elif isinstance(wanted, dict) and isinstance(value, (dict, list)) and value != wanted[key]:
-            yield from _unwanted(text, plain, place, wanted[key])
-        before = end
+
+def _cut_once(text: str, member: str) -> str:
+    """Return a text without a member, the white space before it, and the comma after or before it."""
+    words = r"\s*".join(map(re.escape, _WORD.findall(member)))
+    if (found := re.search(rf"{words}(\s*,)?", text)) is None:
+        return text
+    before = text[: found.start()].rstrip()
+    if not found[1] and (bare := _bare(before).rstrip()).endswith(","):  # not every agent reads a comma at the end
+        before = before[: len(bare) - 1] + before[len(bare) :]
+    return before + text[found.end() :]
 
 
 def _insertions(text: str, entries: Mapping[str, Any]) -> list[tuple[int, str]]:
