@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import copy
-import io
 import json
 import os
 import random
-import subprocess
-import sys
 import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -22,7 +18,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memsync.errors import UsageError
-from memsync.features.conversations import ConversationText, Skipped, array, read
+from memsync.features.conversations import ConversationText, Skipped, read
 from memsync.features.conversations.read import read_conversations
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
@@ -321,17 +317,17 @@ def test_file_that_ends_too_early_gives_what_is_whole(memory: Memory, root: Path
 
 @given(data=st.data())
 @hypothesis_settings(max_examples=fewer(60, 12))
-def test_elements_are_those_of_the_array_wherever_blocks_end(data: st.DataObject) -> None:
+def test_conversations_are_those_of_the_array(data: st.DataObject) -> None:
     """Strings with brackets, quotes and backslashes included."""
     inner = st.recursive(
         st.one_of(st.none(), st.integers(), st.text(st.sampled_from('a"\\[]{},\u2028\n'))),
         lambda one: st.one_of(st.lists(one, max_size=3), st.dictionaries(st.text(max_size=2), one, max_size=3)),
     )
-    values = data.draw(st.lists(st.one_of(st.lists(inner), st.dictionaries(st.text(), inner)), max_size=4))
+    values = data.draw(st.lists(inner, max_size=4))
     content = json.dumps(values, ensure_ascii=data.draw(st.booleans())).encode()
-    with patch.object(array, "BLOCK_BYTES", data.draw(st.integers(1, 9))):
-        found = list(array.elements(io.BytesIO(content)))
-    assert [json.loads(one) if isinstance(one, bytes) else one for one in found] == values
+    found = [content[start:end] for start, end in read._elements(content)]
+    wanted = [one for one in values if isinstance(one, (list, dict))]
+    assert [json.loads(one) for one in found if one.lstrip().startswith((b"[", b"{"))] == wanted
 
 
 OWN = [
@@ -490,26 +486,27 @@ def test_conversation_without_a_usable_id_is_left_out(memory: Memory, root: Path
     assert (len(report.paths), report.wrong) == (1, ["conversation 1: the conversation has no id that can be used"])
 
 
-@pytest.mark.slow
-def test_large_conversation_is_left_out_without_being_held(root: Path) -> None:
-    """Memory stays far below what the file holds, and the next conversation is read."""
-    file = root.with_name("conversations.json")
-    with file.open("w") as out:
-        out.write('[{"a": "')
-        for _ in range(150):
-            out.write("x" * 1_000_000)
-        out.write(f'"}}, {json.dumps(TALK)}]')
-    code = (
-        "import resource, sys\nfrom pathlib import Path\n"
-        "from memsync.features.conversations.read import read_conversations\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "print([str(one)[:40] for one in read_conversations(Path(sys.argv[1]))])\n"
-        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)
-    first, megabytes = done.stdout.splitlines()
-    assert first.startswith("['conversation 1: it is larger than 32 MB', \"ConversationText(")
-    assert int(megabytes) < 100
+def test_too_large_an_export_is_refused(root: Path, monkeypatch: Patch) -> None:
+    """It is in memory as a whole. Of too many conversations, the first ones are imported."""
+    monkeypatch.setattr(read, "MAX_CONVERSATIONS", 1)
+    talk, beyond = read_conversations(export(root, TALK, TALK, TALK))
+    assert isinstance(talk, ConversationText) and "all after it are left out" in str(beyond)
+    monkeypatch.setattr(read, "MAX_ARRAY_BYTES", 300)
+    with pytest.raises(UsageError, match="larger than 0 MB"):
+        list(read_conversations(export(root, TALK)))
+
+
+def test_too_large_a_conversation_or_line_is_left_out(root: Path, monkeypatch: Patch) -> None:
+    """By its bytes, and by the brackets in it; the others are read."""
+    monkeypatch.setattr(read, "MAX_BRACKETS", 30)
+    monkeypatch.setattr(read, "MAX_LINE_BYTES", 1_000)
+    large, many = {"a": "x" * 1_000}, {"thread": "t", "head": {f"k{n}": {} for n in range(30)}, "role": "user"}
+    *wrong, talk = read_conversations(export(root, large, many, TALK))
+    expected = ["it is larger than 0 MB", "it has more than 30 objects and lists"]
+    assert [one.reason for one in wrong if isinstance(one, Skipped)] == expected
+    assert isinstance(talk, ConversationText)
+    left_out, thread = read_conversations(lines(root, many, {"thread": "t", "role": "user", "text": "x"}))
+    assert isinstance(left_out, Skipped) and isinstance(thread, ConversationText)
 
 
 def test_own_lines_are_bounded(root: Path, monkeypatch: Patch) -> None:
@@ -519,21 +516,6 @@ def test_own_lines_are_bounded(root: Path, monkeypatch: Patch) -> None:
     *_, whole, beyond = sorted(read_conversations(file), key=lambda one: isinstance(one, Skipped))
     assert isinstance(whole, ConversationText)
     assert str(beyond).startswith("line 3: over")
-
-
-def test_values_of_a_line_are_bounded(root: Path, monkeypatch: Patch) -> None:
-    """As those of a conversation in an array are; the lines after it are read."""
-    monkeypatch.setattr(array, "MAX_CONTAINERS", 1_000)
-    many = ",".join(['"k":{}'] * (array.MAX_CONTAINERS + 1))
-    file = root.with_name("in.jsonl")
-    said = json.dumps({"thread": "t", "role": "user", "text": "[{" * array.MAX_CONTAINERS})
-    deep = f'{{"thread":"t","head":{{"a":{"[" * 100}{"]" * 100}}}}}'
-    file.write_text(f'{{"thread":"t","head":{{{many}}},"role":"user","text":"x"}}\n{deep}\n{said}\n')
-    left_out, nested, whole = read_conversations(file)
-    assert str(nested) == "line 2: it is nested deeper than 100 levels"
-    assert str(left_out) == f"line 1: it has more than {array.MAX_CONTAINERS:,} objects and lists"
-    assert isinstance(whole, ConversationText)
-    assert len(whole.turns) == 1
 
 
 def test_names_of_a_head_are_bounded(memory: Memory, root: Path) -> None:

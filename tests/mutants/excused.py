@@ -12,11 +12,6 @@ from tests.mutants.generate import candidates
 EXCUSED: dict[tuple[str, str, str], str] = {
     ("Indexer._read", "0", "1"): "the stamp of a file that has gone fills a place and is read by nobody",
     ("Chunk", "0", "1"): "whatever makes chunks of notes gives the columns; only tests leave them out",
-    (
-        "_check_limits",
-        """line.count(b"{") + line.count(b"[") > MAX_DEPTH""",
-        "(line.count(b'{') + line.count(b'[') >= MAX_DEPTH)",
-    ): "above it they are counted exactly, which takes longer and comes to the same",
 }
 
 

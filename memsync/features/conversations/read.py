@@ -1,13 +1,12 @@
 """Read the conversations of a file, one at a time, and name the places that cannot be used.
 
-docs/conversations.md describes the formats. A line or conversation that cannot be used does not stop the others. There
-are limits on how much of a file is held in memory, unpacked and nested.
+docs/conversations.md describes the formats. A line or conversation that cannot be used does not stop the others. An
+export is in memory as a whole, so its size is limited.
 """
 
 from __future__ import annotations
 
 import codecs
-import io
 import json
 import lzma
 import re
@@ -22,14 +21,18 @@ from msgspec import Meta, Struct
 
 from memsync.errors import UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable
-from memsync.features.conversations.array import ENDS_EARLY, MAX_DEPTH, elements
 from memsync.features.conversations.exports import NO_EXPORT, read_export
 from memsync.ports import Progress, no_progress
 
 MAX_EXPANDED_BYTES = 4_000_000_000
 MAX_RATIO = 200
 """A real export is packed to a tenth of its size; one packed to a thousandth is an attempt to fill a disk."""
+MAX_ARRAY_BYTES = 1_000_000_000
+MAX_CONVERSATIONS = 200_000
 MAX_LINE_BYTES = 32_000_000
+"""Size limit of one line or conversation."""
+MAX_BRACKETS = 1_000_000
+"""In one line or conversation: an empty object takes 3 bytes of a file, but 64 bytes of memory."""
 MAX_LINES_BYTES = 400_000_000
 """Size limit of a JSON Lines file. Its lines may alternate between threads, so all of it is held in memory."""
 MAX_HEAD_NAMES = 100
@@ -40,6 +43,9 @@ _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, No
 zipfile raises RuntimeError for an encrypted file, and NotImplementedError for an unknown compression method.
 """
 _UNUSABLE = (Unusable, ValueError, RecursionError)
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_BETWEEN = b" \t\r\n,"
+_CLOSING = {b"[": b"]", b"{": b"}"}
 READING = "reading"
 _HINT = "Name a .jsonl, conversations.json or .zip."
 
@@ -56,42 +62,34 @@ def read_conversations(path: Path, progress: Progress = no_progress) -> Read:
             yield from _from_archive(path, progress)
             return
         with path.open("rb") as file:
-            stream = _Counted(file, path.stat().st_size, progress)
+            size = path.stat().st_size
             start = file.read(4096)
             if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 raise UsageError(f"{path} is UTF-16", hint="Save it as UTF-8.")
             file.seek(0)
             if start.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
-                yield from _from_array(stream, f"{path}")
+                yield from _from_array(file, size, f"{path}", progress)
             else:
-                yield from _from_lines(stream, is_named_json=path.suffix.lower() == ".json")
+                yield from _from_lines(_Counted(file, size, progress), is_named_json=path.suffix.lower() == ".json")
     except (OSError, zipfile.BadZipFile) as error:
         raise UsageError(f"{path} cannot be read: {error}", hint=_HINT) from error
 
 
 class _Counted:
-    """A stream that reports how much of it was read, and raises BadZipFile after `limit` bytes (0: no limit)."""
+    """A stream that reports how much of its `total` bytes was read."""
 
-    def __init__(self, stream: IO[bytes], total: int, progress: Progress, limit: int = 0) -> None:
+    def __init__(self, stream: IO[bytes], total: int, progress: Progress) -> None:
         self._stream = stream
         self._total = total
         self._progress = progress
-        self._limit = limit
         self._done = 0
 
-    def read(self, size: int) -> bytes:
-        return self._counted(self._stream.read(size))
-
     def readline(self, size: int) -> bytes:
-        return self._counted(self._stream.readline(size))
-
-    def _counted(self, block: bytes) -> bytes:
-        self._done += len(block)
-        if self._limit and self._done > self._limit:
-            raise zipfile.BadZipFile(f"it expands to more than {self._limit:,} bytes")
+        line = self._stream.readline(size)
+        self._done += len(line)
         if self._total:
             self._progress(READING, min(self._done, self._total), self._total)
-        return block
+        return line
 
 
 # ------------------------------------------------------------------------------------------------ archives
@@ -116,28 +114,67 @@ def _from_archive(path: Path, progress: Progress) -> Read:
             left -= member.file_size
             try:
                 with archive.open(member) as file:
-                    stream = _Counted(file, member.file_size, progress, limit=member.file_size)
-                    yield from _from_array(stream, member.filename)
+                    yield from _from_array(file, member.file_size, f"{path}: {member.filename}", progress)
             except _BROKEN as error:
-                yield Skipped(member.filename, f"the rest cannot be read: {error}")
+                yield Skipped(member.filename, f"it cannot be read: {error}")
 
 
 # ------------------------------------------------------------------------------------------------- exports
 
 
-def _from_array(stream: Any, name: str) -> Read:
-    """Yield the conversations of an array. Raises UsageError when the file ends within the first element."""
-    for number, element in enumerate(elements(stream), 1):
+def _from_array(file: IO[bytes], size: int, name: str, progress: Progress) -> Read:
+    """Yield the conversations of an array. Raises UsageError if it is too large, or ends within the first of them."""
+    if size > MAX_ARRAY_BYTES:
+        reason = f"{name} is larger than {MAX_ARRAY_BYTES // 1_000_000:,} MB"
+        raise UsageError(reason, hint="Split its list of conversations into several files.")
+    content = file.read(size)
+    number = end = 0
+    for number, (start, end) in enumerate(_elements(content), 1):
         place = f"conversation {number}"
-        if element is ENDS_EARLY and number == 1:
-            raise UsageError(f"{name} ends before its first conversation does", hint="See docs/conversations.md.")
+        progress(READING, end, size)
+        if number > MAX_CONVERSATIONS:
+            yield Skipped(place, "this one and all after it are left out; split the file")
+            return
         try:
-            if isinstance(element, Unusable):
-                yield Skipped(place, str(element))
-            else:
-                yield read_export(json.loads(element), place)
+            yield read_export(_loaded(content[start:end]), place)
         except _UNUSABLE as error:
             yield Skipped(place, _reason(error))
+    if not content[end:].lstrip(_BETWEEN + b"[").startswith(b"]"):
+        if not number:
+            raise UsageError(f"{name} ends before its first conversation does", hint="See docs/conversations.md.")
+        yield Skipped(f"conversation {number + 1}", "the file ends before it does")
+
+
+def _elements(content: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the (start, end) of each object or list in an array, and of what else is between them.
+
+    A JSON parser would stop at half a character, which real exports contain, or at an element that is no JSON. Only
+    brackets of the kind that began an element end it. So `{]}` does not end the array.
+    """
+    end = content.index(b"[") + 1
+    opening, start, unclosed = b"", end, 0
+    for token in _TOKEN.finditer(content, end):
+        bracket = token[0]
+        if opening:
+            unclosed += (bracket == opening) - (bracket == _CLOSING[opening])
+            if not unclosed:
+                yield start, (end := token.end())
+                opening = b""
+        elif bracket in _CLOSING or bracket == b"]":
+            if content[end : token.start()].strip(_BETWEEN):  # a number, for example
+                yield end, token.start()
+            if bracket == b"]":
+                return
+            opening, start, unclosed = bracket, token.start(), 1
+
+
+def _loaded(text: bytes) -> Any:
+    """Parse a line or a conversation. Raises Unusable if it is too large, ValueError, RecursionError."""
+    if len(text) > MAX_LINE_BYTES:
+        raise Unusable(f"it is larger than {MAX_LINE_BYTES // 1_000_000} MB")
+    if text.count(b"{") + text.count(b"[") > MAX_BRACKETS:
+        raise Unusable(f"it has more than {MAX_BRACKETS:,} objects and lists")
+    return json.loads(text.decode())
 
 
 # ---------------------------------------------------------------------------------------------- own lines
@@ -164,22 +201,13 @@ def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
         if line.isspace():
             continue
         try:
-            _check_limits(line)
-            _add_line(json.loads(line.decode()), by_name, place)
+            _add_line(_loaded(line), by_name, place)
         except _UNUSABLE as error:
             reason = _reason(error)
             yield Skipped(place, f"{reason}; {NO_EXPORT}" if is_named_json and not by_name else reason)
             is_named_json = False
     while by_name:  # popping frees the memory of each conversation once it is written
         yield by_name.pop(next(iter(by_name)))
-
-
-def _check_limits(line: bytes) -> None:
-    """Raise Unusable for a line that no element of an array may be."""
-    if line.count(b"{") + line.count(b"[") > MAX_DEPTH:  # brackets in texts count here, but not in `elements`
-        element = next(elements(io.BytesIO(b"[%b]" % line)), None)
-        if isinstance(element, Unusable) and element is not ENDS_EARLY:
-            raise element
 
 
 def _reason(error: Exception) -> str:
