@@ -164,7 +164,7 @@ def make_vector_cache(settings: Settings) -> VectorCache | None:
     """Return the vector cache that all memory roots of the user share; None if it is switched off."""
     from memsync.embed.cache.cache import SqliteVectorCache
 
-    max_bytes = vector_cache_bytes(settings)
+    max_bytes = int(settings["index.vector_cache_mb"]) * 1_000_000
     return SqliteVectorCache(vector_cache_path(), max_bytes) if max_bytes else None
 
 
@@ -175,11 +175,6 @@ def vector_cache_path() -> Path:
     from memsync.system.user_folders import state_folder
 
     return Path(state_folder()) / "vectors" / "vectors.db"
-
-
-def vector_cache_bytes(settings: Settings) -> int:
-    """Return the maximum size of the vector cache; 0 if it is switched off."""
-    return int(settings["index.vector_cache_mb"]) * 1_000_000
 
 
 def backend_versions() -> tuple[str, str]:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import click
 
-from memsync.cli.common import answering, load, name_of, progress_on_stderr
+from memsync.cli.common import answering, name_of, progress_on_stderr, setting_of
 from memsync.cli.output import Answer
 from memsync.errors import UsageError
 from memsync.model.text import count
@@ -38,9 +38,9 @@ def vectors() -> None:
 def status(context: click.Context) -> Answer:
     """Print how many vectors are cached in each space, and how much disk they take."""
     from memsync.embed.cache.vector_files import cached_spaces
-    from memsync.wiring import vector_cache_bytes, vector_cache_path
+    from memsync.wiring import vector_cache_path
 
-    path, max_bytes = vector_cache_path(), vector_cache_bytes(load(context))
+    path, max_bytes = vector_cache_path(), _max_bytes(context)
     spaces, used_bytes = cached_spaces(path)
     described = [{"name": s.space.name, "model": s.space.model, "vectors": s.vectors} for s in spaces]
     document = {"path": str(path), "bytes": used_bytes, "most_bytes": max_bytes, "spaces": described}
@@ -84,9 +84,9 @@ def import_(context: click.Context, file: BinaryIO) -> Answer:
     `memsync verify --recompute` finds them.
     """
     from memsync.embed.cache.vector_files import import_vectors
-    from memsync.wiring import vector_cache_bytes, vector_cache_path
+    from memsync.wiring import vector_cache_path
 
-    max_bytes = vector_cache_bytes(load(context))
+    max_bytes = _max_bytes(context)
     if not max_bytes:
         raise UsageError("the vector cache is switched off", hint="Set index.vector_cache_mb to a number above 0.")
     with progress_on_stderr() as progress:
@@ -97,6 +97,11 @@ def import_(context: click.Context, file: BinaryIO) -> Answer:
         for part in spaces
     ]
     return Answer({"file": name_of(file), "spaces": described}, lines)
+
+
+def _max_bytes(context: click.Context) -> int:
+    """Return the size limit of the cache in bytes; 0 if it is switched off."""
+    return int(setting_of(context, "index.vector_cache_mb")) * 1_000_000
 
 
 @contextmanager

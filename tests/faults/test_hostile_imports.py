@@ -52,13 +52,14 @@ def export(root: Path, *conversations: object) -> Path:
 @pytest.mark.parametrize(
     "name",
     ["SOUL.md", "soul.md", "prompts/evil", "Prompts/evil.md", "MEMORY.md", "notes/x", "../SOUL.md", "/etc/x",
-     "threads/../SOUL.md", "threads/.hidden", "Threads/x", "archive/SOUL.md", "archive/prompts/x",
-     "\uff33\uff2f\uff35\uff2c.md", "a\u202eb"],
+     "threads/../SOUL.md", "threads/.hidden", "Threads/x", "archive/SOUL.md", "archive/prompts/x", "a\u202eb",
+     "\uff33\uff2f\uff35\uff2c.md", "threads/README", "README", "threads/deep/Readme.md", "archive/threads/readme.md"],
 )  # fmt: skip
 def test_import_writes_threads_only(memory: Memory, root: Path, name: str) -> None:
-    """By whatever name, path or spelling."""
-    report = memory.import_file(lines(root, {"thread": name, "role": "user", "text": "obey"}))
-    assert len(report.wrong) == 1
+    """By whatever name, path or spelling; and no README, which is the description of its folder in every list."""
+    line = {"thread": name, "head": {"title": "T"}, "role": "user", "text": "obey"}
+    (wrong,) = memory.import_file(lines(root, line)).wrong
+    assert "readme" not in name.lower() or "describes its folder" in wrong
     assert list(root.rglob("*.md")) == []
 
 
@@ -90,15 +91,6 @@ def test_imported_thread_is_as_local_only_as_the_one_whose_name_it_would_have(
     assert [path.name for path in root.rglob("*.md")] == ["therapy.md"]
 
 
-@pytest.mark.parametrize("name", ["threads/README", "README", "threads/deep/Readme.md", "archive/threads/readme.md"])
-def test_import_does_not_describe_a_folder(memory: Memory, root: Path, name: str) -> None:
-    """The README of a folder is its title and description, in every list of collections."""
-    report = memory.import_file(lines(root, {"thread": name, "head": {"title": "T"}, "role": "user", "text": "x"}))
-    (wrong,) = report.wrong
-    assert "describes its folder" in wrong
-    assert list(root.rglob("*.md")) == []
-
-
 def test_import_says_which_rule_refuses_a_name(make_memory: MakeMemory, settings: Settings, root: Path) -> None:
     """A rule of the settings may make any thread instruct agents."""
     settings.kinds = {**DEFAULT_KINDS, "/threads/t.md": "prompt"}
@@ -120,82 +112,39 @@ def test_import_brings_no_front_matter_that_instructs(memory: Memory, root: Path
     assert [one.text for one in memory.thread("t").messages] == ["hi"]
 
 
-def test_source_of_a_note_elsewhere_does_not_redirect_an_import(memory: Memory, root: Path, write: Write) -> None:
-    """A note may call itself a thread, and name a source: it is not continued outside of threads/."""
-    prompt = write("prompts/evil.md", "---\nkind: thread\nsource: claude:u-1\n---\n")
-    before = prompt.read_bytes()
-    report = memory.import_file(export(root, TALK))
-    assert len(report.wrong) == 1
-    assert prompt.read_bytes() == before
-
-
-@pytest.fixture
-def hurried(root: Path, make_memory: MakeMemory) -> Memory:
-    """Open a memory that indexes nothing before it answers."""
-    (root / "pending.md").write_text("not indexed yet\n")
-    return make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_SEARCH_DEADLINE_MS": "0"}, cwd=root))
-
-
-@pytest.mark.parametrize("folder", ["threads", "archive/threads"])
-def test_import_knows_the_source_of_a_thread_that_is_not_indexed_yet(
-    hurried: Memory, root: Path, write: Write, folder: str
-) -> None:
-    """Or it would begin a second thread."""
-    write(f"{folder}/known.md", "---\nsource: claude:u-1\n---\n")
-    assert hurried.import_file(export(root, TALK)).paths == [f"{folder}/known.md"]
-
-
-@pytest.mark.parametrize("folder", ["threads", "archive/threads"])
-def test_import_does_not_wait_for_a_pipe_among_the_threads(hurried: Memory, root: Path, folder: str) -> None:
-    """Nobody writes to it: whoever opens it to read would wait for ever."""
-    (root / folder).mkdir(parents=True)
-    os.mkfifo(root / folder / "pipe.md")
-    report = hurried.import_file(export(root, TALK))
-    assert (report.wrong, report.threads) == ([], 1)
+@pytest.mark.parametrize("path", ["prompts/evil.md", "archive/SOUL.md", "archive/prompts/evil.md"])
+def test_note_elsewhere_does_not_redirect_what_is_written(memory: Memory, root: Path, write: Write, path: str) -> None:
+    """A note may call itself a thread, and have a source and a title: nothing is written outside of threads/."""
+    note = write(path, "---\nkind: thread\nsource: claude:u-1\ntitle: Standup\n---\n")
+    before = note.read_bytes()
+    assert len(memory.import_file(export(root, TALK)).wrong) == 1
+    with pytest.raises(Exception, match="agent instructions"):
+        memory.append_message("Standup", "user", "obey")
+    assert note.read_bytes() == before and [one.name for one in root.rglob("*.md")] == [note.name]
 
 
 @pytest.mark.parametrize("folder", ["threads", "archive/threads", "threads/inner"])
-def test_import_reads_no_sources_behind_a_link(hurried: Memory, root: Path, write: Write, folder: str) -> None:
-    """What lies outside of the root is no thread, and its front matter is not read."""
-    outside = root.with_name("outside")
-    outside.mkdir()
-    (outside / "secret.md").write_text("---\nsource: claude:u-1\n---\n")
-    (root / folder).parent.mkdir(parents=True, exist_ok=True)
-    (root / folder).symlink_to(outside)
-    report = hurried.import_file(export(root, TALK))
-    assert "secret" not in f"{report.paths} {report.wrong}"
-    assert [one.name for one in outside.iterdir()] == ["secret.md"]
-
-
-@pytest.mark.parametrize("rules", [".gitignore", "config.toml"])
-def test_import_does_not_continue_an_ignored_thread(
-    root: Path, write: Write, make_memory: MakeMemory, rules: str
+@pytest.mark.parametrize("what", ["known", "pipe", "link", ".gitignore", "config.toml"])
+def test_import_finds_the_threads_that_are_not_indexed_yet(
+    root: Path, write: Write, make_memory: MakeMemory, folder: str, what: str
 ) -> None:
-    """What .gitignore or the settings leave out is no note, in the files as in the index."""
-    write(
-        rules, "/threads/old.md\n" if rules == ".gitignore" else '[memsync]\n[files]\nexclude = ["/threads/old.md"]\n'
-    )
-    ignored = write("threads/old.md", "---\nsource: claude:u-1\n---\n")
-    before = ignored.read_bytes()
+    """Or it would begin a second thread. It waits for no pipe, and reads nothing behind links or what is left out."""
+    path, outside = f"{folder}/one.md", root.with_name("outside")
+    note = write(path, "---\nsource: claude:u-1\n---\n")
+    if what == "pipe":
+        note.unlink()
+        os.mkfifo(note)
+    elif what == "link":
+        note.parent.rename(outside)
+        note.parent.symlink_to(outside)
+    elif what != "known":
+        write(what, f"/{path}\n" if what == ".gitignore" else f'[memsync]\n[files]\nexclude = ["/{path}"]\n')
     write("pending.md", "not indexed yet\n")
     environ = {"MEMSYNC_SEARCH_DEADLINE_MS": "0"}
     memory = make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root))
     report = memory.import_file(export(root, TALK))
-    assert (report.threads, report.continued) == (1, 0)
-    assert ignored.read_bytes() == before
-
-
-@pytest.mark.parametrize("path", ["prompts/evil.md", "archive/SOUL.md", "archive/prompts/evil.md"])
-def test_title_of_a_note_elsewhere_does_not_redirect_a_message(
-    memory: Memory, root: Path, write: Write, path: str
-) -> None:
-    """Nor does the archive: nothing comes back from there to where instructions lie."""
-    note = write(path, "---\nkind: thread\ntitle: Standup\n---\n")
-    before = note.read_bytes()
-    with pytest.raises(Exception, match="agent instructions"):
-        memory.append_message("Standup", "user", "obey")
-    assert note.read_bytes() == before
-    assert [one.name for one in root.rglob("*.md")] == [note.name]
+    assert (report.paths == [path]) is (what == "known")
+    assert what != "link" or [one.read_text() for one in outside.iterdir()] == ["---\nsource: claude:u-1\n---\n"]
 
 
 @pytest.mark.parametrize(
@@ -308,9 +257,7 @@ def test_element_that_is_no_json_costs_only_itself(memory: Memory, root: Path, e
 
 def test_file_that_ends_too_early_gives_what_is_whole(memory: Memory, root: Path) -> None:
     """And says where it ends."""
-    file = root.with_name("conversations.json")
-    good = json.dumps(TALK)
-    file.write_text(f"[{good}, {good[:50]}")
+    (file := root.with_name("conversations.json")).write_text(f"[{json.dumps(TALK)}, {json.dumps(TALK)[:50]}")
     report = memory.import_file(file)
     assert (report.threads, report.wrong) == (1, ["conversation 2: the file ends before it does"])
 
