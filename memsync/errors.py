@@ -71,6 +71,12 @@ class MemsyncError(Exception):
         return sentences(self.message, self.hint)
 
 
+def own_error(error: Exception, what: str = "memsync", hint: str = "") -> MemsyncError:
+    """Return an error of memsync as it is, and any other without its message, which may quote a note or a database."""
+    unexpected = MemsyncError(f"{what} failed ({type(error).__name__})", hint=hint)
+    return error if isinstance(error, MemsyncError) else unexpected
+
+
 class UsageError(MemsyncError):
     """The request cannot be understood; nothing was read."""
 

@@ -84,8 +84,7 @@ def remarks(result: Any) -> None:
     """Print a result's failures, warnings and what it lacks on stderr, also after JSON."""
     failed = getattr(result, "failed", ())
     for failure in failed[:MAX_FAILURES]:
-        place = "" if failure.reason.startswith(failure.path) else f"{printable(failure.path)}: "
-        remark(f"{place}{printable(failure.reason)}")
+        remark(printable(str(failure)))
     if len(failed) > MAX_FAILURES:
         remark(f"and {count(len(failed) - MAX_FAILURES, 'other')} (--json names each)")
     for warning in getattr(result, "warnings", ()):

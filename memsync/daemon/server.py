@@ -19,7 +19,7 @@ from memsync.client import wire
 from memsync.daemon.daemon_lock import is_in_place
 from memsync.daemon.methods import Host, Request, RequestError, is_method, method_names, pool_of
 from memsync.daemon.peer import READ_LIMIT, Connection
-from memsync.errors import DaemonError, MemsyncError
+from memsync.errors import DaemonError, MemsyncError, own_error
 from memsync.sync.gate import Stopped
 
 log = logging.getLogger("memsync.daemon")
@@ -135,8 +135,8 @@ class Server:
             return wire.failure(wire.STOPPING, "the daemon is stopping")
         except Exception as error:  # noqa: BLE001 (because one bad request must not end the daemon)
             log.error("%s failed: %s", method, where(error))
-            reason = f"{method} failed: {type(error).__name__}"
-            return wire.failure(wire.INTERNAL_ERROR, reason, hint="See memsync logs.")
+            failure = own_error(error, method)
+            return wire.failure(wire.INTERNAL_ERROR, failure.message, hint="See memsync logs.")
 
 
 def bound(path: str) -> socket.socket:

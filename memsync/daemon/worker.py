@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 
 from memsync.daemon.health import LONGEST_RETRY_SECONDS, Health
-from memsync.errors import MemsyncError
+from memsync.errors import own_error
 from memsync.ports import Clock
 from memsync.sync.gate import Stopped
 from memsync.system import clock as system_clock
@@ -90,8 +90,7 @@ class Worker(ABC):
 
     def _failed(self, error: Exception) -> float:
         """Record a failure; return in how many seconds to try again."""
-        reason = error if isinstance(error, MemsyncError) else f"memsync failed ({type(error).__name__})"
-        return self._health.fault(self._name, reason, longest_retry=self._longest_retry)
+        return self._health.fault(self._name, own_error(error), longest_retry=self._longest_retry)
 
     def _rest(self) -> None:  # noqa: B027 (because most workers have nothing to do then)
         """Do what is wanted from time to time while nothing is due."""

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 
 from memsync import features
 from memsync.client.wire import INTERNAL_ERROR, INVALID_PARAMS
-from memsync.errors import MemsyncError, NoSuchNote, NoteError, UsageError
+from memsync.errors import MemsyncError, NoSuchNote, NoteError, UsageError, own_error
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import MARKDOWN, SCHEME, Message, Refused, text_in
 from memsync.mcp_server.tools import answer, arguments_of, may_name_roots, offered, roots_of
@@ -40,10 +40,8 @@ def call_tool(memories: ServedMemories, params: Message, client: str, *, read_on
         names = () if memories.is_alone else roots_of(tool, given)
         given = arguments_of(tool, given, memories.names() if may_name_roots(tool) else ())
         result = _ask(memories, tool, given, names, answer, client)
-    except MemsyncError as error:
-        return _failed(error.sentences())
     except Exception as error:  # noqa: BLE001 (because one bad call must not end the conversation)
-        return _failed(f"memsync failed ({type(error).__name__}). Try another way, and report this to the user.")
+        return _failed(own_error(error, hint="Try another way, and report this to the user.").sentences())
     texts = filter(None, (result.text, "\n".join(result.remarks)))
     return {"content": [{"type": "text", "text": visible(text)} for text in texts], "isError": False}
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsync import __version__
 from memsync.client.wire import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, decode
+from memsync.errors import own_error
 from memsync.mcp_server.tool_list import listed
 from memsync.model.text import json_line
 
@@ -144,7 +145,7 @@ class Server:
         except Refused as refused:
             return reply(number, error=refused.error)
         except Exception as error:  # noqa: BLE001 (because one bad call must not end the conversation)
-            return reply(number, error=Refused(INTERNAL_ERROR, f"memsync failed ({type(error).__name__})").error)
+            return reply(number, error=Refused(INTERNAL_ERROR, own_error(error).message).error)
 
     def _result(self, method: str, params: Message, peer: Peer) -> Message:
         meta = params.get("_meta")

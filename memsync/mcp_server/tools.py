@@ -256,7 +256,7 @@ def _status(status: Status) -> Answer:
         waiting = count(daemon.pending_text, "file is", "files are")
         lines.append(f"A daemon keeps the index current ({watcher}); {waiting} waiting.")
         lines += [f"Warning: {printable(text)}" for text in filter(None, (daemon.reason, *daemon.errors))]
-    lines += [f"Failed: {printable(failure.path)}: {printable(failure.reason)}" for failure in status.failures]
+    lines += [f"Failed: {printable(str(failure))}" for failure in status.failures]
     if status.failures:
         lines.append("Every sync tries these files again; memsync doctor shows details.")
     return Answer("\n".join(lines))

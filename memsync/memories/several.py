@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 from msgspec.structs import replace
 
 from memsync import features
-from memsync.errors import MemsyncError, NoSuchNote, UsageError
+from memsync.errors import MemsyncError, NoSuchNote, UsageError, own_error
 from memsync.memories.merging import Answered, merged
 from memsync.memories.opener import Openers, open_stored
 from memsync.model.answer import Excerpt, SearchResult
@@ -256,7 +256,7 @@ class Memories:
             with self._openers.of(root).memory(notices.append) as memory:
                 value = ask(memory, root.name)
         except Exception as error:  # noqa: BLE001 (because a fault in one memory must not hide the answers of the others)
-            failure = _known(error, root)
+            failure = own_error(error)
         milliseconds = (time.perf_counter() - started) * 1000
         return _for_anywhere(Answered(root.name, value, failure, milliseconds, tuple(notices)), root.path)
 
@@ -276,17 +276,6 @@ def _at_once(roots: Mapping[str, RegisteredRoot], work: Callable[[RegisteredRoot
             name, result = finished.get(timeout=max(0.0, limit - time.monotonic()))
             results[name] = result
     return results
-
-
-def _known(error: Exception, root: RegisteredRoot) -> MemsyncError:
-    """Return an error of one memory as memsync's own.
-
-    An unexpected one may have words of a database, which an agent could take for an instruction.
-    """
-    detail = "" if root.dsn else f": {error}"
-    return (
-        error if isinstance(error, MemsyncError) else MemsyncError(f"memsync failed ({type(error).__name__}{detail})")
-    )
 
 
 def _for_anywhere(asked: Answered, folder: str) -> Answered:
@@ -332,7 +321,7 @@ def unreachable(roots: Mapping[str, RegisteredRoot], patience: float = PATIENCE_
         except OSError as error:
             return f"{root.path}: {error.strerror or error}"
         except Exception as error:  # noqa: BLE001 (because a fault of one memory must not hide the others)
-            return _known(error, root).sentences()
+            return own_error(error).sentences()
         return ""
 
     return dict.fromkeys(roots, f"no answer within {patience:g} s") | _at_once(roots, look, patience)

@@ -31,6 +31,10 @@ class Failure(Struct, frozen=True):
     path: str
     reason: str
 
+    def __str__(self) -> str:
+        """Return both, with the path once."""
+        return self.reason if self.reason.startswith(self.path) else f"{self.path}: {self.reason}"
+
 
 class SyncReport(Struct, frozen=True):
     """What one sync did. `failed` is empty when the index equals the files.

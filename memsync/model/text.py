@@ -59,6 +59,11 @@ def did_you_mean(name: str, names: Iterable[str], otherwise: str, cutoff: float 
     return f"Did you mean {form.format(close[0])}?" if close else otherwise
 
 
+def shortened(text: str, limit: int) -> str:
+    """Return a text of at most `limit` characters, with an ellipsis at its end if it is cut."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def printable(text: str) -> str:
     """Return a name or other text on one line, with each invisible character written as an escape.
 
@@ -75,7 +80,7 @@ def quoted(text: str, limit: int = 60) -> str:
     through this function; a quote in it cannot end the quotation.
     """
     text = quotable(printable(" ".join(text.split()))).replace('"', "'")
-    return f'"{text if len(text) <= limit else text[: limit - 1] + "…"}"'
+    return f'"{shortened(text, limit)}"'
 
 
 def visible(text: str) -> str:

@@ -308,10 +308,7 @@ class FreshSearch:
             self._clock.sleep(GENERATION_POLL_SECONDS)
 
     def _stale(self, report: TextReport) -> list[str]:
-        warnings = [
-            failure.reason if failure.reason.startswith(failure.path) else f"{failure.path}: {failure.reason}"
-            for failure in report.failed
-        ]
+        warnings = [*map(str, report.failed)]
         lacks = report.pending or report.has_old_dates
         advice = f" {self._syncer.advice.capitalize()}." if lacks and not self.live else ""
         if report.pending:

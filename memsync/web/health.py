@@ -63,7 +63,7 @@ def health_of(status: Status, now: datetime) -> Health:
     """Return the health that follows from a status, at the moment `now`."""
     daemon = status.daemon
     scanned = datetime.fromisoformat(status.last_sync) if status.last_sync else None
-    faults = [*(daemon.errors if daemon else ()), *(f"{failure.path}: {failure.reason}" for failure in status.failures)]
+    faults = [*(daemon.errors if daemon else ()), *map(str, status.failures)]
     return Health(
         _state(status),
         scanned_at=status.last_sync,

@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar
 import anyio
 import anyio.to_thread
 
-from memsync.errors import MemsyncError, UsageError
+from memsync.errors import MemsyncError, UsageError, own_error
 from memsync.notes.git_files import head_state
 from memsync.operation import Operation, Runs
 from memsync.settings.load import Settings
@@ -100,4 +100,4 @@ def unexpected(what: str, error: Exception) -> MemsyncError:
     """Log the place of an unexpected error and return it without its message, which may quote a note."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     log.error("%s failed: %s in %s:%s", what, type(error).__name__, place.filename, place.lineno)
-    return MemsyncError(f"{what} failed: {type(error).__name__}", hint="The server's output says where.")
+    return own_error(error, what, hint="The server's output says where.")

@@ -185,7 +185,7 @@ def test_unexpected_error_says_nothing_of_a_note(
     """The log says where it happened; its message may quote a note, so nothing repeats it."""
     with serving(replace(site, open=lambda: nullcontext(Failing(KeyError("my secret")))), client) as other:
         document = problem(other.get("/v1/status"))
-    assert (document["status"], document["detail"]) == (500, "status failed: KeyError")
+    assert (document["status"], document["detail"]) == (500, "status failed (KeyError)")
     assert "secret" not in caplog.text and "conftest.py" in caplog.text
 
 

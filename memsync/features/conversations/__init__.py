@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from memsync.model.text import shortened
 from memsync.model.vocabulary import JsonValue
 
 
@@ -33,6 +34,7 @@ class ConversationText:
 
 
 MAX_REASON_CHARS = 500
+"""A reason may quote a long text."""
 
 
 class Unusable(Exception):
@@ -48,9 +50,4 @@ class Skipped:
 
     def __str__(self) -> str:
         """Return both in one line."""
-        return f"{self.place}: {shortened(self.reason)}"
-
-
-def shortened(reason: str) -> str:
-    """Return a reason cut to MAX_REASON_CHARS, as it may quote long text."""
-    return reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:MAX_REASON_CHARS]}…"
+        return f"{self.place}: {shortened(self.reason, MAX_REASON_CHARS)}"

@@ -18,10 +18,10 @@ from memsync.edit.note_paths import cannot_write, folder_of, numbered, thread_pa
 from memsync.edit.set_fields import head_of
 from memsync.edit.titles import slug_of
 from memsync.errors import MemsyncError, UsageError
-from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable, shortened
+from memsync.features.conversations import MAX_REASON_CHARS, ConversationText, Skipped, Turn, Unusable
 from memsync.features.conversations.read import read_conversations
 from memsync.model.note import Note
-from memsync.model.text import count, quoted, whole_characters
+from memsync.model.text import count, quoted, shortened, whole_characters
 from memsync.model.vocabulary import THREAD_STATUSES, JsonValue, NotePath, Tier
 from memsync.notes.decode import split_lines
 from memsync.notes.frontmatter import MAX_HEAD_BYTES, read_head
@@ -191,7 +191,7 @@ class Importer:
 
 
 def _complaint(conversation: ConversationText, reason: str) -> str:
-    reason = shortened(reason)
+    reason = shortened(reason, MAX_REASON_CHARS)
     if conversation.source:
         return f"{conversation.place}: {reason}"
     name = conversation.name

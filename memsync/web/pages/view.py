@@ -22,7 +22,7 @@ from memsync.model.answer import Hit
 from memsync.model.json import to_json
 from memsync.model.past import cited_at
 from memsync.model.status import Status
-from memsync.model.text import count, duration, printable, still_indexing, visible
+from memsync.model.text import count, duration, printable, shortened, still_indexing, visible
 from memsync.model.vocabulary import told_origin
 from memsync.notes.ignore import is_note_name
 from memsync.search.stop_words import STOP_WORDS
@@ -97,7 +97,7 @@ def foot_of(results: Mapping[str, Any], status: Status | None = None) -> Iterato
         yield from _state(getattr(lacks, "pending_text", None), status)
     for one in results.values():
         yield from (text for text in getattr(one, "warnings", ()) if isinstance(text, str))
-        yield from (f"{failed.path}: {failed.reason}" for failed in getattr(one, "failed", ()))
+        yield from map(str, getattr(one, "failed", ()))
 
 
 def _state(pending: int | None, status: Status | None) -> Iterator[str]:
@@ -151,7 +151,7 @@ def note_url(path: str, first: int = 0, last: int = 0) -> str:
 def name(text: str, limit: int = MAX_NAME_CHARS) -> str:
     """Return a name or a title on one line, cut if it is too long."""
     text = " ".join(text[: limit * 4].split())
-    return printable(text if len(text) <= limit else text[: limit - 1] + "…")
+    return printable(shortened(text, limit))
 
 
 def moment(text: str) -> str:
