@@ -106,86 +106,60 @@ def blend(hit: Hit, relevance: float, weight: float) -> float:
 # ------------------------------------------------------------------------------------------ the order
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.25, 0.5, 0.9])
+@pytest.mark.parametrize("weight", [0.0, 0.25, 0.9])
 def test_score_is_the_blend_of_the_first_score_and_the_relevance(
     judged: MakeMemory, judge: Judge, weight: float
 ) -> None:
-    """By hand for each hit, whatever the weight; the rank by relevance alone is shown beside it."""
+    """By hand for each hit; the rank by relevance alone is beside it. A limit and a budget of tokens leave the best."""
     memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT=str(weight))
     plain = {str(hit.path): hit for hit in memory.search(QUESTION).hits}
-    assert len(plain) == 4
     hits = memory.search(QUESTION, rerank=True).hits
     expected = {name: blend(plain[f"{name}.md"], judge.words[name], weight) for name in NAMES}
     assert {hit.path.removesuffix(".md"): hit.score for hit in hits} == expected
     assert [hit.score for hit in hits] == sorted(expected.values(), reverse=True)
     found = {hit.path.removesuffix(".md"): hit.ranks["rerank"] for hit in hits}
     assert found == {"dogwood": Rank(1, 0.8), "cedar": Rank(2, 0.6), "birch": Rank(3, 0.4), "alder": Rank(4, 0.2)}
-
-
-def test_first_score_keeps_a_say() -> None:
-    """A weight that leaves nothing of the first score is refused."""
-    with pytest.raises(ConfigError, match=r"from 0 to 0\.9"):
-        load_settings(root=".", environ={"MEMSYNC_SEARCH_RERANK_WEIGHT": "0.91"})
+    assert paths(memory.search(QUESTION, limit=1, rerank=True)) == [hits[0].path]
+    budget = CITATION_TOKENS + COUNTER.count([hits[0].text])[0]
+    assert paths(memory.search(QUESTION, tokens=budget, rerank=True)) == [hits[0].path]
+    assert (hits[0].path == next(iter(plain))) is (weight == 0.0)
+    with pytest.raises(ConfigError, match=r"from 0 to 0\.9"):  # the first score keeps a say
+        judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.91")
 
 
 def test_model_reads_the_question_without_filters_and_each_hit_with_its_headings(
     judged: MakeMemory, judge: Judge
 ) -> None:
-    """A line alone does not say what it is about."""
-    judged().search(f"{QUESTION} kind:note path:birch.md", rerank=True)
-    expected = "Trees › Birch\n## Birch\n\nWhere the heron is: a birch nest."
-    assert judge.asked == [(QUESTION, [expected])]
-
-
-def test_no_model_is_asked_without_the_option_or_without_hits(judged: MakeMemory, judge: Judge) -> None:
-    """It is off by default, and no hit has a rank of it; nothing found costs nothing."""
+    """A line alone does not say what it is about. It is not asked by default, without hits, or with filters alone."""
     memory = judged()
-    found = memory.search(QUESTION)
-    assert [hit.ranks.keys() & {"rerank"} for hit in found.hits] == [set()] * 4
+    plain, filtered = memory.search(QUESTION), memory.search("kind:note", rerank=True)
+    assert [hit.ranks.keys() & {"rerank"} for hit in plain.hits] == [set()] * 4
     assert memory.search('"no such phrase"', rerank=True).hits == ()
-    assert (judge.asked, found.explain.timings_ms.keys() & {"rerank"}) == ([], set())
+    assert filtered.hits == memory.search("kind:note").hits
+    assert [warning for warning in filtered.warnings if "reranking has no effect" in warning]
+    assert (judge.asked, plain.explain.timings_ms.keys() & {"rerank"}) == ([], set())
+    memory.search(f"{QUESTION} kind:note path:birch.md", rerank=True)
+    assert judge.asked == [(QUESTION, ["Trees › Birch\n## Birch\n\nWhere the heron is: a birch nest."])]
 
 
 def test_min_score_applies_to_the_blend(judged: MakeMemory, judge: Judge) -> None:
     """A hit that is lifted over the floor is shown, one that falls under it is not."""
     memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.9")
     judge.words, judge.otherwise = {"birch": 1.0}, 0.0
-    floor = 0.6
     assert len(memory.search("heron roosting", min_score=0.0).hits) == 4
-    assert paths(memory.search("heron roosting", min_score=floor, rerank=True)) == ["birch.md"]
-    assert min(hit.score for hit in memory.search("heron roosting", min_score=0.0, rerank=True).hits) < floor
+    assert paths(memory.search("heron roosting", min_score=0.6, rerank=True)) == ["birch.md"]
 
 
 def test_by_words_alone_the_first_score_is_the_share_of_the_best(judged: MakeMemory, judge: Judge) -> None:
     """No score is a probability there; without this the cross-encoder would decide nearly alone."""
-    memory = judged()
-    question = "heron nest roosting"
+    memory, question = judged(), "heron nest roosting"
     plain = {str(hit.path): hit.score for hit in memory.search(question, mode="keyword").hits}
-    best = max(plain.values())
-    assert 0.001 < best < 0.5
+    assert 0.001 < (best := max(plain.values())) < 0.5
     found = memory.search(question, mode="keyword", rerank=True).hits
     assert len(found) == len(plain) == 4
     for hit in found:
         relevance = judge.words[hit.path.removesuffix(".md")]
         assert hit.score == pytest.approx(0.5 * plain[hit.path] / best + 0.5 * relevance, abs=1e-3)
-
-
-def test_best_hit_of_the_new_order_is_shown_if_there_is_room_for_one(judged: MakeMemory, judge: Judge) -> None:
-    """Whether a limit or a budget of tokens leaves that room; it need not be the best of the first order."""
-    memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.9")
-    best = memory.search(QUESTION, rerank=True).hits[0]
-    assert paths(memory.search(QUESTION, limit=1, rerank=True)) == [best.path]
-    budget = CITATION_TOKENS + COUNTER.count([best.text])[0]
-    assert paths(memory.search(QUESTION, tokens=budget, rerank=True)) == [best.path]
-    assert best.path != memory.search(QUESTION).hits[0].path
-
-
-def test_filters_alone_are_no_question(judged: MakeMemory, judge: Judge) -> None:
-    """There is nothing to read hits with: the answer is the ordinary one, and says so."""
-    memory = judged()
-    found = memory.search("kind:note", rerank=True)
-    assert (found.hits, judge.asked) == (memory.search("kind:note").hits, [])
-    assert [warning for warning in found.warnings if "reranking has no effect" in warning]
 
 
 # ------------------------------------------------------------------------------------------- failures
@@ -203,25 +177,19 @@ def test_a_model_that_fails_leaves_the_answer_as_it_is(judged: MakeMemory, judge
     assert memory.search(QUESTION, limit=limit, rerank=True).warnings == ()
 
 
-def test_unknown_model_is_an_error_with_the_nearest_name(cli: Cli, write: Write) -> None:
-    """A typo is not taken for a model that cannot be had; nothing is fetched."""
-    write("a.md", "The heron nests.\n")
-    environ = {**NO_NETWORK, "MEMSYNC_SEARCH_RERANK_MODEL": "xenova/ms-marco-minilm-l6-v2"}
-    done = cli("search", "heron", "--mode", "keyword", "--rerank", environ=environ)
-    assert (done.returncode, done.stdout) == (8, "")
-    assert "no reranking model is called 'xenova/ms-marco-minilm-l6-v2'" in done.stderr
-    assert f"Did you mean {RERANK_MODEL}" in done.stderr
-
-
 def test_model_that_cannot_be_had_leaves_the_answer_as_it_is(cli: Cli, write: Write) -> None:
-    """Without a network the hits and the exit code are the ordinary ones; stderr says what failed and what to do."""
+    """Without a network the hits and the exit code stay; stderr says what to do. A wrong name is an error."""
     for name in NAMES:
         write(f"{name}.md", f"The heron nests in the {name}.\n")
-    plain = cli("search", "heron", "alder", "--mode", "keyword")
-    done = cli("search", "heron", "alder", "--mode", "keyword", "--rerank", environ=NO_NETWORK)
-    assert (done.returncode, done.stdout) == (0, plain.stdout)
+    words = ("search", "heron", "alder", "--mode", "keyword")
+    done = cli(*words, "--rerank", environ=NO_NETWORK)
+    assert (done.returncode, done.stdout) == (0, cli(*words).stdout)
     assert f"the reranking model {RERANK_MODEL} cannot be fetched into" in done.stderr
     assert "not reranked. Its first use downloads 80 MB. Check the network" in done.stderr
+    typo = {**NO_NETWORK, "MEMSYNC_SEARCH_RERANK_MODEL": "xenova/ms-marco-minilm-l6-v2"}
+    done = cli(*words, "--rerank", environ=typo)
+    assert (done.returncode, done.stdout) == (8, "") and f"Did you mean {RERANK_MODEL}" in done.stderr
+    assert "no reranking model is called 'xenova/ms-marco-minilm-l6-v2'" in done.stderr
 
 
 def test_model_that_could_not_be_had_is_not_tried_at_each_search(monkeypatch: Patch, tmp_path: Path) -> None:
@@ -246,18 +214,16 @@ def test_model_that_could_not_be_had_is_not_tried_at_each_search(monkeypatch: Pa
     assert asked == [True, False] * 2
 
 
-def test_damaged_model_says_what_to_remove(cached: Path) -> None:
-    """A download that was cut off is not fetched anew by itself."""
-    (cached / "onnx" / "model.onnx").write_bytes(b"half")
+def test_damaged_model_and_relevance_that_is_no_number_are_errors(cached: Path, monkeypatch: Patch) -> None:
+    """A download that was cut off is not fetched anew by itself; a NaN would put a hit anywhere."""
+    from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+    whole = (model := cached / "onnx" / "model.onnx").read_bytes()
+    model.write_bytes(b"half")
     with pytest.raises(EmbedderError, match="cannot be loaded") as caught:
         make_reranker(RERANK_MODEL, 1).relevance("heron", ["heron"])
     assert f"Remove {cached.parent.parent} " in caught.value.hint
-
-
-def test_relevance_that_is_no_number_is_refused(cached: Path, monkeypatch: Patch) -> None:
-    """It would put a hit anywhere."""
-    from fastembed.rerank.cross_encoder import TextCrossEncoder
-
+    model.write_bytes(whole)
     monkeypatch.setattr(TextCrossEncoder, "rerank", lambda self, question, texts: [float("nan")])
     with pytest.raises(EmbedderError, match="not a number"):
         make_reranker(RERANK_MODEL, 1).relevance("heron", ["heron"])
@@ -267,20 +233,14 @@ def test_relevance_that_is_no_number_is_refused(cached: Path, monkeypatch: Patch
 
 
 def test_relevance_is_the_logistic_of_the_logit_and_depends_on_the_text_alone(cached: Path) -> None:
-    """By hand, in the order of the texts, whatever is beside them."""
-    model = make_reranker(RERANK_MODEL.lower(), 2)
-    texts = ["nothing", "a heron", "The HERON in the alder", "alder, nest, heron", "heron " * 5]
-    expected = [*RELEVANCE, RELEVANCE[1]]
-    assert model.relevance("does the heron nest in an alder?", texts) == pytest.approx(expected, abs=1e-7)
+    """By hand, in the order of the texts, whatever is beside them. What exceeds the model's window is not read."""
+    model, question = make_reranker(RERANK_MODEL.lower(), 2), "does the heron nest in an alder?"
+    inside, outside = "x " * (MOST_TOKENS // 4) + "heron", "x " * MOST_TOKENS + "heron"
+    texts = ["nothing", "a heron", "The HERON in the alder", "alder, nest, heron", "heron " * 5, inside, outside]
+    expected = [*RELEVANCE, RELEVANCE[1], RELEVANCE[1], RELEVANCE[0]]
+    assert model.relevance(question, texts) == pytest.approx(expected, abs=1e-7)
     for text, relevance in zip(texts, expected, strict=True):
-        assert model.relevance("does the heron nest in an alder?", [text]) == pytest.approx([relevance], abs=1e-7)
-
-
-def test_what_exceeds_the_window_is_not_read(cached: Path) -> None:
-    """A long text costs what the model can read of it."""
-    model = make_reranker(RERANK_MODEL, 1)
-    inside, outside = "x " * (MOST_TOKENS // 2) + "heron", "x " * MOST_TOKENS + "heron"
-    assert model.relevance("heron", [inside, outside]) == pytest.approx([RELEVANCE[1], RELEVANCE[0]], abs=1e-7)
+        assert model.relevance(question, [text]) == pytest.approx([relevance], abs=1e-7)
     assert model.relevance("heron " + "x" * 1_000_000, ["heron"]) == pytest.approx([RELEVANCE[1]], abs=1e-7)
 
 
