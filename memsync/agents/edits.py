@@ -106,7 +106,7 @@ def removed(path: str, text: str, entries: Mapping[str, Any], before: str | None
             table = _table(f"{text}\n", entries)
             cut = text.replace(table if table in text else table.lstrip(), "", 1)
         else:
-            cut = _cut(text, entries, wanted)
+            cut = _cut(text, value, wanted)
         if parsed(path, cut) == wanted and not any(map(OWN.search, texts_in(wanted))):
             return cut
     reason = "memsync's entries, or the text around them, were edited, so memsync cannot remove them"
@@ -198,27 +198,29 @@ def _items(plain: str, start: int) -> Iterator[tuple[Any, int, int, Any, int]]:
         place = _next(plain, end)
 
 
-def _cut(text: str, entries: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """Return a text without entries, in any white space, and without the objects and lists that are then empty."""
-    for key, new in entries.items():
-        if isinstance(new, dict) and key != NAME:
-            text = _cut(text, new, wanted.get(key) or {})
-        for item in new if isinstance(new, list) else ():
-            text = _cut_once(text, json.dumps(item, ensure_ascii=False))
-        if key not in wanted and isinstance(new, (dict, list)):
-            member = {key: new if key == NAME else type(new)()}
-            text = _cut_once(text, json.dumps(member, ensure_ascii=False)[1:-1])
+def _cut(text: str, value: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Return a text that says `value` without the members and items that are not wanted, in any white space."""
+    for key, old in value.items():
+        if key not in wanted:
+            text = _cut_once(text, json.dumps({key: old}, ensure_ascii=False)[1:-1])
+        elif isinstance(old, dict):
+            text = _cut(text, old, wanted[key])
+        elif isinstance(old, list):
+            for item in old:
+                text = text if item in wanted[key] else _cut_once(text, json.dumps(item, ensure_ascii=False))
     return text
 
 
 def _cut_once(text: str, member: str) -> str:
-    """Return a text without a member, the white space before it, and the comma after or before it."""
+    """Return a text without a member, and without the comma and the white space after it, otherwise before it."""
     words = r"\s*".join(map(re.escape, _WORD.findall(member)))
-    if (found := re.search(rf"{words}(\s*,)?", text)) is None:
+    if (found := re.search(rf"{words}(\s*,\s*)?", text)) is None:
         return text
-    before = text[: found.start()].rstrip()
-    if not found[1] and (bare := _bare(before).rstrip()).endswith(","):  # not every agent reads a comma at the end
-        before = before[: len(bare) - 1] + before[len(bare) :]
+    before = text[: found.start()]
+    if not found[1]:
+        before = before.rstrip()
+        if (bare := _bare(before).rstrip()).endswith(","):  # not every agent reads a comma at the end
+            before = before[: len(bare) - 1] + before[len(bare) :]
     return before + text[found.end() :]
 
 

@@ -103,9 +103,15 @@ def test_entries_that_were_edited_are_named_and_stay(edit: tuple[str, str], befo
 def test_server_that_may_be_the_users_own_stays() -> None:
     """A server may be there from before memsync was connected. Claude Code has those of all projects in one file."""
     server = {"servers": {"memsync": {"command": "memsync"}}}
-    for before in ({"projects": {"/p": server}}, {"servers": {"memsync": {"url": "x"}}}, server):
+    befores: list[dict[str, Any]] = [
+        {"projects": {"/p": {"servers": {}}}},
+        {"servers": {"memsync": {"url": "x"}}},
+        server,
+    ]
+    for before in befores:
         text = json.dumps(before)
-        assert json.loads(removed(JSON_FILE, added(JSON_FILE, text, server) + "\n\n", server, text)) == before
+        edited = json.dumps(dict(reversed(parsed(JSON_FILE, added(JSON_FILE, text, server)).items())))
+        assert json.loads(removed(JSON_FILE, edited, server, text)) == before
     other = json.dumps({"servers": {"memsync": {"url": "x"}}})
     assert removed(JSON_FILE, other, server) == other
 
