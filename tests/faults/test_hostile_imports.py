@@ -489,18 +489,19 @@ def test_every_complaint_is_short(memory: Memory, root: Path, change: dict[str, 
     assert len(wrong) < 1_000
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "encrypted flag"])
+@pytest.mark.parametrize("damage", ["", "{}", "null", "[", "cut", "flipped", "encrypted flag"])
 def test_damaged_archive_is_no_traceback(memory: Memory, root: Path, damage: str) -> None:
     """It is named, or refused with a reason."""
     file = root.with_name("export.zip")
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("conversations.json", json.dumps([{**TALK, "uuid": str(n)} for n in range(200)]))
+        whole = json.dumps([{**TALK, "uuid": str(n)} for n in range(200)])
+        archive.writestr("conversations.json", damage if damage[:1] in "{n[" else whole)
     content = bytearray(file.read_bytes())
     if damage == "cut":
         del content[len(content) // 2 :]
     elif damage == "flipped":
         content[len(content) // 3] ^= 0xFF
-    else:
+    elif damage == "encrypted flag":
         content[6] |= 1
         content[content.index(b"PK\x01\x02") + 8] |= 1
     file.write_bytes(content)

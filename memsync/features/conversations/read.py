@@ -46,6 +46,8 @@ _UNUSABLE = (Unusable, ValueError, RecursionError)
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _BETWEEN = b" \t\r\n,"
 _CLOSING = {b"[": b"]", b"{": b"}"}
+START_BYTES = 4_096
+"""How much of a file tells its format."""
 READING = "reading"
 _HINT = "Name a .jsonl, conversations.json or .zip."
 
@@ -63,33 +65,16 @@ def read_conversations(path: Path, progress: Progress = no_progress) -> Read:
             return
         with path.open("rb") as file:
             size = path.stat().st_size
-            start = file.read(4096)
+            start = file.read(START_BYTES)
             if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 raise UsageError(f"{path} is UTF-16", hint="Save it as UTF-8.")
             file.seek(0)
             if start.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
                 yield from _from_array(file, size, f"{path}", progress)
             else:
-                yield from _from_lines(_Counted(file, size, progress), is_named_json=path.suffix.lower() == ".json")
+                yield from _from_lines(file, size, progress, is_named_json=path.suffix.lower() == ".json")
     except (OSError, zipfile.BadZipFile) as error:
         raise UsageError(f"{path} cannot be read: {error}", hint=_HINT) from error
-
-
-class _Counted:
-    """A stream that reports how much of its `total` bytes was read."""
-
-    def __init__(self, stream: IO[bytes], total: int, progress: Progress) -> None:
-        self._stream = stream
-        self._total = total
-        self._progress = progress
-        self._done = 0
-
-    def readline(self, size: int) -> bytes:
-        line = self._stream.readline(size)
-        self._done += len(line)
-        if self._total:
-            self._progress(READING, min(self._done, self._total), self._total)
-        return line
 
 
 # ------------------------------------------------------------------------------------------------ archives
@@ -123,11 +108,13 @@ def _from_archive(path: Path, progress: Progress) -> Read:
 
 
 def _from_array(file: IO[bytes], size: int, name: str, progress: Progress) -> Read:
-    """Yield the conversations of an array. Raises UsageError if it is too large, or ends within the first of them."""
+    """Yield the conversations of an array. Raises UsageError if it is none, too large, or ends within the first one."""
     if size > MAX_ARRAY_BYTES:
         reason = f"{name} is larger than {MAX_ARRAY_BYTES // 1_000_000:,} MB"
         raise UsageError(reason, hint="Split its list of conversations into several files.")
     content = file.read(size)
+    if not content[:START_BYTES].removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
+        raise UsageError(f"{name} is no list of conversations", hint=_HINT)
     number = end = 0
     for number, (start, end) in enumerate(_elements(content), 1):
         place = f"conversation {number}"
@@ -180,7 +167,7 @@ def _loaded(text: bytes) -> Any:
 # ---------------------------------------------------------------------------------------------- own lines
 
 
-def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
+def _from_lines(file: IO[bytes], total: int, progress: Progress, *, is_named_json: bool) -> Read:
     """Yield the conversations of JSON Lines.
 
     A `.json` file was probably meant to be an export. So the reason for leaving out its first line says that it is not.
@@ -188,9 +175,10 @@ def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
     by_name: dict[str, ConversationText] = {}
     size = 0
     number = 0
-    while line := stream.readline(MAX_LINE_BYTES):
+    while line := file.readline(MAX_LINE_BYTES):
         number += 1
         size += len(line)
+        progress(READING, min(size, total), total)
         place = f"line {number}"
         if size > MAX_LINES_BYTES or (len(line) == MAX_LINE_BYTES and not line.endswith(b"\n")):
             limit = (MAX_LINES_BYTES if size > MAX_LINES_BYTES else MAX_LINE_BYTES) // 1_000_000
