@@ -18,7 +18,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memsync.errors import UsageError
-from memsync.features.conversations import ConversationText, Skipped, read
+from memsync.features.conversations import Skipped, read
 from memsync.features.conversations.read import read_conversations
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
@@ -221,6 +221,7 @@ MALFORMED = {
     "a leaf that is not there": chatgpt(current_node="zz"),
     "title a number": chatgpt(title=7),
     "no id": chatgpt(conversation_id=None),
+    **{f"the id {name!r}"[:30]: {**TALK, "uuid": name} for name in ("", " ", "a\nb", 7, "x" * 201)},
     "sender unknown": claude(sender="robot"),
     "content a number": claude(content=3),
     "a block that is text": claude(content=["a"]),
@@ -426,43 +427,25 @@ def test_only_conversations_are_read_of_an_archive(memory: Memory, root: Path) -
     assert (len(report.paths), report.wrong) == (2, [])
 
 
-@pytest.mark.parametrize("name", ["", " ", "a\nb", 7, "x" * 201])
-def test_conversation_without_a_usable_id_is_left_out(memory: Memory, root: Path, name: object) -> None:
-    """By its id it is known again; the others are imported."""
-    report = memory.import_file(export(root, {**TALK, "uuid": name}, {**TALK, "uuid": "x" * 200}))
-    assert (len(report.paths), report.wrong) == (1, ["conversation 1: the conversation has no id that can be used"])
-
-
-def test_too_large_an_export_is_refused(root: Path, monkeypatch: Patch) -> None:
-    """It is in memory as a whole. Of too many conversations, the first ones are imported."""
-    monkeypatch.setattr(read, "MAX_CONVERSATIONS", 1)
-    talk, beyond = read_conversations(export(root, TALK, TALK, TALK))
-    assert isinstance(talk, ConversationText) and "all after it are left out" in str(beyond)
-    monkeypatch.setattr(read, "MAX_ARRAY_BYTES", 300)
-    with pytest.raises(UsageError, match="larger than 0 MB"):
-        list(read_conversations(export(root, TALK)))
-
-
-def test_too_large_a_conversation_or_line_is_left_out(root: Path, monkeypatch: Patch) -> None:
-    """By its bytes, and by the brackets in it; the others are read."""
-    monkeypatch.setattr(read, "MAX_BRACKETS", 30)
-    monkeypatch.setattr(read, "MAX_LINE_BYTES", 1_000)
+def test_what_is_too_large_is_left_out(root: Path, monkeypatch: Patch) -> None:
+    """A conversation or line by its bytes and the brackets in it, a file by its bytes; what is before it is read."""
     large, many = {"a": "x" * 1_000}, {"thread": "t", "head": {f"k{n}": {} for n in range(30)}, "role": "user"}
-    *wrong, talk = read_conversations(export(root, large, many, TALK))
-    expected = ["it is larger than 0 MB", "it has more than 30 objects and lists"]
-    assert [one.reason for one in wrong if isinstance(one, Skipped)] == expected
-    assert isinstance(talk, ConversationText)
-    left_out, thread = read_conversations(lines(root, many, {"thread": "t", "role": "user", "text": "x"}))
-    assert isinstance(left_out, Skipped) and isinstance(thread, ConversationText)
+    said = [{"thread": f"t{number}", "role": "user", "text": "x" * 60} for number in range(4)]
 
+    def left_out(file: Path, **limits: int) -> list[str]:
+        for name, value in limits.items():
+            monkeypatch.setattr(read, name, value)
+        return [one.reason if isinstance(one, Skipped) else "whole" for one in read_conversations(file)]
 
-def test_own_lines_are_bounded(root: Path, monkeypatch: Patch) -> None:
-    """What is beyond is named, and what is before is imported."""
-    monkeypatch.setattr(read, "MAX_LINES_BYTES", 300)
-    file = lines(root, *({"thread": f"t{number}", "role": "user", "text": "x" * 60} for number in range(4)))
-    *_, whole, beyond = sorted(read_conversations(file), key=lambda one: isinstance(one, Skipped))
-    assert isinstance(whole, ConversationText)
-    assert str(beyond).startswith("line 3: over")
+    bytes_and_brackets = ["it is larger than 0 MB", "it has more than 30 objects and lists"]
+    limits = {"MAX_BRACKETS": 30, "MAX_LINE_BYTES": 1_000}
+    assert left_out(export(root, large, many, TALK), **limits) == [*bytes_and_brackets, "whole"]
+    assert left_out(lines(root, many, said[0])) == [bytes_and_brackets[1], "whole"]
+    assert left_out(lines(root, *said), MAX_LINES_BYTES=300)[0].startswith("over 0 MB: this line and all after it")
+    several = left_out(export(root, TALK, TALK, TALK), MAX_CONVERSATIONS=1)
+    assert several == ["whole", "this one and all after it are left out; split the file"]
+    with pytest.raises(UsageError, match="larger than 0 MB"):
+        left_out(export(root, TALK), MAX_ARRAY_BYTES=300)
 
 
 def test_names_of_a_head_are_bounded(memory: Memory, root: Path) -> None:
