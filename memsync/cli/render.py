@@ -37,7 +37,7 @@ from memsync.model.json import to_json
 from memsync.model.past import SHORT, cited_at
 from memsync.model.query import TimeHint
 from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
-from memsync.model.text import also_searched, count, duration, printable, visible
+from memsync.model.text import also_searched, count, duration, listed, printable, visible
 from memsync.model.upkeep import Checked, Contradictions, Notes
 from memsync.model.vocabulary import in_root, told_origin
 from memsync.model.written import Pattern, Preference, Written
@@ -370,9 +370,9 @@ def _facts(status: Status) -> list[tuple[str, str]]:
         ("memory root", status.root),
         ("notes", f"{status.notes:,} ({count(status.chunks, 'chunk')}, {count(status.passages, 'passage')})"),
         ("vectors", f"{status.vectors:,} ({status.pending_vectors:,} pending{time_left})"),
-        ("sync copies", _few(status.copies)),
+        ("sync copies", listed(status.copies, MAX_NAMED)),
         ("excluded", f"{excluded}, by .gitignore or [files] exclude" * bool(status.excluded)),
-        ("not followed", _few(status.links)),
+        ("not followed", listed(status.links, MAX_NAMED)),
         ("local-only", f"{count(status.local_only, 'passage')} found by their words only" * bool(status.local_only)),
         ("space", status.space or "none yet"),
         ("  building", building * bool(status.building_space)),
@@ -390,11 +390,6 @@ def _status(status: Status, _: Command) -> None:
             say(f"{title}      {len(items)}")
             for item in items:
                 say(f"  {printable(item.path)}: {printable(item.reason)}")
-
-
-def _few(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - MAX_NAMED:,} more" if len(paths) > MAX_NAMED else ""
-    return ", ".join(paths[:MAX_NAMED]) + more
 
 
 def _say_facts(*facts: tuple[str, str]) -> None:

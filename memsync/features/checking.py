@@ -15,7 +15,7 @@ from memsync.edit.relinking import NoteText
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
 from memsync.model.note import Link
 from memsync.model.status import Failure
-from memsync.model.text import count, quoted
+from memsync.model.text import count, listed, quoted
 from memsync.model.upkeep import Checked, Finding
 from memsync.model.vocabulary import Kind, NotePath, told_origin, trust
 from memsync.notes import secrets
@@ -199,8 +199,7 @@ class _Checking:
             if not self._is_elsewhere(source, link):
                 yield self._dead(source, link, written)
         elif len(found) > 1:
-            more = ", …" if len(found) > MAX_NAMED else ""
-            yield Finding(source, link.line, "names", f"{written} may mean {' or '.join(found[:MAX_NAMED])}{more}")
+            yield Finding(source, link.line, "names", f"{written} may mean {listed(found, MAX_NAMED, ' or ')}")
         elif found[0] not in self._linked.notes and self._is_left_out(found[0]):
             yield Finding(source, link.line, "ignored", f"no search finds {found[0]}: .gitignore or [files] exclude")
         elif link.anchor:

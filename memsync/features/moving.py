@@ -21,7 +21,7 @@ from memsync.edit.runs import Change
 from memsync.errors import NoteError, UsageError, WriteRefused
 from memsync.model.note import Link
 from memsync.model.query import IndexedNote
-from memsync.model.text import count, quoted
+from memsync.model.text import count, listed, quoted
 from memsync.model.upkeep import ChangedLine, MovedFile, Moving
 from memsync.model.vocabulary import NotePath
 from memsync.notes.attributes import cut_attributes
@@ -96,8 +96,8 @@ def move(
         files = renaming.moved.values() if outcome.failed else renaming.moved
         _remove_empty(memory, {os.path.dirname(path) for path in files})
         if outcome.failed:
-            reasons = "; ".join(f"{one.path}: {one.reason}" for one in outcome.failed[:MAX_NAMED])
-            raise WriteRefused(f"not moved: {reasons}", hint="Correct this, and try again.")
+            reasons = [*map(str, outcome.failed)]
+            raise WriteRefused(f"not moved: {listed(reasons, MAX_NAMED, '; ')}", hint="Correct this, and try again.")
     return _done(memory, plan, outcome)
 
 
@@ -250,8 +250,7 @@ class _Renaming:
             if lines != text.lines:
                 changed[path] = text, lines
         if broken:
-            others = f", and {len(broken) - MAX_NAMED} more" if len(broken) > MAX_NAMED else ""
-            reason = f"cannot be repaired: {'; '.join(broken[:MAX_NAMED])}{others}"
+            reason = f"cannot be repaired: {listed(broken, MAX_NAMED, '; ')}"
             raise WriteRefused(reason, hint="Nothing was changed. Write these by hand first, or choose another name.")
         return changed
 

@@ -64,6 +64,12 @@ def shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def listed(texts: Sequence[str], limit: int, joint: str = ", ") -> str:
+    """Return the first `limit` texts on one line, and how many others there are: `a, b and 3 more`."""
+    more = len(texts) - limit
+    return joint.join(texts[:limit]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def printable(text: str) -> str:
     """Return a name or other text on one line, with each invisible character written as an escape.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from memsync.errors import NoSuchNote, NoteError, UsageError
 from memsync.model.answer import Excerpt
 from memsync.model.note import Note
-from memsync.model.text import count, did_you_mean
+from memsync.model.text import count, did_you_mean, listed
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.ignore import is_note_name
@@ -107,8 +107,7 @@ def find_place(files: NoteFiles, location: str, titled: Callable[[str], Sequence
 
 
 def _one_of(paths: Sequence[NotePath]) -> str:
-    more = f" or one of {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
-    return f"Name one: {', '.join(paths[:MAX_NAMED])}{more}"
+    return f"Name one: {listed(paths, MAX_NAMED)}"
 
 
 def read_note(files: NoteFiles, reader: NoteReader, path: NotePath) -> Note:

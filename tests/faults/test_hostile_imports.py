@@ -456,7 +456,7 @@ def test_names_of_a_head_are_bounded(memory: Memory, root: Path) -> None:
     )
     over, left_out = report.wrong
     assert over == f"line {len(heads)}: head has more than {read.MAX_HEAD_NAMES} names"
-    assert left_out.startswith("t: left out of its head: 'k0', 'k1', 'k10', 'k11', 'k12' and 95 others")
+    assert left_out.startswith("t: left out of its head: 'k0', 'k1', 'k10', 'k11', 'k12' and 95 more")
     assert len(memory.thread("t").messages) == len(heads) - 1
 
 

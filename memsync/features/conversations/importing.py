@@ -21,7 +21,7 @@ from memsync.errors import MemsyncError, UsageError
 from memsync.features.conversations import MAX_REASON_CHARS, ConversationText, Skipped, Turn, Unusable
 from memsync.features.conversations.read import read_conversations
 from memsync.model.note import Note
-from memsync.model.text import count, quoted, shortened, whole_characters
+from memsync.model.text import count, listed, quoted, shortened, whole_characters
 from memsync.model.vocabulary import THREAD_STATUSES, JsonValue, NotePath, Tier
 from memsync.notes.decode import split_lines
 from memsync.notes.frontmatter import MAX_HEAD_BYTES, read_head
@@ -100,9 +100,8 @@ class Importer:
         head = _allowed(conversation.head)
         left_out = sorted(repr(key[:60]) for key in conversation.head.keys() - head.keys())
         if left_out:
-            more = len(left_out) - MAX_NAMES
-            names = ", ".join(left_out[:MAX_NAMES]) + (f" and {more} other{'s' * (more > 1)}" if more > 0 else "")
-            report.wrong.append(_complaint(conversation, f"left out of its head: {names}; an import may not set it"))
+            reason = f"left out of its head: {listed(left_out, MAX_NAMES)}; an import may not set it"
+            report.wrong.append(_complaint(conversation, reason))
         if conversation.source:
             head["source"] = conversation.source
         path = first = self._path(conversation, sources)
