@@ -22,7 +22,7 @@ from memsync.model.answer import Hit
 from memsync.model.json import to_json
 from memsync.model.past import cited_at
 from memsync.model.status import Status
-from memsync.model.text import count, duration, printable, shortened, still_indexing, visible
+from memsync.model.text import also_searched, count, duration, printable, shortened, still_indexing, visible
 from memsync.model.vocabulary import told_origin
 from memsync.notes.ignore import is_note_name
 from memsync.search.stop_words import STOP_WORDS
@@ -127,7 +127,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (name, moment, marked, cited, pairs, recalled)
+    filters = (name, moment, marked, cited, pairs, recalled, also_searched)
     environment.filters |= {function.__name__: function for function in filters}
     environment.tests["deeper"] = lambda folder, depth: folder.count("/") > depth
     environment.tests["note"] = lambda path: is_note_name(path.rpartition("/")[2])
