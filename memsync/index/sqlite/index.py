@@ -27,6 +27,7 @@ from memsync.index.rows import note_rows
 from memsync.index.sqlite import database_files, schema
 from memsync.index.sqlite.integrity import find_damage
 from memsync.index.sqlite.reader import SqliteReader
+from memsync.index.sqlite.signs import SignsCache
 from memsync.index.sqlite.transactions import read_transaction, translate_sqlite_errors, write_transaction
 from memsync.index.sqlite.writer import SqliteWriter
 from memsync.system.user_folders import filesystem_errors
@@ -53,6 +54,7 @@ class SqliteIndex:
         self._write_lock = threading.RLock()
         self._epoch = 0
         self._frequencies = FrequencyCache()
+        self._signs = SignsCache()
         self._reopen()
 
     @property
@@ -151,10 +153,10 @@ class SqliteIndex:
         assert connection is not None
         with self._watched(connection, local.inode):
             if is_nested:
-                yield SqliteReader(connection, self.path, self._frequencies)
+                yield SqliteReader(connection, self.path, self._frequencies, (self._signs, local.inode))
                 return
             with read_transaction(connection):
-                yield SqliteReader(connection, self.path, self._frequencies)
+                yield SqliteReader(connection, self.path, self._frequencies, (self._signs, local.inode))
 
     @contextmanager
     def writing(self) -> Iterator[SqliteWriter]:

@@ -147,7 +147,17 @@ FROM (SELECT rowid FROM vec_{space} WHERE embedding MATCH vec_int8(:vector) AND 
 JOIN vector ON vector.space = :space AND vector.passage = near.rowid
 """
 
-# The same, only passages of chunks that pass the filters.
+# (bits of the used slots, passages, int8 vectors) of each chunk of a vec0 table.
+VECTOR_CHUNKS = """
+SELECT c.validity, c.rowids, v.vectors
+FROM vec_{space}_chunks c JOIN vec_{space}_vector_chunks00 v ON v.rowid = c.chunk_id
+"""
+# (passage, float16 vector) of the passages in :passages that have one.
+VECTORS_OF = """
+SELECT passage, value FROM vector WHERE space = :space AND passage IN (SELECT value FROM json_each(:passages))
+"""
+
+# The same as NEAREST, only passages of chunks that pass the filters.
 NEAREST_FILTERED = f"""
 SELECT near.rowid, vector.value FROM (
     SELECT rowid FROM vec_{{space}} WHERE embedding MATCH vec_int8(:vector) AND k = :limit

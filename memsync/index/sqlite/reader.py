@@ -6,6 +6,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +21,8 @@ from memsync.index.rows import to_json
 from memsync.index.sqlite import queries
 from memsync.index.sqlite.integrity import find_damage, find_miscount, unseen_vectors, word_rows
 from memsync.index.sqlite.queries import chunk_and_item
-from memsync.index.vectors import to_int8
+from memsync.index.sqlite.signs import LEAST_CHUNKS, SignsCache
+from memsync.index.vectors import cosines, to_int8, to_matrix
 from memsync.model.query import Candidate, EmbeddingSpace, Query
 from memsync.model.status import IndexedFile, PendingPassage
 from memsync.model.vocabulary import NotePath
@@ -34,9 +36,17 @@ class SqliteReader(SqlReader):
 
     statements: ClassVar = queries
 
-    def __init__(self, connection: apsw.Connection, path: Path, frequencies: FrequencyCache | None = None) -> None:
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        path: Path,
+        frequencies: FrequencyCache | None = None,
+        signs: tuple[SignsCache, int] | None = None,
+    ) -> None:
+        """`signs` has what is kept of the vectors, and the inode of the file that the connection reads."""
         self._db = connection
         self._path = path
+        self._signs = signs
         self._frequencies = frequencies.of(self.generation()) if frequencies else {}
 
     def meta(self, key: str) -> str:
@@ -104,13 +114,27 @@ class SqliteReader(SqlReader):
         return entries(all_of(query.phrases)), entries(any_of(query.exclusions)) or set()
 
     def _nearest(self, space: int, vector: bytes, limit: int, filters: Mapping[str, Any]) -> list[tuple[int, bytes]]:
-        """Return (passage, float16 vector) of the nearest passages by their int8 distances."""
+        """Return (passage, float16 vector) of the nearest passages by their int8 distances; in a large index by signs.
+
+        Both are nearly exact. With filters, vec0 reads only what passes them.
+        """
+        if self._signs and not filters and self.value(f"SELECT count(*) FROM vec_{space}_chunks") > LEAST_CHUNKS:
+            return self._nearest_by_signs(*self._signs, space, vector, limit)
         statement = queries.NEAREST_FILTERED if filters else queries.NEAREST
         parameters = {"vector": to_int8(vector), "limit": min(limit, MAX_NEAREST), "space": space, **filters}
         near = list(self.rows(statement.format(space=space), parameters))
         if not near:  # without this check, a search of a damaged index would silently use only words
             self.check(is_quick=True)
         return near
+
+    def _nearest_by_signs(
+        self, kept: SignsCache, inode: int, space: int, vector: bytes, limit: int
+    ) -> list[tuple[int, bytes]]:
+        chunks = self.rows(queries.VECTOR_CHUNKS.format(space=space))
+        passages = kept.of((inode, self.generation(), space), chunks).nearest(to_int8(vector))
+        near = list(self.rows(queries.VECTORS_OF, {"space": space, "passages": to_json(passages)}))
+        scores = cosines([value for _, value in near], to_matrix([vector])[0])
+        return [near[number] for number in nlargest(limit, range(len(near)), key=scores.__getitem__)]
 
     # ------------------------------------------------------------------------------------ whole notes
 
