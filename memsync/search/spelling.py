@@ -127,7 +127,8 @@ def _known_forms(stems: Sequence[str], errors: _Errors, allowed: int, index: Ind
 
 def _may_be_near(stem: str, word: str, allowed: int) -> bool:
     """Tell in much less time than the costs take whether a stem may be that of a word near to `word`."""
-    if len(stem) > len(word) + 2 or len(set(stem) - set(word)) * ONE_ERROR > allowed:
+    certain = stem[:-1]  # the last letter may be another in the word: hide in hiding, tri in try
+    if len(stem) > len(word) + 2 or len(set(certain) - set(word)) * ONE_ERROR > allowed:
         return False
     if stem[0] == word[0] or stem[1:3] in word[:4] or stem[2:4] in word[1:5]:
         return True

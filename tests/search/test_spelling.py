@@ -10,6 +10,7 @@ from tests.conftest import Write
 
 NOTES = {
     "mail.md": "We receive templates each Monday; the documentation of the eigenvector is here, the runner is running.",
+    "places.md": "Complementary hiding places.",
     "duty.md": "The oncall schedule of Łódź and of the straße is soft\u00adware, zero\u200bwidth, w\u2060j.",
     "rotation.md": "Today the on-call rotation runs node v18.17.1 with go1.21.3 for Ærø 😀 and 👩\u200d💻.",
     "phone.md": "Who is on call reads pages 18 and 17, and 1 of 21 or 3. Đà Nẵng, København, Þór, ısı, Ёлка, ﬁle.",
@@ -37,6 +38,8 @@ def notes(memory: Memory, write: Write) -> Memory:
         ("Documentatoin", "documentation"),
         ("dokumentatoin", "documentation"),
         ("ruunning", "running"),
+        ("complementay", "complementary"),
+        ("hidning", "hiding"),
         ("scheduel oncall", "schedule"),
         ("when do we recieve templaets", "receive, templates"),
         ("inthe", ""),  # `in the` stands nowhere
