@@ -23,6 +23,7 @@ from benchmarks.measures import rfc_questions
 from benchmarks.memories import opened, own_user_folders, running
 from benchmarks.postgres_server import NO_SERVER, database, server
 from benchmarks.served import CLIENTS, throughput
+from memsync.embed.cache.cache import MAX_BYTES
 from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.hnsw import index_name, make_hnsw
 from memsync.search.retrievals import percentile
@@ -32,7 +33,6 @@ ROUNDS = 3
 PASSAGES = 10_000
 DIMENSION = 1_536
 MODEL = "openai:text-embedding-3-small"
-CACHE = {"index_vector_cache_mb": "512"}
 
 
 def syncs(data: Path, state: Path) -> list[Row]:
@@ -54,7 +54,10 @@ def syncs(data: Path, state: Path) -> list[Row]:
 
 
 def _sync_anew(root: Path, state: Path, settings: dict[str, str]) -> float:
-    with tempfile.TemporaryDirectory(dir=state) as folder, opened(root, Path(folder), **CACHE, **settings) as memory:
+    with (
+        tempfile.TemporaryDirectory(dir=state) as folder,
+        opened(root, Path(folder), cache_bytes=MAX_BYTES, **settings) as memory,
+    ):
         return seconds(memory.sync)
 
 
@@ -71,10 +74,7 @@ def clients(data: Path, state: Path) -> list[Row]:
 
 def _at_once(name: str, data: Path, state: Path, settings: dict[str, str]) -> Row:
     questions = rfc_questions(data)
-    with (
-        tempfile.TemporaryDirectory(dir=state) as folder,
-        running(data / "rfcs", Path(folder), **CACHE, **settings) as daemon,
-    ):
+    with tempfile.TemporaryDirectory(dir=state) as folder, running(data / "rfcs", Path(folder), **settings) as daemon:
         daemon.settle()
         throughput(daemon, questions, CLIENTS)
         pairs = [(throughput(daemon, questions, CLIENTS), throughput(daemon, questions, 1)) for _ in range(PAIRS)]
@@ -95,7 +95,7 @@ def wide(data: Path, state: Path) -> list[Row]:
         key = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
         settings = {"index_backend": "postgres", "index_dsn": dsn, "embedder_model": MODEL}
         with patch.dict(os.environ, key):
-            with opened(root, Path(folder), **settings) as memory:
+            with opened(root, Path(folder), cache_bytes=0, **settings) as memory:
                 memory.sync()
             with running(root, Path(folder), **settings) as daemon, daemon.connect() as remote:
                 for text in questions:

@@ -147,8 +147,9 @@ def one_paragraph(data: Path, state: Path) -> list[Row]:
         size = note.stat().st_size
         paragraphs = note.read_text(encoding="utf-8").split("\n\n")
         parser = MarkdownIt("commonmark").enable("table")
-        with opened(root, Path(folder), search_mode="keyword", search_deadline_ms="600000") as memory:
-            memory.search("warm up")  # without vectors, whose cost is another measure: words are searchable at once
+        with opened(root, Path(folder), search_mode="keyword") as memory:
+            memory.syncer.refresh()  # without vectors, whose cost is another measure: words are searchable at once
+            memory.search("warm up")
             searching, parsing = [], []
             for run in range(RUNS + 1):
                 paragraphs[len(paragraphs) // 2] = f"The heron edit{run}x nests in the alder."

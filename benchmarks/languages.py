@@ -43,7 +43,7 @@ class Entry:
 def both_models(state: Path) -> list[Row]:
     """Ask both models, in each language and in all languages, search with them, and time them in turn."""
     try:
-        embedders = {model: make_embedder(model, 0) for model in MODELS}
+        embedders = {model: make_embedder(model) for model in MODELS}
     except EmbedderError as error:
         return [Row("languages", f"skipped: {error.message}")]
     entries = [Entry(**json.loads(line)) for line in DATA.read_text(encoding="utf-8").splitlines()]

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from memsync.embed.cache.cache import SqliteVectorCache
 from memsync.memory import Memory, RemoteMemory, connect_here
-from memsync.ports import Embedder
+from memsync.ports import Embedder, VectorCache
 from memsync.settings import paths
 from memsync.settings.load import Settings, load_settings, settings_of_root
-from memsync.wiring import make_index, make_token_counter
+from memsync.wiring import make_index, make_token_counter, vector_cache_path
 
 FOLDERS = 100
 _SCRIPT = Path(sys.executable).with_name("memsync")
@@ -30,16 +31,23 @@ def _variables(settings: dict[str, str]) -> dict[str, str]:
 
 
 def _settings(root: Path, state: Path, settings: dict[str, str]) -> tuple[Settings, dict[str, str]]:
-    """Return settings that keep the index in `state`, and their variables. No vector cache unless it is set."""
-    environ = _variables({"index_vector_cache_mb": "0"} | settings)
+    """Return settings that keep the index in `state`, and their variables."""
+    environ = _variables(settings)
     loaded = load_settings(root=root, environ=environ, cwd=state)
     loaded.index_name = str(index_dir(root, state))
     return loaded, environ | {"XDG_STATE_HOME": str(state.resolve())}
 
 
-def opened(root: Path, state: Path, **settings: str) -> Memory:
-    """Open `root` with default settings and its index in `state`; `settings` are values of MEMSYNC_* variables."""
-    return connect_here(_settings(root, state, settings)[0])
+def opened(root: Path, state: Path, *, cache_bytes: int = 0, **settings: str) -> Memory:
+    """Open `root` with default settings and its index in `state`; `settings` are values of MEMSYNC_* variables.
+
+    Without `cache_bytes` there is no vector cache.
+    """
+
+    def make_cache() -> VectorCache | None:
+        return SqliteVectorCache(vector_cache_path(), cache_bytes) if cache_bytes else None
+
+    return connect_here(_settings(root, state, settings)[0], make_cache=make_cache)
 
 
 def connected(root: Path, state: Path, embedder: Embedder, **settings: str) -> Memory:

@@ -122,7 +122,7 @@ class SumsOfSentences:
     def __init__(self, sentences: Sequence[str]) -> None:
         import numpy as np
 
-        model = make_embedder("minilm", 0)
+        model = make_embedder("minilm")
         self.space = EmbeddingSpace("sums", "benchmark", "1", DIMENSION)
         self.embed_query, self.unload, self.close = model.embed_query, model.unload, model.close
         self._numbers = {sentence: number for number, sentence in enumerate(sentences)}

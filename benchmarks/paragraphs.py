@@ -26,7 +26,7 @@ def asked_in_both(data: Path, state: Path) -> list[Row]:
     if ENGLISH not in texts:
         return [Row("paragraphs", f"skipped: no languages/xquad.{ENGLISH}.json in the data folder")]
     try:
-        make_embedder("multilingual", 0)
+        make_embedder("multilingual")
     except EmbedderError as error:
         return [Row("paragraphs", f"skipped: {error.message}")]
     questions = {language: _questions(path) for language, path in texts.items()}

@@ -21,7 +21,7 @@ ASKED = 8
 """How many questions each commit gets; every fifth of all commits gets the next ones."""
 STEP = 20
 """The first search of one in so many commits is timed."""
-CACHE = "4000"
+CACHE = 4_000_000_000
 LISTED = 20
 
 Answer = list[tuple[str, int, int, str]]
@@ -37,7 +37,7 @@ def states(data: Path, state: Path) -> list[Row]:
     commits = _git("-C", str(clone), "log", "--first-parent", "--format=%H").split()
     chosen = commits[:: max(1, len(commits) // COMMITS)][:COMMITS]
     questions = _questions(clone)
-    with own_user_folders(state), opened(clone, state / "live", index_vector_cache_mb=CACHE) as memory:
+    with own_user_folders(state), opened(clone, state / "live", cache_bytes=CACHE) as memory:
         memory.sync()
         rows = [*_times(memory, chosen, questions), _first(memory, source, state, chosen[1::STEP], questions[0])]
         different = _different(memory, source, state, chosen, questions)
@@ -76,7 +76,7 @@ def _first(memory: Memory, source: Path, state: Path, commits: list[str], questi
     tree, beyond = state / "tree", list[float]()
     _git("clone", "--quiet", "--shared", str(source), str(tree))
     memory.past.drop()
-    with opened(tree, state / "switched", index_vector_cache_mb=CACHE) as switched:
+    with opened(tree, state / "switched", cache_bytes=CACHE) as switched:
         switched.sync()
         for commit in commits:
             _git("-C", str(tree), "checkout", "--quiet", "--force", commit)
@@ -95,7 +95,7 @@ def _different(memory: Memory, source: Path, state: Path, commits: list[str], qu
     for number, commit in enumerate(commits):
         _git("-C", str(clone), "checkout", "--quiet", "--force", commit)
         asked = [questions[(number * ASKED + offset) % len(questions)] for offset in range(ASKED)]
-        with opened(clone, state / "anew", index_vector_cache_mb=CACHE) as anew:
+        with opened(clone, state / "anew", cache_bytes=CACHE) as anew:
             anew.sync()
             expected = [_answer(anew, question) for question in asked]
         shutil.rmtree(state / "anew")

@@ -29,7 +29,7 @@ CHUNKS = 100_000
 def real(data: Path, state: Path) -> list[Row]:
     """Ask the questions about the RFCs."""
     with opened(data / "rfcs", state) as memory:
-        return _compare(memory, make_embedder("minilm", 0), rfc_questions(data), "rfcs/ ({:,} chunks)", (1.5, 2.5))
+        return _compare(memory, make_embedder("minilm"), rfc_questions(data), "rfcs/ ({:,} chunks)", (1.5, 2.5))
 
 
 def large(data: Path, state: Path) -> list[Row]:
@@ -80,7 +80,7 @@ class RandomVectors:
     """Embeds each passage as a random vector that depends only on its text, and questions with the built-in model."""
 
     def __init__(self) -> None:
-        model = make_embedder("minilm", 0)
+        model = make_embedder("minilm")
         self.space = EmbeddingSpace("random", "benchmark", "1", 384)
         self.embed_query, self.unload, self.close = model.embed_query, model.unload, model.close
 

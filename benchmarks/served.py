@@ -16,6 +16,7 @@ from statistics import median
 from benchmarks.figures import Row, in_turn, ms_over, ratio_row, seconds
 from benchmarks.measures import rfc_questions
 from benchmarks.memories import RunningDaemon, opened, running
+from memsync.daemon.vector_keeper import IDLE_UNLOAD_MINUTES
 from memsync.search.retrievals import percentile
 
 IDLE_SECONDS = 60.0
@@ -113,7 +114,10 @@ def throughput(daemon: RunningDaemon, questions: Sequence[str], count: int) -> f
 
 
 def memory_and_idle(data: Path, state: Path) -> list[Row]:
-    """Measure memory after every question was asked once, processor time at rest, and memory without the model."""
+    """Measure memory after every question was asked once, processor time at rest, and memory without the model.
+
+    It waits until the daemon unloads its model.
+    """
     root, questions = data / "rfcs", rfc_questions(data)
     with running(root, state) as daemon:
         daemon.settle()
@@ -127,12 +131,12 @@ def memory_and_idle(data: Path, state: Path) -> list[Row]:
         before = _processor_seconds(process)
         time.sleep(IDLE_SECONDS)
         idle = (_processor_seconds(process) - before) / IDLE_SECONDS
-    with running(root, state, daemon_idle_unload_minutes="1") as daemon:
+    with running(root, state) as daemon:
         process = daemon.process()
         with daemon.connect() as memory:
             for text in questions:
                 memory.search(text)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 60 * (IDLE_UNLOAD_MINUTES + 2)
         while time.monotonic() < deadline and _is_loaded(daemon):
             time.sleep(2.0)
         unloaded = resident_mb(process)

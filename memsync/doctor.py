@@ -140,7 +140,7 @@ def _model_files() -> tuple[bool, str, str]:
 
 
 def _model(settings: Settings) -> tuple[bool, str, str]:
-    embedder = make_embedder(settings["embedder.model"], settings["embedder.threads"])
+    embedder = make_embedder(settings["embedder.model"])
     dimension = len(embedder.embed_query("which store did we choose"))
     ok = dimension == embedder.space.dimension
     return ok, f"{embedder.space.name} answers", "" if ok else "Run: memsync rebuild --drop-vectors"

@@ -37,6 +37,7 @@ from memsync.workspace import Workspace
 if TYPE_CHECKING:
     from memsync.features.conversations.importing import ImportReport
     from memsync.features.evaluation.evaluator import Evaluator
+    from memsync.ports import VectorCache
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -239,21 +240,22 @@ def served(settings: Settings, notice: Callable[[str], None] = lambda text: None
 
 def connect_here(
     settings: Settings,
-    make: Callable[[str, int], Embedder] = make_embedder,
-    rerank_by: Callable[[str, int], Reranker] = make_reranker,
+    make: Callable[[str], Embedder] = make_embedder,
+    rerank_by: Callable[[str], Reranker] = make_reranker,
+    make_cache: Callable[[], VectorCache | None] = make_vector_cache,
 ) -> Memory:
     """Return the memory of these settings in this process, whether or not there is a daemon.
 
-    `make` and `rerank_by` return the embedder and the reranker for a model's name and a number of threads.
+    `make` and `rerank_by` return the embedder and the reranker for a model's name, `make_cache` the vector cache.
     """
     recognise_root(settings)
     return Memory(
         settings,
         make_index(settings),
         make_token_counter(),
-        lambda: make(settings["embedder.model"], settings["embedder.threads"]),
-        lambda space: make(model_of(space), settings["embedder.threads"]),
-        make_reranker=lambda: rerank_by(settings["search.rerank_model"], settings["embedder.threads"]),
-        cache=make_vector_cache(settings),
-        processes=settings["index.processes"],
+        lambda: make(settings["embedder.model"]),
+        lambda space: make(model_of(space)),
+        make_reranker=lambda: rerank_by(settings["search.rerank_model"]),
+        cache=make_cache(),
+        processes=0,
     )

@@ -33,28 +33,28 @@ FORGET = "memsync.index.postgres.database:forget_memory"
 MOVED_DATABASE = ("memsync.index.postgres.opening:open_moved", "memory.json")
 STORED_INDEX = "memsync.index.postgres.stored:StoredIndex"
 
-# A model's name or its prefix -> its loader, and how to call it with the name and the number of threads.
-EMBEDDERS: dict[str, tuple[str, Callable[[Callable[..., Embedder], str, int], Embedder]]] = {
-    BUILT_IN_MODEL: ("memsync.embed.minilm:load", lambda load, name, threads: load(threads)),
-    "multilingual": ("memsync.embed.multilingual:load", lambda load, name, threads: load(threads)),
-    "openai:": ("memsync.embed.openai:load", lambda load, name, threads: load(name.removeprefix("openai:"))),
-    "": ("memsync.embed.fastembed:load", lambda load, name, threads: load(name, threads)),
+# A model's name or its prefix -> its loader, and how to call it with the name.
+EMBEDDERS: dict[str, tuple[str, Callable[[Callable[..., Embedder], str], Embedder]]] = {
+    BUILT_IN_MODEL: ("memsync.embed.minilm:load", lambda load, name: load()),
+    "multilingual": ("memsync.embed.multilingual:load", lambda load, name: load()),
+    "openai:": ("memsync.embed.openai:load", lambda load, name: load(name.removeprefix("openai:"))),
+    "": ("memsync.embed.fastembed:load", lambda load, name: load(name)),
 }
 _BEGINNINGS = ("openai:", "")
 
 
-def make_embedder(model: str, threads: int) -> Embedder:
+def make_embedder(model: str) -> Embedder:
     """Return the embedder that `[embedder] model` names, not loaded yet. Raises UnknownModel or EmbedderError."""
     prefix = next(start for start in EMBEDDERS if model == start or (start in _BEGINNINGS and model.startswith(start)))
     target, call = EMBEDDERS[prefix]
-    return call(_load(target), model, threads)
+    return call(_load(target), model)
 
 
-def make_reranker(model: str, threads: int) -> Reranker:
+def make_reranker(model: str) -> Reranker:
     """Return the cross-encoder that `[search] rerank_model` names, not loaded yet. Raises UnknownModel."""
     from memsync.embed.cross_encoder import load
 
-    return load(model, threads)
+    return load(model)
 
 
 def model_of(space: EmbeddingSpace) -> str:
@@ -154,18 +154,15 @@ def make_stored_index(dsn: str, name: str, source: str) -> StoredIndex:
 
     Raises ConfigError, IndexFailure.
     """
-    from memsync.settings.load import default_of
-
-    index: StoredIndex = _load(STORED_INDEX)(dsn, name, default_of("index.ef_search"), source)
+    index: StoredIndex = _load(STORED_INDEX)(dsn, name, source)
     return index
 
 
-def make_vector_cache(settings: Settings) -> VectorCache | None:
-    """Return the vector cache that all memory roots of the user share; None if it is switched off."""
+def make_vector_cache() -> VectorCache:
+    """Return the vector cache that all memory roots of the user share."""
     from memsync.embed.cache.cache import SqliteVectorCache
 
-    max_bytes = int(settings["index.vector_cache_mb"]) * 1_000_000
-    return SqliteVectorCache(vector_cache_path(), max_bytes) if max_bytes else None
+    return SqliteVectorCache(vector_cache_path())
 
 
 def vector_cache_path() -> Path:

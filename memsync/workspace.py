@@ -80,7 +80,8 @@ class Workspace:
     """One memory root: its files, index, models and writers. Safe to use from several threads and processes.
 
     `wiring` makes it. A daemon sets `daemon_status`, which adds the daemon's state to a status. `processes` is the
-    number of processes that parse notes when there are many to read (0: one for each processor).
+    number of processes that parse notes when there are many to read (0: one for each processor, up to 4). `deadline`
+    is how many seconds a search may spend on indexing (default: DEADLINE_SECONDS).
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Workspace:
         clock: Clock = system_clock,
         cache: VectorCache | None = None,
         processes: int = 1,
+        deadline: float | None = None,
     ) -> None:
         # Imported here, because a client of the daemon knows this class but has none of these parts.
         from memsync.notes.files import NoteFiles
@@ -110,6 +112,7 @@ class Workspace:
         self._counter = counter
         self._clock = clock
         self._processes = processes
+        self._deadline = deadline
         exclude = settings["files.exclude"]
         self.files = files or NoteFiles(settings.root, exclude, settings.require_current, settings.only)
         self.reader = _note_reader(settings, counter)
@@ -129,8 +132,8 @@ class Workspace:
 
         `usage` counts the searches.
         """
-        from memsync.search.freshness import FreshSearch
-        from memsync.search.searcher import Ranking, Searcher
+        from memsync.search.freshness import DEADLINE_SECONDS, FreshSearch
+        from memsync.search.searcher import Searcher
         from memsync.sync.syncer import Syncer
         from memsync.sync.workers import NoteWorkers
 
@@ -139,8 +142,8 @@ class Workspace:
         syncer = Syncer(
             files, index, self.reader, self.models, lock_folder, clock, workers, usage.retrievals, self._cache
         )
-        searcher = Searcher(files, index, self.reader, self._counter.count, Ranking.of(settings.__getitem__))
-        deadline = settings["search.deadline_ms"] / 1000
+        searcher = Searcher(files, index, self.reader, self._counter.count, settings["search.min_score"])
+        deadline = DEADLINE_SECONDS if self._deadline is None else self._deadline
         fresh_search = FreshSearch(
             index, syncer, searcher, self.models, self.reranking,
             deadline=deadline, clock=clock, pool=self._pool, usage=usage,

@@ -44,6 +44,8 @@ hypothesis.settings.register_profile("quick", FRESH, phases=(Phase.explicit, Pha
 pytest_plugins = ["tests.support.daemon_fixtures", "tests.support.cost"]
 
 COUNTER = WordPieceCounter()
+DEADLINE = 120.0
+"""Seconds that a search may spend on indexing: a slow machine keeps this, too."""
 LIMITS = ChunkLimits(max_tokens=254, small_tokens=120, run_tokens=400, window_entries=5, window_stride=2)
 RULES = PathRules(DEFAULT_KINDS, DEFAULT_TIERS)
 
@@ -198,8 +200,8 @@ def embedder() -> FakeEmbedder:
 
 @pytest.fixture
 def settings(root: Path) -> Settings:
-    """Return the default settings, with a deadline of searches that a slow machine keeps, too."""
-    return load_settings(root=root, environ={"MEMSYNC_SEARCH_DEADLINE_MS": "120000"}, cwd=root)
+    """Return the default settings."""
+    return load_settings(root=root, environ={}, cwd=root)
 
 
 @pytest.fixture
@@ -219,6 +221,7 @@ def make_memory(settings: Settings, embedder: FakeEmbedder, backend: str) -> Ite
         old: FakeEmbedder | None = None,
         own_settings: Settings = settings,
         reranker: Reranker | None = None,
+        deadline: float = DEADLINE,
     ) -> Memory:
         index = open_index(own_settings.index_dir)
         make_reranker = None if reranker is None else lambda: reranker
@@ -229,7 +232,8 @@ def make_memory(settings: Settings, embedder: FakeEmbedder, backend: str) -> Ite
             lambda: own,
             lambda space: old or own,
             make_reranker=make_reranker,
-            cache=make_vector_cache(own_settings),
+            cache=make_vector_cache(),
+            deadline=deadline,
         )
         opened.append(memory)
         return memory

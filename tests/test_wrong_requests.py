@@ -22,7 +22,7 @@ from memsync.mcp_server.memories import ServedMemories
 from memsync.memory import Memory, MemoryApi
 from memsync.operation import OPERATIONS, Operation
 from memsync.settings.load import load_settings
-from tests.conftest import COUNTER, FakeEmbedder, Patch, Printed
+from tests.conftest import COUNTER, DEADLINE, FakeEmbedder, Patch, Printed
 from tests.support.daemon_fixtures import Served
 from tests.support.mcp_client import Fixed, client_of, text_of
 
@@ -110,10 +110,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         patch.setenv("XDG_RUNTIME_DIR", short)
         for kind in ("STATE", "CACHE", "CONFIG"):
             patch.setenv(f"XDG_{kind}_HOME", str(tmp_path_factory.mktemp(kind)))
-        environ = {"MEMSYNC_SEARCH_DEADLINE_MS": "120000"}
-        settings, embedder = load_settings(root=folder, environ=environ, cwd=folder), FakeEmbedder()
+        settings, embedder = load_settings(root=folder, environ={}, cwd=folder), FakeEmbedder()
         index = SqliteIndex(settings.index_dir / "index.db")
-        with Memory(settings, index, COUNTER, lambda: embedder, lambda _: embedder) as memory:
+        with Memory(settings, index, COUNTER, lambda: embedder, lambda _: embedder, deadline=DEADLINE) as memory:
             found = Served(memory, settings)
             found.start()
             yield found

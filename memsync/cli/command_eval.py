@@ -54,7 +54,7 @@ def eval_(context: click.Context, file: BinaryIO | None, limit: int | None, assi
 
     \b
     memsync eval
-    memsync eval questions.jsonl --set search.keyword_weight=0.4
+    memsync eval questions.jsonl --set search.mode=keyword
 
     Each line of FILE is a question and the places that answer it; any one of them will do. None: nothing answers it.
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import click
 
-from memsync.cli.common import answering, name_of, progress_on_stderr, setting_of
+from memsync.cli.common import answering, name_of, progress_on_stderr
 from memsync.cli.output import Answer
 from memsync.errors import UsageError
 from memsync.model.text import count
@@ -35,17 +35,18 @@ def vectors() -> None:
 
 @vectors.command()
 @answering
-def status(context: click.Context) -> Answer:
+def status(_: click.Context) -> Answer:
     """Print how many vectors are cached in each space, and how much disk they take."""
+    from memsync.embed.cache.cache import MAX_BYTES
     from memsync.embed.cache.vector_files import cached_spaces
     from memsync.wiring import vector_cache_path
 
-    path, max_bytes = vector_cache_path(), _max_bytes(context)
+    path = vector_cache_path()
     spaces, used_bytes = cached_spaces(path)
     described = [{"name": s.space.name, "model": s.space.model, "vectors": s.vectors} for s in spaces]
-    document = {"path": str(path), "bytes": used_bytes, "most_bytes": max_bytes, "spaces": described}
-    bound = f"of at most {max_bytes / 1e6:,.0f} MB" if max_bytes else "switched off: index.vector_cache_mb is 0"
-    lines = [f"vector cache  {path}", f"size          {used_bytes / 1e6:,.1f} MB ({bound})"]
+    document = {"path": str(path), "bytes": used_bytes, "most_bytes": MAX_BYTES, "spaces": described}
+    size = f"{used_bytes / 1e6:,.1f} MB (of at most {MAX_BYTES // 1_000_000} MB)"
+    lines = [f"vector cache  {path}", f"size          {size}"]
     lines += [f"space         {cached.space.name}: {count(cached.vectors, 'vector')}" for cached in spaces]
     return Answer(document, lines)
 
@@ -77,31 +78,24 @@ def export(context: click.Context, file: str, spaces: tuple[str, ...], force: bo
 @vectors.command("import")
 @click.argument("file", type=click.File("rb"))
 @answering
-def import_(context: click.Context, file: BinaryIO) -> Answer:
+def import_(_: click.Context, file: BinaryIO) -> Answer:
     """Add the vectors of FILE (-: standard input) to the cache: all of them, or none if anything is wrong.
 
     A file from somebody else can hold wrong vectors, which make searches find the wrong notes: import only your own.
     `memsync verify --recompute` finds them.
     """
+    from memsync.embed.cache.cache import MAX_BYTES
     from memsync.embed.cache.vector_files import import_vectors
     from memsync.wiring import vector_cache_path
 
-    max_bytes = _max_bytes(context)
-    if not max_bytes:
-        raise UsageError("the vector cache is switched off", hint="Set index.vector_cache_mb to a number above 0.")
     with progress_on_stderr() as progress:
-        spaces = import_vectors(vector_cache_path(), max_bytes, file, progress)
+        spaces = import_vectors(vector_cache_path(), MAX_BYTES, file, progress)
     described = [{"name": part.space, "vectors": part.vectors, "added": part.added} for part in spaces]
     lines = [
         f"{part.space}: {count(part.added, 'vector')} added, {part.vectors - part.added:,} already there"
         for part in spaces
     ]
     return Answer({"file": name_of(file), "spaces": described}, lines)
-
-
-def _max_bytes(context: click.Context) -> int:
-    """Return the size limit of the cache in bytes; 0 if it is switched off."""
-    return int(setting_of(context, "index.vector_cache_mb")) * 1_000_000
 
 
 @contextmanager

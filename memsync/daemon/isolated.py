@@ -29,10 +29,10 @@ _AGAIN = "memsync will try again."
 class _Isolated:
     """A model's process, started at the first request and restarted if it has ended."""
 
-    def __init__(self, make: Callable[[str, int], object], model: str, threads: int) -> None:
+    def __init__(self, make: Callable[[str], object], model: str) -> None:
         self._model = model
-        self._make = partial(make, model, threads)
-        self._at_once = threads or os.cpu_count() or 1
+        self._make = partial(make, model)
+        self._at_once = os.cpu_count() or 1
         self._guard = threading.Lock()
         self._child: Child | None = None
         self._is_loaded = False
@@ -86,8 +86,8 @@ class _Isolated:
 class IsolatedEmbedder(_Isolated):
     """The model that `[embedder] model` names, as an Embedder that runs in another process."""
 
-    def __init__(self, model: str, threads: int) -> None:
-        super().__init__(make_embedder, model, threads)
+    def __init__(self, model: str) -> None:
+        super().__init__(make_embedder, model)
         self._space: EmbeddingSpace | None = None
 
     @property
@@ -125,8 +125,8 @@ class IsolatedReranker(_Isolated):
     Its process is not the embedding model's, so a fault in one does not affect the other.
     """
 
-    def __init__(self, model: str, threads: int) -> None:
-        super().__init__(make_reranker, model, threads)
+    def __init__(self, model: str) -> None:
+        super().__init__(make_reranker, model)
 
     def relevance(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how relevant each text is to a question, from 0 to 1. Raises EmbedderError, UnknownModel."""

@@ -22,6 +22,8 @@ log = logging.getLogger("memsync.daemon")
 
 SETTLE_SECONDS, LONGEST_SETTLE_SECONDS = 0.03, 1.0
 """The daemon reads a file that has not changed for the first time, or that has kept changing for the second."""
+RESCAN_SECONDS = 30.0
+"""Time between full comparisons of files, besides reported changes."""
 POLL_SECONDS = 2.0
 """Time between full comparisons of files where changes are not reported (network file systems)."""
 TICK_SECONDS = 5.0
@@ -58,7 +60,6 @@ class Keeper(Worker):
         self._memory = memory
         self._watcher = make_watcher(self._reported, self._lost)
         self._on_text = on_text
-        self._rescan_seconds = float(settings["daemon.rescan_seconds"])
         self._reports = ReportedPaths(SETTLE_SECONDS, LONGEST_SETTLE_SECONDS)
         self._hurries = False
         self._taken, self._finished = 0, 0
@@ -201,7 +202,7 @@ class Keeper(Worker):
         self._health.mended("root")
         if places is None:
             self._judge_reports(report if periodic else None)
-            usual = POLL_SECONDS if self.watching()[0] is not WatcherState.LIVE else self._rescan_seconds
+            usual = POLL_SECONDS if self.watching()[0] is not WatcherState.LIVE else RESCAN_SECONDS
             pause = SHORTEST_PAUSE_IN_SCANS * self._memory.syncer.scanner.scan_seconds
             self._next_scan = self._clock.monotonic() + max(usual, pause)
 

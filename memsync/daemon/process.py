@@ -37,6 +37,8 @@ log = logging.getLogger("memsync.daemon")
 SWITCH_SECONDS = 0.001
 """Python's thread switch interval. A search that runs next to a long parse waits for many switches."""
 STDERR = 2
+IDLE_EXIT_MINUTES = 120
+"""Minutes without a request after which a daemon that a command started by itself ends."""
 CHECK_SECONDS = 1.0
 """How often the daemon checks its lock, its socket and its settings."""
 
@@ -91,9 +93,8 @@ class Daemon:
             await asyncio.sleep(CHECK_SECONDS)
             if self._until.is_set():  # the server has removed its socket itself
                 return
-            longest_idle = 60.0 * self._settings["daemon.idle_exit_minutes"]
-            if self._until_idle and server.idle_seconds() > longest_idle and not engine.web.is_on:
-                log.info("no request came for %d minutes", self._settings["daemon.idle_exit_minutes"])
+            if self._until_idle and server.idle_seconds() > 60 * IDLE_EXIT_MINUTES and not engine.web.is_on:
+                log.info("no request came for %d minutes", IDLE_EXIT_MINUTES)
                 self._until.set()
             elif reason := self._why_anew(server, engine):
                 log.warning("%s; the daemon begins anew", reason)
@@ -140,7 +141,7 @@ def serve(
 ) -> None:
     """Run the daemon of a memory root until it is stopped; `run_command` runs command lines for clients.
 
-    With `until_idle` it also ends after `daemon.idle_exit_minutes` without a request. Raises DaemonRunning if this root
+    With `until_idle` it also ends after IDLE_EXIT_MINUTES without a request. Raises DaemonRunning if this root
     already has a daemon.
     """
     sys.setswitchinterval(SWITCH_SECONDS)

@@ -17,6 +17,8 @@ log = logging.getLogger("memsync.daemon")
 
 BUSY_RETRY_SECONDS = 1.0
 HANGING_SECONDS = 60.0
+IDLE_UNLOAD_MINUTES = 15
+"""A model that was unused for so long is unloaded."""
 TIDY_NOTES = 100
 """After this many changed notes the index is compacted."""
 
@@ -30,7 +32,6 @@ class VectorKeeper(Worker):
     def __init__(self, memory: Memory, health: Health, clock: Clock = system_clock) -> None:
         super().__init__("model", health, clock)
         self._memory = memory
-        self._idle_seconds = 60.0 * memory.settings["daemon.idle_unload_minutes"]
         self._untidy = 0
         self.has_warmed = False
         self._working_since: float | None = None
@@ -57,10 +58,10 @@ class VectorKeeper(Worker):
     def _rest(self) -> None:
         """Unload each model that has been unused for too long."""
         for name, model in (("model", self._memory.models), ("reranking model", self._memory.reranking)):
-            if self._idle_seconds and model.is_loaded and model.idle_seconds() >= self._idle_seconds:
+            if model.is_loaded and model.idle_seconds() >= 60 * IDLE_UNLOAD_MINUTES:
                 model.unload()
                 give_memory_back()
-                log.info("the %s was unused for %.0f minutes and is unloaded", name, self._idle_seconds / 60)
+                log.info("the %s was unused for %d minutes and is unloaded", name, IDLE_UNLOAD_MINUTES)
 
     def step(self) -> float:
         """Embed what waits. Raises MemsyncError, and Stopped if the gate is closed."""

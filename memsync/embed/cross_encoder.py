@@ -25,9 +25,9 @@ MAX_CHARS = 32_000
 class CrossEncoder(PooledModel["TextCrossEncoder"]):
     """One cross-encoder of fastembed as a Reranker."""
 
-    def __init__(self, model: Mapping[str, Any], *, threads: int) -> None:
+    def __init__(self, model: Mapping[str, Any]) -> None:
         """`model` is fastembed's description of it."""
-        super().__init__(threads)
+        super().__init__()
         self._model = model
         self.name: str = model["model"]
         self._failure: tuple[EmbedderError, float] | None = None
@@ -110,13 +110,13 @@ class CrossEncoder(PooledModel["TextCrossEncoder"]):
             ) from error
 
 
-def load(name: str, threads: int) -> CrossEncoder:
+def load(name: str) -> CrossEncoder:
     """Return the cross-encoder with this name without loading it. Raises UnknownModel, which suggests similar names."""
     from fastembed.rerank.cross_encoder import TextCrossEncoder
 
     advice = "See [search] rerank_model; without it, memsync uses the default model."
     models = TextCrossEncoder.list_supported_models()
-    return CrossEncoder(supported(name, models, what="reranking model", advice=advice), threads=threads)
+    return CrossEncoder(supported(name, models, what="reranking model", advice=advice))
 
 
 def _reason(error: Exception) -> str:

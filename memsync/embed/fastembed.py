@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from memsync.ports import Vector
 
+TEXTS_AT_ONCE = os.cpu_count() or 1
 OWN_MODELS = ("minilm", "multilingual")
 _ENGLISH_QUERY = "Represent this sentence for searching relevant passages: "
 PREFIXES: dict[str, tuple[str, str]] = {
@@ -48,9 +49,7 @@ class PooledModel(ABC, Generic[_Model]):
     and nothing is padded. On CPUs this is as fast as batches and uses less memory (docs/benchmarks.md).
     """
 
-    def __init__(self, threads: int) -> None:
-        """`threads`: 0 for one per processor."""
-        self._threads = threads or os.cpu_count() or 1
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loaded: tuple[_Model, ThreadPoolExecutor] | None = None
 
@@ -66,7 +65,7 @@ class PooledModel(ABC, Generic[_Model]):
             return loaded
         with self._lock:
             if self._loaded is None:
-                self._loaded = (self._load_model(), ThreadPoolExecutor(self._threads, thread_name_prefix="model"))
+                self._loaded = (self._load_model(), ThreadPoolExecutor(TEXTS_AT_ONCE, thread_name_prefix="model"))
             return self._loaded
 
     @abstractmethod
@@ -81,7 +80,6 @@ class FastembedEmbedder(PooledModel["TextEmbedding"]):
         space: EmbeddingSpace,
         name: str,
         *,
-        threads: int,
         folder: Path | None = None,
         texts_fit: bool = False,
         check: Callable[[], object] = lambda: None,
@@ -91,7 +89,7 @@ class FastembedEmbedder(PooledModel["TextEmbedding"]):
         With `texts_fit`, the caller passes only texts that fit into the model's window, and their length is not
         checked. `check` is called each time before the model is loaded.
         """
-        super().__init__(threads)
+        super().__init__()
         self.space = space
         self._name = name
         self._folder = folder
@@ -162,7 +160,7 @@ class FastembedEmbedder(PooledModel["TextEmbedding"]):
             raise EmbedderError(f"the model {self._name} cannot be loaded: {error}", hint=hint) from error
 
 
-def load(name: str, threads: int) -> FastembedEmbedder:
+def load(name: str) -> FastembedEmbedder:
     """Return the fastembed model with this name. Raises UnknownModel, which suggests similar names."""
     from fastembed import TextEmbedding
 
@@ -172,7 +170,7 @@ def load(name: str, threads: int) -> FastembedEmbedder:
     name = model["model"]
     query_prefix, passage_prefix = next((both for start, both in PREFIXES.items() if name.startswith(start)), ("", ""))
     space = EmbeddingSpace("fastembed", name, "", model["dim"], query_prefix, passage_prefix)
-    return FastembedEmbedder(space, name, threads=threads)
+    return FastembedEmbedder(space, name)
 
 
 def supported(

@@ -117,8 +117,8 @@ def search(
 ) -> SearchResult:
     """Find what the notes say about WORDS, by meaning and by word.
 
-    Several values of one filter are alternatives. With `fresh` strict, changed files are indexed first, as far as
-    `search.deadline_ms` allows; `freshness` and `warnings` say what the answer lacks. Hits come best first; scores are
+    Several values of one filter are alternatives. With `fresh` strict, changed files are indexed first, for up to two
+    seconds; `freshness` and `warnings` say what the answer lacks. Hits come best first; scores are
     probabilities. `generation`, from a SyncReport, names a state of the index that the answer must include. With `at`,
     hits quote the files of a commit, and cite them as `path@commit:line`. Raises UsageError, RootError, IndexFailure,
     and with `rerank` UnknownModel.

@@ -209,9 +209,9 @@ class Memories:
         if own is None and thread:
             hint = "Run this in the memory root of the thread, or name that with --root."
             raise UsageError("a thread belongs to one memory", hint=hint)
-        from memsync.features.context.compose import context, context_of_hits, hits_for
+        from memsync.features.context.compose import DEFAULT_TOKENS, context, context_of_hits, hits_for
 
-        budget = budget or default_of("context.budget")
+        budget = budget or DEFAULT_TOKENS
         found = self.answer(SearchRequest(query, hits_for(budget))) if query.strip() else None
         hits = found.hits if found else ()
         if own is None:

@@ -37,7 +37,7 @@ from memsync.search.freshness import FreshSearch
 from memsync.search.query_syntax import parse_request
 from memsync.search.reranking import Reranking
 from memsync.search.retrievals import UsageCounter
-from memsync.search.searcher import Ranking, Searcher
+from memsync.search.searcher import Searcher
 from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, default_of
 from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.gate import Gate
@@ -166,7 +166,7 @@ class StoredMemory(MemoryApi):
         self.fresh_search: FreshSearch = StoredSearch(
             index,
             cast("Syncer", NotCompared(index)),
-            Searcher(self.files, index, self.reader, counter.count, Ranking.of(default_of)),
+            Searcher(self.files, index, self.reader, counter.count, default_of("search.min_score")),
             self._models,
             self._reranking,
             deadline=0.0,
@@ -286,10 +286,9 @@ def connect_stored(dsn: str, name: str, source: str = "the connection string") -
     except BaseException:
         index.close()
         raise
-    threads = default_of("embedder.threads")
     return StoredMemory(
         index,
         make_token_counter(),
-        lambda: make_embedder(default_of("embedder.model"), threads),
-        lambda: make_reranker(default_of("search.rerank_model"), threads),
+        lambda: make_embedder(default_of("embedder.model")),
+        lambda: make_reranker(default_of("search.rerank_model")),
     )

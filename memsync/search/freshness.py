@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+DEADLINE_SECONDS = 2.0
+"""How long a search may index changed files before it answers without the others."""
 LEAVE_TO_BACKGROUND = 64
 """A search leaves more changed files than this to the daemon's background sync."""
 BOUND_SECONDS = 5.0
@@ -60,7 +62,7 @@ GENERATION_POLL_SECONDS = 0.01
 MODEL_PATIENCE_SECONDS = 2.0
 """How long a search in a daemon waits for the question's vector. Without a daemon it waits for as long as it takes."""
 RERANK_PATIENCE_SECONDS = 10.0
-"""The same for the reranking model, which may have to be loaded; `deadline_ms` may raise it."""
+"""The same for the reranking model, which may have to be loaded."""
 UNIT_TOLERANCE = 1e-3
 """How much the length of a question's vector may differ from 1: it was computed in float32."""
 NOTHING_TO_RERANK = "reranking has no effect without a question: hits are ordered by date"
@@ -238,12 +240,12 @@ class FreshSearch:
         if not query.text:
             warnings.append(NOTHING_TO_RERANK)
             return None
-        question, seconds = without_times(query.text, query.times), max(self._deadline, RERANK_PATIENCE_SECONDS)
+        question = without_times(query.text, query.times)
 
         def relevance(texts: Sequence[str]) -> Sequence[float] | None:
             read = partial(self._reranking.relevance, question, texts)
             try:
-                return self._reranking_model.ask(read, seconds)() if self.live else read()
+                return self._reranking_model.ask(read, RERANK_PATIENCE_SECONDS)() if self.live else read()
             except UnknownModel:
                 raise
             except EmbedderError as error:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice, takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
@@ -64,8 +64,16 @@ CANDIDATES = 200
 """So many chunks of each retriever contribute, or as many as there may be hits."""
 THINNED = 20
 """So many times more, if the filters leave out what does not hold."""
+KEYWORD_WEIGHT = 0.2
+"""Weight of the keyword score against the semantic score."""
 MEMORY_KEYWORD_WEIGHT = 0.35
-"""The weight of the keyword score in logs, threads, MEMORY.md and preferences, instead of `search.keyword_weight`."""
+"""The same in logs, threads, MEMORY.md and preferences."""
+RECENCY = 0.01
+"""Maximum recency bonus in the score."""
+HALF_LIFE_DAYS = 90
+"""Half-life of the recency bonus."""
+RERANK_WEIGHT = 0.5
+"""Weight of the reranker's score against the first score."""
 IMPORTANCE = 0.02
 """Maximum effect of a note's `importance` on the score."""
 PINNED = 0.01
@@ -80,22 +88,6 @@ TWINS_WITHIN = 5
 
 class IndexChanged(Exception):
     """Text was removed from the index after it was compared with the files."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """The ranking settings; each field is the `[search]` setting of its name."""
-
-    keyword_weight: float
-    recency: float
-    recency_days: int
-    min_score: float
-    rerank_weight: float
-
-    @staticmethod
-    def of(setting: Callable[[str], Any]) -> Ranking:
-        """Return the ranking settings that `setting` gives by their names."""
-        return Ranking(*(setting(f"search.{field.name}") for field in fields(Ranking)))
 
 
 class Near(NamedTuple):
@@ -128,13 +120,13 @@ class Searcher:
     """Answers queries from the index of one memory root. The caller brings the index up to date first."""
 
     def __init__(
-        self, files: NoteFiles, index: Index, reader: NoteReader, count_tokens: CountTokens, ranking: Ranking
+        self, files: NoteFiles, index: Index, reader: NoteReader, count_tokens: CountTokens, min_score: float
     ) -> None:
         self._files = files
         self._index = index
         self._reader = reader
         self._count_tokens = count_tokens
-        self._ranking = ranking
+        self._min_score = min_score
         self._validity: tuple[int, Validity] | None = None
 
     def near(self, query: Query, vector: Vector, space: EmbeddingSpace) -> Near:
@@ -183,8 +175,8 @@ class Searcher:
         if read is not None:
             if mode is Mode.KEYWORD:  # its scores are no probabilities: scale them to the best one
                 hits = [structs.replace(hit, score=hit.score / max(hits[0].score, 1e-9)) for hit in hits]
-            hits = blended(hits, read, self._ranking.rerank_weight)[: query.limit]
-        likely = likely_hits(hits, query, mode, self._ranking.min_score)
+            hits = blended(hits, read, RERANK_WEIGHT)[: query.limit]
+        likely = likely_hits(hits, query, mode, self._min_score)
         tokens = query.request.tokens
         fitting = likely if tokens is None else within(likely, tokens, lambda hits: costs(hits, self._count_tokens))
         warnings = why_empty(hits, likely, tokens) if not fitting else ()
@@ -283,8 +275,8 @@ class Searcher:
         """Return the entries, best first, and what converts their scores to those of hits, from 0 to 1."""
         if not query.text:
             return _holding(in_order(pool), query, validity, anchor), lambda score: 0.0
-        ranking, now = self._ranking, clock.seconds()
-        weights = Weights(ranking.keyword_weight, MEMORY_KEYWORD_WEIGHT)
+        now = clock.seconds()
+        weights = Weights(KEYWORD_WEIGHT, MEMORY_KEYWORD_WEIGHT)
         if mode is Mode.VECTOR:
             weights = Weights(0.0, 0.0)
         question = QuestionWords.of(query.text, word_weights, query.times)
@@ -303,13 +295,11 @@ class Searcher:
 
     def _prior(self, chunk: IndexedChunk, now: float) -> float:
         """Return the bonus for importance, pins and recency; it is small, so that it decides only near ties."""
-        ranking = self._ranking
         prior = IMPORTANCE * 2.0 * (chunk.importance - 0.5) + PINNED * chunk.pinned
         if not may_instruct(chunk.origin):  # a web page cannot raise its own standing
             prior = min(prior, 0.0)
-        if ranking.recency:
-            prior += ranking.recency * 0.5 ** (age_in_days(chunk, now) / ranking.recency_days)
-        return prior
+        recency: float = RECENCY * 0.5 ** (age_in_days(chunk, now) / HALF_LIFE_DAYS)
+        return prior + recency
 
     # --------------------------------------------------------------------------------------------- hits
 

@@ -53,31 +53,14 @@ SETTINGS = (
     Setting(
         "embedder.model", BUILT_IN_MODEL, "minilm (built in), multilingual, a fastembed model's name, or openai:MODEL."
     ),
-    Setting("embedder.threads", 0, "Texts to embed in parallel; 0: one per processor.", (0, 256)),
     Setting("index.backend", "sqlite", "What keeps the index: sqlite, or postgres (docs/postgres.md)."),
     Setting("index.dsn", "", "postgres: the connection string; only in your own config file or MEMSYNC_INDEX_DSN."),
     Setting("index.name", "", "postgres: the memory's name in the database; empty: the root folder's name."),
     Setting("index.store_text", False, "postgres: store the notes' text, for machines without the files."),
-    Setting("index.ef_search", 400, "postgres: vectors an HNSW search visits; more find more, slower.", (10, 1_000)),
-    Setting("index.vector_cache_mb", 512, "Maximum MB of the vector cache of all roots; 0: none.", (0, 1_000_000)),
-    Setting(
-        "index.processes", 0, "Processes to parse many notes; 0: one per processor, up to 4; 1: no extra.", (0, 64)
-    ),
     Setting("search.limit", 10, "Hits that a search returns.", (1, 1000)),
     Setting("search.mode", "hybrid", "hybrid, keyword or vector.", choices=tuple(Mode)),
-    Setting("search.keyword_weight", 0.2, "Weight of the keyword score against the semantic score.", (0, 1)),
     Setting("search.min_score", 0.05, "Show no hit with a lower score.", (0, 1)),
-    Setting("search.recency", 0.01, "Maximum recency bonus in the score.", (0, 0.5)),
-    Setting("search.recency_days", 90, "Half-life of the recency bonus, in days.", (1, 100_000)),
-    Setting(
-        "search.deadline_ms",
-        2_000,
-        "Milliseconds that a search may spend on indexing changed files, and in a daemon on reranking (10 s at least).",
-        (0, 600_000),
-    ),
     Setting("search.rerank_model", RERANK_MODEL, "Cross-encoder for --rerank: a model name that fastembed knows."),
-    Setting("search.rerank_weight", 0.5, "Weight of the reranker's score against the first score.", (0, 0.9)),
-    Setting("context.budget", 4_000, "Default budget of a context, in tokens.", (1, 1_000_000)),
     Setting("prune.task_days", 30, "Days without a change after which `prune` archives a task note.", (1, 100_000)),
     Setting("check.ignore", [], "Findings that memsync check leaves out: patterns of notes, and rules."),
     Setting("usage.count", True, "Count searches and the notes that they retrieve, for `stale` and `stats`."),
@@ -88,7 +71,6 @@ SETTINGS = (
     Setting("agents.keep_raw", False, "Keep an agent's raw transcript even if it has a secret."),
     Setting("curator.command", [], "Program that proposes changes instead of rules: it reads and answers JSON."),
     Setting("curator.judge", [], "Program that decides which pairs of memsync contradictions contradict each other."),
-    Setting("curator.lines", 30, "Changes in one proposal, at most.", (1, 1_000)),
     Setting("curator.nightly", False, "Let the daemon run memsync curate once a night; it only proposes."),
     Setting("daemon.use", True, "Use the daemon if one serves this root with the same settings."),
     Setting(
@@ -97,9 +79,6 @@ SETTINGS = (
         "When a command starts the daemon: terminal (if a person typed the command), always or never.",
         choices=AUTOSTART,
     ),
-    Setting("daemon.idle_exit_minutes", 120, "Minutes without a request after which such a daemon ends.", (1, 100_000)),
-    Setting("daemon.rescan_seconds", 30, "Seconds between full comparisons, besides reported changes.", (1, 60)),
-    Setting("daemon.idle_unload_minutes", 15, "Minutes without use until the daemon unloads the model.", (0, 100_000)),
     Setting(
         "cli.open_with",
         "",

@@ -19,12 +19,8 @@ from memsync.system.user_folders import digest_of, filesystem_errors, other_writ
 
 HARMLESS = frozenset(
     {
-        "files.exclude", "privacy.local_only", "index.ef_search",
-        "search.limit", "search.mode", "search.keyword_weight", "search.recency", "search.recency_days",
-        "search.deadline_ms", "search.rerank_weight", "context.budget", "curator.lines", "prune.task_days",
-        "check.ignore",
-        "usage.count", "daemon.use", "daemon.rescan_seconds", "daemon.idle_unload_minutes", "daemon.idle_exit_minutes",
-        "cli.pager",
+        "files.exclude", "privacy.local_only", "search.limit", "search.mode", "prune.task_days",
+        "check.ignore", "usage.count", "daemon.use", "cli.pager",
     }
 )  # fmt: skip
 """Settings that name no path, address or program, and that make memsync store or consume nothing elsewhere."""

@@ -53,7 +53,7 @@ def test_a_daemon_runs_only_short_commands_on_its_own_memory(memory: Memory, arg
 
 def test_no_library_reports_to_its_makers(tmp_path: Path) -> None:
     """A process that embeds leaves nothing of ONNX Runtime's telemetry in the user's folders."""
-    code = "from memsync.wiring import make_embedder; make_embedder('minilm', 1).embed_query('heron')"
+    code = "from memsync.wiring import make_embedder; make_embedder('minilm').embed_query('heron')"
     environ = {key: value for key, value in os.environ.items() if not key.startswith(("ORT_", "HF_", "XDG_"))}
     environ |= {"HOME": str(tmp_path)}
     command: list[Any] = [sys.executable, "-c", code]

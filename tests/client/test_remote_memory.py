@@ -196,7 +196,6 @@ def test_memory_connect_gives_the_daemons_memory(served: Served, monkeypatch: Pa
     """The public way in; without a daemon it says so."""
     from memsync import Memory
 
-    monkeypatch.setenv("MEMSYNC_SEARCH_DEADLINE_MS", str(served.settings["search.deadline_ms"]))
     with Memory.connect(served.settings.root) as remote:
         assert remote.search("heron").hits[0].path == "birds.md"
         remote.shutdown()

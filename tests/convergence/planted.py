@@ -131,13 +131,7 @@ def _lost_root_is_empty() -> Iterator[None]:
 
 @contextmanager
 def _never_compared_again() -> Iterator[None]:
-    begin = Keeper.__init__
-
-    def begin_lazily(keeper: Keeper, *arguments: Any, **options: Any) -> None:
-        begin(keeper, *arguments, **options)
-        keeper._rescan_seconds = 1e9
-
-    with mock.patch.object(Keeper, "__init__", begin_lazily):
+    with mock.patch("memsync.daemon.keeper.RESCAN_SECONDS", 1e9):
         yield
 
 

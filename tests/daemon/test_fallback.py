@@ -60,10 +60,10 @@ def test_a_daemon_with_other_settings(cli: Cli, write: Write) -> None:
 
 
 def test_settings_of_the_daemon_alone_are_no_difference(cli: Cli, write: Write) -> None:
-    """How often it compares files changes no answer."""
+    """Whether a command starts it changes no answer."""
     write("a.md", "The heron nests.\n")
     cli.start()
-    assert cli(*SEARCH, environ={"MEMSYNC_DAEMON_RESCAN_SECONDS": "7"}).stderr == ""
+    assert cli(*SEARCH, environ={"MEMSYNC_DAEMON_AUTOSTART": "never"}).stderr == ""
 
 
 def test_a_daemon_of_another_version(cli: Cli, write: Write, other_version: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memsync.daemon.engine import Engine
+from memsync.daemon.vector_keeper import IDLE_UNLOAD_MINUTES
 from memsync.daemon.watch import Watcher
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
@@ -61,8 +62,8 @@ def reranker() -> CountingReranker:
 @pytest.fixture
 def start(
     root: Path, clock: PutForward, model: CountingEmbedder, reranker: CountingReranker
-) -> Iterator[Callable[[int], Engine]]:
-    """Start an engine that unloads its model after so many minutes."""
+) -> Iterator[Callable[[], Engine]]:
+    """Start an engine whose clock a test puts forward."""
     engines: list[Engine] = []
 
     def memory_of(settings: Settings) -> Memory:
@@ -71,8 +72,8 @@ def start(
             settings, index, COUNTER, lambda: model, lambda space: model, make_reranker=lambda: reranker, clock=clock
         )
 
-    def begin(minutes: int) -> Engine:
-        settings = load_settings(root=root, environ={"MEMSYNC_DAEMON_IDLE_UNLOAD_MINUTES": str(minutes)}, cwd=root)
+    def begin() -> Engine:
+        settings = load_settings(root=root, environ={}, cwd=root)
         memory = memory_of(settings)
         engine = Engine(memory, lambda on_path, on_lost: Watcher(root, on_path, on_lost), "socket", clock=clock)
         engines.append(engine)
@@ -93,12 +94,12 @@ def is_loaded(engine: Engine) -> bool:
 
 
 def test_an_unused_model_is_unloaded_and_loaded_again(
-    start: Callable[[int], Engine], clock: PutForward, model: CountingEmbedder
+    start: Callable[[], Engine], clock: PutForward, model: CountingEmbedder
 ) -> None:
     """Not a moment before its time; status tells, and the next question is answered by meaning all the same."""
-    engine = start(MINUTES)
+    engine = start()
     assert is_loaded(engine)
-    clock.ahead += 60 * MINUTES - 30
+    clock.ahead += 60 * IDLE_UNLOAD_MINUTES - 30
     engine.vectors._rest()
     assert (is_loaded(engine), model.unloads) == (True, 0)
     clock.ahead += 60
@@ -109,10 +110,10 @@ def test_an_unused_model_is_unloaded_and_loaded_again(
 
 
 def test_a_question_begins_the_time_anew(
-    start: Callable[[int], Engine], clock: PutForward, model: CountingEmbedder
+    start: Callable[[], Engine], clock: PutForward, model: CountingEmbedder
 ) -> None:
     """Whoever asks every ten minutes never waits for the model."""
-    engine = start(MINUTES)
+    engine = start()
     for _ in range(4):
         clock.ahead += 600
         engine.memory.search("heron")
@@ -120,27 +121,19 @@ def test_a_question_begins_the_time_anew(
     assert (is_loaded(engine), model.unloads) == (True, 0)
 
 
-def test_zero_minutes_never_unload(start: Callable[[int], Engine], clock: PutForward, model: CountingEmbedder) -> None:
-    """The setting that turns it off."""
-    engine = start(0)
-    clock.ahead += 1_000_000
-    engine.vectors._rest()
-    assert (is_loaded(engine), model.unloads) == (True, 0)
-
-
 def test_an_unused_reranking_model_is_unloaded_whether_or_not_questions_are_embedded(
-    start: Callable[[int], Engine], clock: PutForward, model: CountingEmbedder, reranker: CountingReranker
+    start: Callable[[], Engine], clock: PutForward, model: CountingEmbedder, reranker: CountingReranker
 ) -> None:
     """Each model has a time of its own: plain searches keep the embedding model, and not the other."""
-    engine = start(MINUTES)
-    clock.ahead += 60 * MINUTES
+    engine = start()
+    clock.ahead += 60 * IDLE_UNLOAD_MINUTES
     engine.memory.search("heron")
     engine.vectors._rest()
     assert reranker.unloads == 0
     before = model.unloads  # the engine's own thread may have seen the clock before that search
     for unloads in (1, 2):
         engine.memory.search("heron", rerank=True)
-        clock.ahead += 60 * MINUTES - 30
+        clock.ahead += 60 * IDLE_UNLOAD_MINUTES - 30
         engine.memory.search("heron")
         engine.vectors._rest()
         assert (reranker.unloads, model.unloads) == (unloads - 1, before)

@@ -27,7 +27,7 @@ TEXTS = [f"The heron number {number} nests in the alder." for number in range(7)
 
 @pytest.fixture
 def embedder() -> Iterator[IsolatedEmbedder]:
-    made = IsolatedEmbedder("minilm", 2)
+    made = IsolatedEmbedder("minilm")
     yield made
     made.unload()
 
@@ -35,7 +35,7 @@ def embedder() -> Iterator[IsolatedEmbedder]:
 @pytest.fixture
 def reranker(tmp_path: Path) -> Iterator[IsolatedReranker]:
     put_in_cache(tmp_path / "cache" / "memsync" / "models")
-    made = IsolatedReranker(RERANK_MODEL, 2)
+    made = IsolatedReranker(RERANK_MODEL)
     yield made
     made.unload()
 
@@ -56,7 +56,7 @@ def is_alive(process: int) -> bool:
 
 def test_vectors_and_space_are_those_of_the_model_in_this_process(embedder: IsolatedEmbedder) -> None:
     """Where the model runs changes no byte of a vector."""
-    here = make_embedder("minilm", 2)
+    here = make_embedder("minilm")
     assert embedder.space == here.space
     for ours, theirs in zip(embedder.embed_passages(TEXTS), here.embed_passages(TEXTS), strict=True):
         assert ours.dtype == np.float32
@@ -100,7 +100,7 @@ def test_hanging_process_is_ended(embedder: IsolatedEmbedder, monkeypatch: Patch
 
 def test_errors_come_across_as_they_were_raised() -> None:
     """An unknown model is named, with its hint, as in this process."""
-    embedder = IsolatedEmbedder("BAAI/bge-smoll-en", 1)
+    embedder = IsolatedEmbedder("BAAI/bge-smoll-en")
     try:
         with pytest.raises(UnknownModel, match="bge-smoll-en") as raised:
             _ = embedder.space
@@ -129,7 +129,7 @@ def test_process_ends_with_the_one_that_asks() -> None:
     code = (
         "from memsync.daemon.isolated import IsolatedEmbedder\n"
         "import os, signal\n"
-        "embedder = IsolatedEmbedder('minilm', 1)\n"
+        "embedder = IsolatedEmbedder('minilm')\n"
         "embedder.space\n"
         "print(embedder._child.process.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -156,7 +156,7 @@ def test_relevance_is_that_of_the_model_in_this_process(reranker: IsolatedRerank
     """Where the model runs changes no digit of it, in the order of the texts; unloading ends its process."""
     texts = ["nothing", "heron, alder", "the heron nests", "“heron”\u2028line\n" * 9]
     found = reranker.relevance("heron nest alder", texts)
-    assert found == make_reranker(RERANK_MODEL, 2).relevance("heron nest alder", texts)
+    assert found == make_reranker(RERANK_MODEL).relevance("heron nest alder", texts)
     process = process_of(reranker)
     reranker.unload()
     assert not is_alive(process)
@@ -177,7 +177,7 @@ def test_reranking_process_that_hangs_is_ended_and_begins_anew(reranker: Isolate
 
 def test_unknown_reranking_model_is_named_across_processes() -> None:
     """The error is that of this process, hint included."""
-    reranker = IsolatedReranker("BAAI/bge-reranker-bass", 1)
+    reranker = IsolatedReranker("BAAI/bge-reranker-bass")
     try:
         with pytest.raises(UnknownModel, match="bge-reranker-bass") as raised:
             reranker.relevance("heron", ["heron"])

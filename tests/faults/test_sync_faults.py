@@ -13,7 +13,6 @@ from memsync.errors import NoteError, RootError
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
-from memsync.settings.load import load_settings
 from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.index_checks import check_sound
 from tests.support.stand_ins import beforehand
@@ -168,10 +167,9 @@ def test_note_deleted_while_its_passages_are_embedded_leaves_only_cached_vectors
     check_sound(memory)
 
 
-def test_past_its_deadline_an_answer_says_that_it_is_stale(make_memory: MakeMemory, write: Write, root: Path) -> None:
+def test_past_its_deadline_an_answer_says_that_it_is_stale(make_memory: MakeMemory, write: Write) -> None:
     """What could not be indexed in time is counted and said, never hidden."""
-    hasty = load_settings(root=root, environ={"MEMSYNC_SEARCH_DEADLINE_MS": "0"}, cwd=root)
-    memory = make_memory(own_settings=hasty)
+    memory = make_memory(deadline=0.0)
     write("a.md", "The heron nests in the alder.\n")
     memory.sync()
     write("b.md", "The heron fishes at dawn.\n")

@@ -42,9 +42,9 @@ def start(root: Path, monkeypatch: Patch) -> Iterator[Start]:
         monkeypatch.setattr(f"memsync.daemon.keeper.{name}", seconds)
     engines: list[Engine] = []
 
-    def begin(rescan_seconds: int = 60, hears: bool = True) -> Engine:
-        environ = {"MEMSYNC_DAEMON_RESCAN_SECONDS": str(rescan_seconds)}
-        settings = load_settings(root=root, environ=environ, cwd=root)
+    def begin(rescan_seconds: float = 60.0, hears: bool = True) -> Engine:
+        monkeypatch.setattr("memsync.daemon.keeper.RESCAN_SECONDS", rescan_seconds)
+        settings = load_settings(root=root, environ={}, cwd=root)
         engine = Engine(
             connect(settings),
             lambda on_path, on_lost: Watcher(root, on_path if hears else lambda path: None, on_lost),

@@ -228,13 +228,10 @@ print(json.dumps({"contradictions": [pair["id"] for pair in packet["pairs"] if "
     assert [one.older.text for one in found] == ["price: 10 €", "weight: 10 kg"]
 
 
-def test_proposal_is_bounded_and_goes_on_the_next_time(
-    make_memory: Callable[..., Memory], settings: Settings, write: Write
-) -> None:
+def test_proposal_is_bounded_and_goes_on_the_next_time(memory: Memory, write: Write) -> None:
     """What did not fit is proposed by the next run."""
-    write("daily/2026-11-10.md", LOG + "".join(f"- 09:00 we chose bird {n} for pond {n}{n}\n" for n in range(5)))
-    memory = with_program(make_memory, settings, lines=2)
-    assert [len(memory.curate().changes) for _ in range(4)] == [2, 2, 1, 0]
+    write("daily/2026-11-10.md", LOG + "".join(f"- 09:00 we chose bird {n} for pond {n}{n}\n" for n in range(65)))
+    assert [len(memory.curate().changes) for _ in range(4)] == [30, 30, 5, 0]
 
 
 def test_conversations_of_the_project_are_read(memory: Memory, tmp_path: Path, root: Path, write: Write) -> None:

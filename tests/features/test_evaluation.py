@@ -196,11 +196,11 @@ def test_json_is_one_document_with_what_is_documented(run: Run, write: Write, tm
     """Its keys are those that docs/json.md names, also for a comparison."""
     write("a.md", "# Birds\n\nThe heron eats fish.\n")
     (tmp_path / "q.jsonl").write_bytes(lines({"question": "heron", "answers": ["a.md:3"]}))
-    code, out, _ = run("eval", str(tmp_path / "q.jsonl"), "--set", "search.recency=0.1", "--json")
+    code, out, _ = run("eval", str(tmp_path / "q.jsonl"), "--set", "search.mode=keyword", "--json")
     document = json.loads(out)
     assert code == 0
     assert set(document) == {"questions", "runs", "changes", "warnings"}
-    assert [one["settings"] for one in document["runs"]] == [{}, {"search.recency": 0.1}]
+    assert [one["settings"] for one in document["runs"]] == [{}, {"search.mode": "keyword"}]
     assert document["changes"][0] == {"name": "recall@1", "value": 0, "low": 0, "high": 0, "verdict": "noise"}
     page = (PROJECT / "docs" / "json.md").read_text()
     section = page.partition("\n## eval\n")[2].partition("\n## ")[0]
@@ -234,14 +234,10 @@ def test_a_wrong_line_is_an_error_and_prints_nothing(run: Run, write: Write, tmp
 @pytest.mark.parametrize(
     ("assignment", "code", "said"),
     [
-        (
-            "search.keyword_wait=1",
-            3,
-            "--set: unknown setting search.keyword_wait\n  Did you mean search.keyword_weight?",
-        ),
-        ("search.keyword_weight=2", 3, '--set: search.keyword_weight must be from 0 to 1, not "2.0"'),
-        ("search.keyword_weight", 2, "'search.keyword_weight' is not NAME=VALUE"),
-        ("index.processes=2", 2, "index.processes cannot be compared: it does not decide the order of hits"),
+        ("search.modes=keyword", 3, "--set: unknown setting search.modes\n  Did you mean search.mode?"),
+        ("search.mode=words", 3, '--set: search.mode must be hybrid, keyword or vector, not "words"'),
+        ("search.mode", 2, "'search.mode' is not NAME=VALUE"),
+        ("git.commit=true", 2, "git.commit cannot be compared: it does not decide the order of hits"),
         ("search.min_score=0.2", 2, "search.min_score cannot be compared: it does not decide the order"),
     ],
 )

@@ -18,7 +18,7 @@ from memsync.edit import append
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory, MemoryApi
 from memsync.settings.load import load_settings
-from tests.conftest import COUNTER, FakeEmbedder, Write
+from tests.conftest import COUNTER, DEADLINE, FakeEmbedder, Write
 from tests.support.daemon_process import Cli
 from tests.support.sampling import fewer
 
@@ -194,7 +194,7 @@ def _memory(folder: str) -> Iterator[Memory]:
     settings = load_settings(root=root, environ={}, cwd=root)
     settings.index_name = f"{folder}/index"
     index = SqliteIndex(settings.index_dir / "index.db")
-    memory = Memory(settings, index, COUNTER, FakeEmbedder, lambda space: FakeEmbedder())
+    memory = Memory(settings, index, COUNTER, FakeEmbedder, lambda space: FakeEmbedder(), deadline=DEADLINE)
     try:
         yield memory
     finally:

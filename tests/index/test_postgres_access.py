@@ -22,7 +22,7 @@ from memsync.index.postgres.opening import machine_id
 from memsync.index.postgres.stored import StoredIndex
 from memsync.memory import Memory
 from memsync.settings.load import Settings
-from tests.conftest import COUNTER, FakeEmbedder, Write
+from tests.conftest import COUNTER, DEADLINE, FakeEmbedder, Write
 from tests.support.daemon_process import until
 from tests.support.postgres_server import drop_database, execute, new_database, own_database
 
@@ -51,7 +51,7 @@ def opened(database: str, settings: Settings, tmp_path: Path) -> Iterator[Callab
         folder = tmp_path / machine / name
         folder.mkdir(parents=True, exist_ok=True)
         index = PostgresIndex(dsn, name, folder, Claim(machine, f"someone at {machine}"))
-        memories.append(Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder))
+        memories.append(Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder, deadline=DEADLINE))
         return memories[-1]
 
     yield open_as
@@ -96,7 +96,7 @@ def test_role_sees_the_memories_granted_to_it_and_no_others(
         execute(mine, "SELECT * FROM grantee")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         execute(as_role(database, stranger), "SELECT * FROM memsync.note")
-    ours, theirs = (StoredIndex(mine, name, 100) for name in ("ours", "theirs"))
+    ours, theirs = (StoredIndex(mine, name) for name in ("ours", "theirs"))
     ours.require()
     with pytest.raises(IndexFailure, match="no memory 'theirs' that this role may read"):
         theirs.require()

@@ -20,7 +20,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.operation import OPERATIONS
 from memsync.ports import Index
 from memsync.settings.load import load_settings
-from tests.conftest import COUNTER, FakeEmbedder, Write
+from tests.conftest import COUNTER, DEADLINE, FakeEmbedder, Write
 from tests.support.index_checks import check_sound, dump
 from tests.support.postgres_server import execute, own_database
 
@@ -44,7 +44,7 @@ def memory(database: str, root: Path, tmp_path: Path) -> Iterator[Memory]:
     folder.mkdir()
     embedder = FakeEmbedder()
     index = PostgresIndex(database, "ours", folder, Claim("mine", "me"), stores_text=True)
-    with Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder) as opened:
+    with Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder, deadline=DEADLINE) as opened:
         yield opened
 
 
@@ -190,9 +190,9 @@ def test_note_that_becomes_private_after_a_move_of_its_root_leaves_no_trace(
 
     def synced(folder: Path, name: str = "") -> list[tuple[object, ...]]:
         environ = {"MEMSYNC_INDEX_BACKEND": "postgres", "MEMSYNC_INDEX_DSN": database, "MEMSYNC_INDEX_NAME": name}
-        settings = load_settings(root=folder, environ={**environ, "MEMSYNC_INDEX_VECTOR_CACHE_MB": "0"}, cwd=folder)
+        settings = load_settings(root=folder, environ=environ, cwd=folder)
         embedder = FakeEmbedder()
-        with connect_here(settings, lambda model, threads: embedder) as memory:
+        with connect_here(settings, lambda model: embedder, make_cache=lambda: None) as memory:
             assert memory.sync().failed == ()
             check_sound(memory)
         return execute(database, "SELECT name FROM memory")

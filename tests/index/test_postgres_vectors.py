@@ -16,7 +16,7 @@ from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.memory import Memory
 from memsync.model.query import SearchRequest
 from memsync.settings.load import Settings
-from tests.conftest import COUNTER, FakeEmbedder, Patch, Write
+from tests.conftest import COUNTER, DEADLINE, FakeEmbedder, Patch, Write
 from tests.support.index_checks import check_sound
 from tests.support.postgres_server import execute, own_database
 
@@ -57,7 +57,7 @@ def memory(database: str, settings: Settings, tmp_path: Path, write: Write, monk
     embedder = FakeEmbedder(dimension=32)
     (tmp_path / "index").mkdir()
     index = PostgresIndex(database, "large", tmp_path / "index", Claim("mine", "me"), ef_search=200)
-    with Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder) as opened:
+    with Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder, deadline=DEADLINE) as opened:
         yield opened
 
 

@@ -36,7 +36,7 @@ from memsync.model.query import EmbeddedQuestion, SearchRequest
 from memsync.settings.load import Settings, load_settings, settings_of_root
 from memsync.settings.registering import add_root
 from memsync.settings.roots import RegisteredRoot, registered_roots
-from tests.conftest import COUNTER, FakeEmbedder, Patch
+from tests.conftest import COUNTER, DEADLINE, FakeEmbedder, Patch
 from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served
 from tests.support.repository import SPRING, Repository
 
@@ -61,7 +61,7 @@ def connect(settings: Settings) -> Memory:
     """Open a memory with the quick embedder."""
     embedder = CountingEmbedder(settings["embedder.model"], 32)
     index = SqliteIndex(settings.index_dir / "index.db")
-    return Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder)
+    return Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder, deadline=DEADLINE)
 
 
 @pytest.fixture(autouse=True)
@@ -413,7 +413,6 @@ def test_an_embedded_question_finds_what_the_question_finds(own: MemoryApi, writ
 def test_a_memory_is_asked_through_its_daemon(served: Served, monkeypatch: Patch) -> None:
     """No index and no model is then opened in this process."""
     monkeypatch.delenv("MEMSYNC_EMBEDDER_MODEL")
-    monkeypatch.setenv("MEMSYNC_SEARCH_DEADLINE_MS", "120000")  # as the daemon has it
 
     def refused(settings: Settings) -> Memory:
         raise AssertionError(f"{settings.root} was opened")

@@ -25,7 +25,7 @@ from memsync.model.query import EmbeddedQuestion, SearchRequest
 from memsync.settings.load import Settings
 from memsync.settings.registering import add_root
 from memsync.settings.roots import add_database, registered_roots, remove_root, roots_path
-from tests.conftest import COUNTER, FakeEmbedder, Patch, Printed, Write
+from tests.conftest import COUNTER, DEADLINE, FakeEmbedder, Patch, Printed, Write
 from tests.support.postgres_server import execute, own_database
 from tests.support.sampling import sampled
 
@@ -65,7 +65,7 @@ def sync(database: str, settings: Settings, tmp_path: Path, write: Write) -> Ite
         folder = tmp_path / "index"
         folder.mkdir(exist_ok=True)
         index = PostgresIndex(database, "team", folder, Claim("mine", "me"), stores_text=stores_text)
-        memory = Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder)
+        memory = Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder, deadline=DEADLINE)
         opened.append(memory)
         memory.sync()
         return memory
@@ -86,7 +86,7 @@ def away(database: str, embedder: Questions, sync: Sync, root: Path) -> Iterator
     """Open the memory on a machine that does not have its files."""
     sync()
     root.rename(root.with_name("elsewhere"))
-    memory = StoredMemory(StoredIndex(database, "team", 100), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
+    memory = StoredMemory(StoredIndex(database, "team"), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
     yield memory
     memory.close()
 
@@ -199,7 +199,7 @@ def test_without_stored_text_nothing_can_be_quoted_and_that_is_an_error(
 ) -> None:
     """Not an empty answer, and not a missing note. Text comes and goes with the setting, at the next sync."""
     sync(stores_text=False)
-    memory = StoredMemory(StoredIndex(database, "team", 100), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
+    memory = StoredMemory(StoredIndex(database, "team"), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
     for ask in (lambda: memory.search("heron"), lambda: memory.get("garden.md:3"), lambda: memory.get("nothing.md")):
         with pytest.raises(IndexFailure, match="no text of the notes of memory 'team'") as caught:
             ask()
@@ -284,7 +284,7 @@ def test_database_without_text_is_added_with_a_remark(database: str, sync: Sync,
 
 
 def _reopened(dsn: str, name: str, embedder: Questions) -> MemoryApi:
-    return StoredMemory(StoredIndex(dsn, name, 100), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
+    return StoredMemory(StoredIndex(dsn, name), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
 
 
 def test_password_is_stored_for_the_user_alone_and_never_shown(tmp_path: Path) -> None:
@@ -416,7 +416,7 @@ def test_words_in_unexpected_rows_reach_no_agent(away: StoredMemory, database: s
 
 def test_memory_that_is_not_there_is_refused(database: str) -> None:
     """With what to ask for."""
-    index = StoredIndex(database, "nobody's", 100)
+    index = StoredIndex(database, "nobody's")
     with pytest.raises(IndexFailure, match="no memory"):
         index.require()
     index.close()

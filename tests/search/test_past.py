@@ -37,8 +37,7 @@ def opened(make_memory: MakeMemory) -> Open:
     """Open another folder as a memory root."""
 
     def open_root(root: Path, **changes: str) -> Memory:
-        environ = {"MEMSYNC_SEARCH_DEADLINE_MS": "120000", **changes}
-        return make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root))
+        return make_memory(own_settings=load_settings(root=root, environ=changes, cwd=root))
 
     return open_root
 

@@ -19,7 +19,7 @@ import jsonschema
 import pytest
 
 from memsync.embed import cross_encoder
-from memsync.errors import ConfigError, EmbedderError
+from memsync.errors import EmbedderError
 from memsync.memory import Memory
 from memsync.model.answer import Hit, Rank, SearchResult
 from memsync.search.budget import CITATION_TOKENS
@@ -99,22 +99,19 @@ def paths(result: SearchResult) -> list[str]:
     return [hit.path for hit in result.hits]
 
 
-def blend(hit: Hit, relevance: float, weight: float) -> float:
-    return round((1 - weight) * hit.score + weight * relevance, 6)
+def blend(hit: Hit, relevance: float) -> float:
+    return round(0.5 * hit.score + 0.5 * relevance, 6)
 
 
 # ------------------------------------------------------------------------------------------ the order
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.25, 0.9])
-def test_score_is_the_blend_of_the_first_score_and_the_relevance(
-    judged: MakeMemory, judge: Judge, weight: float
-) -> None:
+def test_score_is_the_blend_of_the_first_score_and_the_relevance(judged: MakeMemory, judge: Judge) -> None:
     """By hand for each hit; the rank by relevance alone is beside it. A limit and a budget of tokens leave the best."""
-    memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT=str(weight))
+    memory = judged()
     plain = {str(hit.path): hit for hit in memory.search(QUESTION).hits}
     hits = memory.search(QUESTION, rerank=True).hits
-    expected = {name: blend(plain[f"{name}.md"], judge.words[name], weight) for name in NAMES}
+    expected = {name: blend(plain[f"{name}.md"], judge.words[name]) for name in NAMES}
     assert {hit.path.removesuffix(".md"): hit.score for hit in hits} == expected
     assert [hit.score for hit in hits] == sorted(expected.values(), reverse=True)
     found = {hit.path.removesuffix(".md"): hit.ranks["rerank"] for hit in hits}
@@ -122,9 +119,7 @@ def test_score_is_the_blend_of_the_first_score_and_the_relevance(
     assert paths(memory.search(QUESTION, limit=1, rerank=True)) == [hits[0].path]
     budget = CITATION_TOKENS + COUNTER.count([hits[0].text])[0]
     assert paths(memory.search(QUESTION, tokens=budget, rerank=True)) == [hits[0].path]
-    assert (hits[0].path == next(iter(plain))) is (weight == 0.0)
-    with pytest.raises(ConfigError, match=r"from 0 to 0\.9"):  # the first score keeps a say
-        judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.91")
+    assert hits[0].path != next(iter(plain))
 
 
 def test_model_reads_the_question_without_filters_and_each_hit_with_its_headings(
@@ -144,7 +139,7 @@ def test_model_reads_the_question_without_filters_and_each_hit_with_its_headings
 
 def test_min_score_applies_to_the_blend(judged: MakeMemory, judge: Judge) -> None:
     """A hit that is lifted over the floor is shown, one that falls under it is not."""
-    memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.9")
+    memory = judged()
     judge.words, judge.otherwise = {"birch": 1.0}, 0.0
     assert len(memory.search("heron roosting", min_score=0.0).hits) == 4
     assert paths(memory.search("heron roosting", min_score=0.6, rerank=True)) == ["birch.md"]
@@ -203,7 +198,7 @@ def test_model_that_could_not_be_had_is_not_tried_at_each_search(monkeypatch: Pa
         raise OSError("no\n\nroute")
 
     monkeypatch.setattr(TextCrossEncoder, "download_files_from_huggingface", refuse)
-    model = make_reranker(RERANK_MODEL, 1)
+    model = make_reranker(RERANK_MODEL)
     for _ in range(3):
         with pytest.raises(EmbedderError, match=r"cannot be fetched into .*: no route"):
             model.relevance("heron", ["heron"])
@@ -221,12 +216,12 @@ def test_damaged_model_and_relevance_that_is_no_number_are_errors(cached: Path, 
     whole = (model := cached / "onnx" / "model.onnx").read_bytes()
     model.write_bytes(b"half")
     with pytest.raises(EmbedderError, match="cannot be loaded") as caught:
-        make_reranker(RERANK_MODEL, 1).relevance("heron", ["heron"])
+        make_reranker(RERANK_MODEL).relevance("heron", ["heron"])
     assert f"Remove {cached.parent.parent} " in caught.value.hint
     model.write_bytes(whole)
     monkeypatch.setattr(TextCrossEncoder, "rerank", lambda self, question, texts: [float("nan")])
     with pytest.raises(EmbedderError, match="not a number"):
-        make_reranker(RERANK_MODEL, 1).relevance("heron", ["heron"])
+        make_reranker(RERANK_MODEL).relevance("heron", ["heron"])
 
 
 # -------------------------------------------------------------------------------- fastembed's real path
@@ -234,7 +229,7 @@ def test_damaged_model_and_relevance_that_is_no_number_are_errors(cached: Path, 
 
 def test_relevance_is_the_logistic_of_the_logit_and_depends_on_the_text_alone(cached: Path) -> None:
     """By hand, in the order of the texts, whatever is beside them. What exceeds the model's window is not read."""
-    model, question = make_reranker(RERANK_MODEL.lower(), 2), "does the heron nest in an alder?"
+    model, question = make_reranker(RERANK_MODEL.lower()), "does the heron nest in an alder?"
     inside, outside = "x " * (MOST_TOKENS // 4) + "heron", "x " * MOST_TOKENS + "heron"
     texts = ["nothing", "a heron", "The HERON in the alder", "alder, nest, heron", "heron " * 5, inside, outside]
     expected = [*RELEVANCE, RELEVANCE[1], RELEVANCE[1], RELEVANCE[0]]
@@ -327,7 +322,6 @@ def test_model_of_a_daemon_answers_as_one_in_this_process_and_may_hang_or_die(da
 def test_one_search_waits_for_a_model_that_hangs(served: Served, judge: Judge, monkeypatch: Patch) -> None:
     """It says what to do. Those after it are answered at once; the model is not asked again before it has answered."""
     monkeypatch.setattr("memsync.search.freshness.RERANK_PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr(served.memory.fresh_search, "_deadline", 0.05)
     monkeypatch.setattr(served.memory.reranking, "_make", lambda: judge)
     plain = served.memory.search("heron").hits
     judge.goes_on.clear()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +33,6 @@ from memsync.search.rank import (
 from memsync.search.snippet import MAX_SNIPPET_CHARS, holds_all, make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans
 from memsync.search.wording import Wording
-from memsync.settings.load import load_settings
 from tests.conftest import FakeEmbedder, Write
 
 QUESTION = QuestionWords({}, frozenset(), asks_when=False)
@@ -417,43 +415,27 @@ def test_without_a_date_age_counts_whole_days_since_the_file_changed() -> None:
     assert age_in_days(dated("2026-11"), now.timestamp()) > 36_500
 
 
-@pytest.mark.parametrize(("recency_days", "halves"), [(30, 1.0), (60, 0.5)])
-def test_recency_halves_with_each_half_life(
-    make_memory: Callable[..., Memory], root: Path, recency_days: int, halves: float
-) -> None:
-    """A note of 30 days ago has half of the bonus where the half-life is 30 days, and 0.71 of it where it is 60."""
-    environ = {"MEMSYNC_SEARCH_RECENCY": "0.2", "MEMSYNC_SEARCH_RECENCY_DAYS": str(recency_days)}
-    memory = make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root))
-    searcher = memory.fresh_search._searcher
-    now = datetime(2026, 11, 21, 12).timestamp()
-    plain = searcher._prior(dated("1900-01-01"), now)
-    assert searcher._prior(dated("2026-11-21"), now) - plain == pytest.approx(0.2)
-    assert searcher._prior(dated("2026-10-22"), now) - plain == pytest.approx(0.2 * 0.5**halves)
-    assert searcher._prior(dated("2026-09-22"), now) - plain == pytest.approx(0.2 * 0.5 ** (2 * halves))
+def test_recency_halves_with_each_half_life(memory: Memory) -> None:
+    """A note of 90 days ago has half of the bonus, and one of 180 days ago a quarter."""
+    searcher, now = memory.fresh_search._searcher, datetime(2026, 11, 21, 12).timestamp()
+    days = ("2026-11-21", "2026-08-23", "2026-05-25", "1900-01-01")
+    assert [searcher._prior(dated(day), now) for day in days] == pytest.approx([0.01, 0.005, 0.0025, 0.0])
 
 
-def test_of_equal_notes_the_newer_comes_first_only_where_recency_counts(
-    make_memory: Callable[..., Memory], root: Path, write: Write, set_day: Callable[[str], None]
-) -> None:
-    """Switched off, ties go by path."""
+def test_of_equal_notes_the_newer_comes_first(memory: Memory, write: Write, set_day: Callable[[str], None]) -> None:
+    """Recency decides ties."""
     set_day("2026-11-25")
     write("a.md", "---\nupdated: 2020-01-01\n---\nThe heron nests.\n")
     write("b.md", "---\nupdated: 2026-11-20\n---\nThe heron nests!\n")
-    orders = []
-    for recency in ("0", "0.05"):
-        environ = {"MEMSYNC_SEARCH_RECENCY": recency, "MEMSYNC_SEARCH_RECENCY_DAYS": "30"}
-        memory = make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root))
-        orders.append([hit.path for hit in memory.search("heron", mode="keyword").hits])
-    assert orders == [["a.md", "b.md"], ["b.md", "a.md"]]
+    assert [hit.path for hit in memory.search("heron", mode="keyword").hits] == ["b.md", "a.md"]
 
 
-def test_pins_and_importance_add_their_weights(make_memory: Callable[..., Memory], root: Path) -> None:
+def test_pins_and_importance_add_their_weights(memory: Memory) -> None:
     """Importance from 0 to 1 counts from minus to plus its weight; 0.5 is neutral."""
-    environ = {"MEMSYNC_SEARCH_RECENCY": "0"}
-    searcher = make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root)).fresh_search._searcher
-    base = dated("2026-11-21")
+    searcher, now = memory.fresh_search._searcher, datetime(2026, 11, 21, 12).timestamp()
+    base = dated("1900-01-01")  # no bonus for recency
     priors = [
-        searcher._prior(base._replace(importance=importance, pinned=pinned), 0.0)
+        searcher._prior(base._replace(importance=importance, pinned=pinned), now)
         for importance, pinned in ((0.5, False), (0.0, False), (1.0, False), (0.5, True), (1.0, True))
     ]
     assert priors == pytest.approx([0.0, -0.02, 0.02, 0.01, 0.03])

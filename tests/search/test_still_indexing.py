@@ -135,28 +135,34 @@ def test_search_indexes_first_what_it_asks_for(
 
 # --------------------------------------------------------------------------------------- command line
 
-NO_TIME = {"MEMSYNC_SEARCH_DEADLINE_MS": "0"}
+
+@pytest.fixture
+def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands in this process index nothing before they answer."""
+    monkeypatch.setattr("memsync.search.freshness.DEADLINE_SECONDS", 0.0)
 
 
+@pytest.mark.usefixtures("no_time")
 def test_nothing_found_while_files_are_not_searched_is_no_no(cli: Cli, write: Write) -> None:
     """Exit code 13 and not 1, in words how many of how many, and in JSON the same."""
     write("a.md", "heron\n")
     write("b.md", "tern\n")
-    done = cli("search", "heron", "--mode", "keyword", environ=NO_TIME)
+    done = cli("search", "heron", "--mode", "keyword")
     assert (done.returncode, done.stdout) == (NOT_KNOWN_YET, "")
     assert "memsync: Still indexing: 2 of 2 files are not searched yet. Run memsync sync.\n" in done.stderr
     assert "memsync: nothing found in the files that were searched\n" in done.stderr
-    answer = cli("search", "heron", "--mode", "keyword", "--json", environ=NO_TIME)
+    answer = cli("search", "heron", "--mode", "keyword", "--json")
     document = json.loads(answer.stdout)
     assert (answer.returncode, document["hits"], document["freshness"]["pending_text"]) == (NOT_KNOWN_YET, [], 2)
 
 
+@pytest.mark.usefixtures("no_time")
 def test_hits_found_while_files_are_not_searched_are_an_answer(cli: Cli, write: Write) -> None:
     """Exit code 0, with the same warning."""
     write("a.md", "heron\n")
     assert cli("sync").returncode == 0
     write("b.md", "tern\n")
-    done = cli("search", "heron", "--mode", "keyword", environ=NO_TIME)
+    done = cli("search", "heron", "--mode", "keyword")
     assert (done.returncode, done.stdout.partition(":")[0]) == (0, "a.md")
     # A file that was saved within the last two seconds is looked at again, too.
     assert re.search(r"Still indexing: (1 of 2 files is|2 of 2 files are) not searched yet\.", done.stderr)
@@ -190,13 +196,13 @@ def test_nothing_found_in_all_files_is_a_no(root: Path, write: Write, cli: Cli) 
     assert cli("search", "tern", "--mode", "keyword", "--context", "1").returncode == 1
 
 
+@pytest.mark.usefixtures("no_time")
 def test_generation_that_is_not_reached_is_no_no(cli: Cli, write: Write) -> None:
     """What came with that state is missing from the answer."""
     write("a.md", "heron\n")
     assert cli("sync").returncode == 0
     late = str(2**62)
-    environ = {"MEMSYNC_SEARCH_DEADLINE_MS": "100"}
-    assert cli("search", "tern", "--mode", "keyword", "--generation", late, environ=environ).returncode == NOT_KNOWN_YET
+    assert cli("search", "tern", "--mode", "keyword", "--generation", late).returncode == NOT_KNOWN_YET
 
 
 # --------------------------------------------------------------------------------------------- daemon

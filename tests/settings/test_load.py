@@ -26,11 +26,11 @@ def config(folder: Path, text: str) -> Path:
 @pytest.mark.smoke
 def test_environment_wins_over_file_and_file_over_default(tmp_path: Path) -> None:
     """Three layers, and each value knows its own."""
-    path = config(tmp_path, '[memsync]\nroot = "."\n[search]\nlimit = 5\nrecency_days = 50\n')
+    path = config(tmp_path, '[memsync]\nroot = "."\n[search]\nlimit = 5\nmin_score = 0.5\n')
     settings = load_settings(config=path, environ={"MEMSYNC_SEARCH_LIMIT": "7"})
-    assert (settings["search.limit"], settings["search.recency_days"], settings["search.mode"]) == (7, 50, "hybrid")
+    assert (settings["search.limit"], settings["search.min_score"], settings["search.mode"]) == (7, 0.5, "hybrid")
     assert settings.sources["search.limit"] == "MEMSYNC_SEARCH_LIMIT"
-    assert settings.sources["search.recency_days"] == str(path)
+    assert settings.sources["search.min_score"] == str(path)
     assert settings.sources["search.mode"] == "default"
 
 
@@ -64,14 +64,14 @@ def test_users_own_config_holds_for_every_root_except_what_is_about_one(tmp_path
     config(
         tmp_path / "own" / "memsync",
         f'[memsync]\nroot = "{tmp_path}/mine"\n[index]\nname = "mine"\n'
-        '[search]\nlimit = 3\nrecency_days = 50\n[kinds]\n"/journal/" = "daily"\n',
+        '[search]\nlimit = 3\nmin_score = 0.5\n[kinds]\n"/journal/" = "daily"\n',
     )
     (tmp_path / "mine").mkdir()
     path = config(tmp_path / "other", '[memsync]\nroot = "."\n[search]\nlimit = 5\n')
     mine = load_settings(environ={}, cwd=tmp_path)
     assert (mine.root_name, mine["index.name"]) == (f"{tmp_path}/mine", "mine")
     other = load_settings(environ={}, cwd=tmp_path / "other")
-    assert (other.root, other["search.limit"], other["search.recency_days"]) == (path.parent, 5, 50)
+    assert (other.root, other["search.limit"], other["search.min_score"]) == (path.parent, 5, 0.5)
     assert other.kinds["/journal/"] == "daily"
     assert other["index.name"] == ""
     for environ in ({}, {"MEMSYNC_ROOT": str(tmp_path / "mine")}):
@@ -208,11 +208,8 @@ def test_project_config_shows_every_setting_with_its_default() -> None:
         ("MEMSYNC_USAGE_COUNT", "FALSE", False),
         ("MEMSYNC_GIT_COMMIT", "1", True),
         ("MEMSYNC_GIT_COMMIT", "True", True),
-        ("MEMSYNC_DAEMON_IDLE_UNLOAD_MINUTES", "0", 0),
-        ("MEMSYNC_DAEMON_RESCAN_SECONDS", "1", 1),
-        ("MEMSYNC_SEARCH_RECENCY", "0", 0.0),
-        ("MEMSYNC_SEARCH_KEYWORD_WEIGHT", "0", 0.0),
-        ("MEMSYNC_SEARCH_KEYWORD_WEIGHT", "1", 1.0),
+        ("MEMSYNC_SEARCH_MIN_SCORE", "0", 0.0),
+        ("MEMSYNC_SEARCH_MIN_SCORE", "1", 1.0),
         ("MEMSYNC_FILES_EXCLUDE", "", []),
         ("MEMSYNC_FILES_EXCLUDE", "a/, b.md,,", ["a/", "b.md"]),
     ],
@@ -230,9 +227,9 @@ def test_empty_variables_are_as_unset_and_zero_is_a_value(
 @pytest.mark.parametrize(
     ("variable", "text"),
     [
-        ("MEMSYNC_SEARCH_LIMIT", "0"), ("MEMSYNC_SEARCH_RECENCY_DAYS", "0"), ("MEMSYNC_DAEMON_RESCAN_SECONDS", "0"),
-        ("MEMSYNC_USAGE_COUNT", "no"), ("MEMSYNC_SEARCH_KEYWORD_WEIGHT", "1.01"),
-        ("MEMSYNC_SEARCH_KEYWORD_WEIGHT", "-0.01"), ("MEMSYNC_SEARCH_KEYWORD_WEIGHT", "nan"),
+        ("MEMSYNC_SEARCH_LIMIT", "0"), ("MEMSYNC_PRUNE_TASK_DAYS", "0"),
+        ("MEMSYNC_USAGE_COUNT", "no"), ("MEMSYNC_SEARCH_MIN_SCORE", "1.01"),
+        ("MEMSYNC_SEARCH_MIN_SCORE", "-0.01"), ("MEMSYNC_SEARCH_MIN_SCORE", "nan"),
         ("MEMSYNC_SEARCH_LIMIT", "1.0"), ("MEMSYNC_SEARCH_LIMIT", " "),
     ],
 )  # fmt: skip

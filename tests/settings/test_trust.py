@@ -26,8 +26,8 @@ from tests.conftest import Patch
 from tests.support.daemon_process import Cli
 
 VALUES = {
-    "index.backend": '"other"', "index.name": '"other"', "index.store_text": "true", "index.vector_cache_mb": "1",
-    "embedder.model": '"openai:text-embedding-3-small"', "embedder.threads": "200", "index.processes": "60",
+    "index.backend": '"other"', "index.name": '"other"', "index.store_text": "true",
+    "embedder.model": '"openai:text-embedding-3-small"',
     "search.rerank_model": '"BAAI/bge-reranker-v2-m3"', "search.min_score": "1.0", "usage.queries": "true",
     "git.commit": "true", "curator.command": '["claude", "-p"]', "curator.judge": '["claude", "-p"]',
     "curator.nightly": "true", "daemon.autostart": '"always"', "agents.roots": '["all"]', "agents.off": '["/"]',
@@ -127,7 +127,7 @@ def test_user_decides_by_command_line_environment_or_own_file(tmp_path: Path, mo
 
 def test_default_written_out_needs_no_trust(tmp_path: Path) -> None:
     """A file that says what holds anyway leads nowhere."""
-    config(tmp_path, '[git]\ncommit = false\n[index]\nname = ""\n[embedder]\nmodel = "minilm"\nthreads = 0\n')
+    config(tmp_path, '[git]\ncommit = false\n[index]\nname = ""\n[embedder]\nmodel = "minilm"\n')
     assert found(tmp_path)["git.commit"] is False
 
 
@@ -206,7 +206,7 @@ def test_edit_of_what_needs_no_trust_keeps_it(cli: Cli, tmp_path: Path) -> None:
         model + exclude,
         model + private,
         model + private + exclude.replace("'old/'", "'old/', '!old/a.md'"),
-        model + exclude + private + LEADS_SOMEWHERE["index.processes"],
+        model + exclude + private + LEADS_SOMEWHERE["agents.keep_raw"],
     ):
         config(tmp_path / "clone", text)
         with pytest.raises(ConfigError, match="needs your trust"):

@@ -79,7 +79,7 @@ class Cli:
         out, err = (TextIOWrapper(_Stream(), "utf-8", "replace", write_through=True) for _ in range(2))
         with (
             patch.dict(os.environ, environ or {}),
-            patch.dict(EMBEDDERS, {BUILT_IN_MODEL: (f"{__name__}:loaded_model", lambda load, name, threads: load())}),
+            patch.dict(EMBEDDERS, {BUILT_IN_MODEL: (f"{__name__}:loaded_model", lambda load, name: load())}),
             patch("memsync.daemon.process._in_background", self._in_background),
             patch("sys.stdin", TextIOWrapper(_Stream())),
             chdir(cwd or "."),
@@ -178,7 +178,7 @@ class Cli:
 @cache
 def loaded_model() -> Embedder:
     """Return the model of all commands that run in this process: a fake one under the name of the built-in one."""
-    embedder = minilm.load(1)
+    embedder = minilm.load()
     with shared_cost(), patch.dict(sys.modules, fastembed=fastembed):
         embedder._load()
     vars(embedder).update(unload=lambda: None, close=lambda: None)

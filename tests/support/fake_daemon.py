@@ -39,8 +39,7 @@ def connect(settings: Settings, *makers: object) -> Memory:
     """Return the memory of these settings with the quick embedder, whatever `makers` would give."""
     embedder = SlowEmbedder()
     index = SqliteIndex(settings.index_dir / "index.db")
-    cache = make_vector_cache(settings)
-    return Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder, cache=cache)
+    return Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder, cache=make_vector_cache())
 
 
 def main() -> None:

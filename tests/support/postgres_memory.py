@@ -14,7 +14,7 @@ from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.settings.load import Settings, load_settings
-from tests.conftest import COUNTER, FakeEmbedder
+from tests.conftest import COUNTER, DEADLINE, FakeEmbedder
 from tests.support.index_checks import check_sound, dump
 from tests.support.stand_ins import PutForward
 
@@ -35,7 +35,9 @@ def memories(settings: Settings, name: str = "fault") -> Iterator[Open]:
         own.index_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         index = PostgresIndex(dsn, name, own.index_dir, Claim(machine, f"somebody@{machine}"))
         embedder = FakeEmbedder()
-        memory = Memory(own, index, COUNTER, lambda: embedder, lambda space: embedder, clock=PutForward())
+        memory = Memory(
+            own, index, COUNTER, lambda: embedder, lambda space: embedder, clock=PutForward(), deadline=DEADLINE
+        )
         opened.append(memory)
         return memory
 
@@ -57,7 +59,7 @@ def new_dump(settings: Settings, folder: Path) -> list[str]:
     own.index_dir.mkdir(parents=True, mode=0o700)
     embedder = FakeEmbedder()
     index = SqliteIndex(own.index_dir / "index.db")
-    with Memory(own, index, COUNTER, lambda: embedder, lambda space: embedder) as memory:
+    with Memory(own, index, COUNTER, lambda: embedder, lambda space: embedder, deadline=DEADLINE) as memory:
         memory.sync()
         return dump(memory)
 

@@ -71,7 +71,7 @@ def test_other_files_and_equal_settings_change_nothing(make_memory: MakeMemory, 
     write_settings(root, "root")
     memory = make_memory(own_settings=load_settings(root=root, environ={}, cwd=root))
     write("a.md", "The heron nests in the alder.\n")
-    write_settings(root, "root", f"# A comment.\n{LOCAL_ONLY}[daemon]\nrescan_seconds = 7\n")
+    write_settings(root, "root", f"# A comment.\n{LOCAL_ONLY}[cli]\npager = false\n")
     assert memory.search("heron").hits
     write_settings(root, "root", f'{LOCAL_ONLY}[files]\nexclude = ["a.md"]\n')
     with pytest.raises(ConfigError, match="have changed"):

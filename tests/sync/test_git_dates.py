@@ -262,7 +262,7 @@ def test_git_that_hangs_is_given_up(
     make_memory: MakeMemory, repository: Repository, write: Write, root: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """A search takes no longer than its deadline over it, and a later one does not try again."""
-    memory = make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_SEARCH_DEADLINE_MS": "8000"}))
+    memory = make_memory(deadline=8.0)
     write("a.md", "The heron nests.\n")
     repository.commit(SPRING)
     (tmp_path / "bin").mkdir()
@@ -322,8 +322,7 @@ def test_search_without_time_says_that_dates_are_old(
     """It reads no history, and the next sync does."""
     write("a.md", "The heron nests.\n")
     repository.commit(SPRING)
-    settings = load_settings(root=root, environ={"MEMSYNC_SEARCH_DEADLINE_MS": "0"}, cwd=root)
-    memory = make_memory(own_settings=settings)
+    memory = make_memory(deadline=0.0)
     memory.sync()
     repository.git("commit", "-q", "--amend", "--no-edit", at=SUMMER)
     warning = "Dates are those of an earlier commit. Run memsync sync."
@@ -371,8 +370,7 @@ def test_recency_goes_by_commits(root: Path, repository: Repository, write: Writ
     repository.commit(SPRING)
     write("b.md", "The heron nests.\n")
     repository.commit(AUTUMN)
-    settings = load_settings(root=root, environ={"MEMSYNC_SEARCH_RECENCY": "0.5"}, cwd=root)
-    memory = make_memory(own_settings=settings)
+    memory = make_memory()
     assert [(hit.path, hit.also) for hit in memory.search("heron").hits] == [("b.md", ("a.md:1",))]
 
 

@@ -41,12 +41,12 @@ def opened(embedder: FakeEmbedder) -> Open:
     """Open a root as commands do, with the fake embedder and without the user's cache, which would hide a new index."""
 
     def make(root: Path) -> Memory:
-        settings = load_settings(root=root, environ={"MEMSYNC_INDEX_VECTOR_CACHE_MB": "0"}, cwd=root)
+        settings = load_settings(root=root, environ={}, cwd=root)
 
-        def fake(model: str, threads: int) -> Embedder:
+        def fake(model: str) -> Embedder:
             return embedder
 
-        return connect_here(settings, fake)
+        return connect_here(settings, fake, make_cache=lambda: None)
 
     return make
 

@@ -196,7 +196,6 @@ def test_copied_root_is_searched_by_meaning_at_once(
     memory.sync()
     shutil.copytree(root, copy := root.parent / "copy")
     embedder = FakeEmbedder()
-    environ = {"MEMSYNC_SEARCH_DEADLINE_MS": "120000"}
-    copied = make_memory(embedder, own_settings=load_settings(root=copy, environ=environ, cwd=copy))
+    copied = make_memory(embedder, own_settings=load_settings(root=copy, environ={}, cwd=copy))
     result = copied.search("bird 0 7", mode="vector")
     assert (result.mode, result.freshness.pending_vectors, embedder.seen) == ("vector", 0, [])

@@ -28,12 +28,12 @@ def indexed(tmp_path: Path, embedder: FakeEmbedder) -> Callable[[str], Path]:
         root = tmp_path / name
         root.mkdir()
         (root / "note.md").write_text("The heron nests.\n")
-        settings = load_settings(root=root, environ={"MEMSYNC_INDEX_VECTOR_CACHE_MB": "0"}, cwd=root)
+        settings = load_settings(root=root, environ={}, cwd=root)
 
-        def fake(model: str, threads: int) -> Embedder:
+        def fake(model: str) -> Embedder:
             return embedder
 
-        with connect_here(settings, fake) as memory:
+        with connect_here(settings, fake, make_cache=lambda: None) as memory:
             memory.sync()
             memory.log("an entry")
         return root

@@ -24,6 +24,8 @@ from memsync.model.query import EmbeddingSpace
 if TYPE_CHECKING:
     from memsync.ports import Vector
 
+MAX_BYTES = 512_000_000
+"""The size of the cache of all memory roots: the oldest vectors go first."""
 BUSY_MS = 250
 KEPT_DAMAGED = 1
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.ConstraintError, apsw.MismatchError)
@@ -38,7 +40,7 @@ class SqliteVectorCache:
     It opens the database at the first use. Safe for several threads and processes.
     """
 
-    def __init__(self, path: Path, max_bytes: int) -> None:
+    def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
         self.path = path
         self._max_bytes = max_bytes
         self._guard = threading.Lock()

@@ -107,7 +107,7 @@ def _copy(stream: BinaryIO, file: Path, max_bytes: int) -> None:
         while block := stream.read(BLOCK_BYTES):
             if copy.tell() + len(block) > max_bytes:
                 reason = f"it is larger than the {max_bytes // 1_000_000:,} MB that the cache may use"
-                raise _refused(reason, "Set index.vector_cache_mb to a larger number.")
+                raise _refused(reason, "Export one space at a time, with --space.")
             copy.write(block)
 
 

@@ -39,12 +39,12 @@ SPACE = EmbeddingSpace(
 )
 
 
-def load(threads: int) -> FastembedEmbedder:
+def load() -> FastembedEmbedder:
     """Return the built-in embedder; it checks and loads its model at the first use. Raises EmbedderError."""
     if not (FOLDER / MODEL).is_file():
         raise EmbedderError(f"the built-in model is missing from {FOLDER}", hint=REINSTALL)
     name = "sentence-transformers/all-MiniLM-L6-v2"
-    return FastembedEmbedder(SPACE, name, threads=threads, folder=FOLDER, texts_fit=True, check=check_files)
+    return FastembedEmbedder(SPACE, name, folder=FOLDER, texts_fit=True, check=check_files)
 
 
 def check_files() -> list[str]:

@@ -40,12 +40,12 @@ SPACE = EmbeddingSpace(
 )
 
 
-def load(threads: int) -> FastembedEmbedder:
+def load() -> FastembedEmbedder:
     """Return the multilingual embedder; it makes and checks its files at the first use. Raises EmbedderError."""
     folder = model_folder()
     if not (folder / DIGESTS).is_file():
         _packaged_weights()
-    return FastembedEmbedder(SPACE, _NAME, threads=threads, folder=folder, check=prepare)
+    return FastembedEmbedder(SPACE, _NAME, folder=folder, check=prepare)
 
 
 def model_folder() -> Path:

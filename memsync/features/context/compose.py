@@ -38,6 +38,7 @@ MAX_HITS = 500
 TOKENS_PER_HIT = 20
 """Tokens of a log line with its citation; decides how many hits to search for."""
 MAX_TOKENS = 2**53
+DEFAULT_TOKENS = 4_000
 DEFAULT_PRIORITY = 100.0
 """The priority of a prompt whose front matter names none."""
 _HEADING = re.compile(r"\s*(?:#{1,6}(?:[ \t][^\n]*)?|[^\n]+\n {0,3}(?:=+|-+))\s*")
@@ -78,10 +79,8 @@ def context(
         Cli(metavar="NAME", names="note"),
     ] = "",
     budget: Annotated[
-        int,
-        Meta(ge=1, le=MAX_TOKENS, description="Maximum number of tokens. [default: context.budget, 4000]"),
-        Cli(metavar="TOKENS"),
-    ] = 0,
+        int, Meta(ge=1, le=MAX_TOKENS, description="Maximum number of tokens."), Cli(metavar="TOKENS")
+    ] = DEFAULT_TOKENS,
     day: Annotated[
         str, Meta(description="Include the logs of this day and the day before. [default: today]"), Cli(metavar="DATE")
     ] = "",
@@ -93,10 +92,9 @@ def context(
     """Return what an agent should read before it answers, as one text within a budget of tokens.
 
     The order: SOUL.md, active prompts, the thread's prompt, long-term memory, the thread's last messages, the logs of
-    `day` and the day before, the hits for `query`. [context] sets the shares and the default budget. Equal files,
+    `day` and the day before, the hits for `query`. Equal files,
     arguments and day give equal text. Raises NoThread.
     """
-    budget = budget or memory.settings["context.budget"]
     today = _day(day)
     path = memory.existing_thread(thread) if thread else None
     own, warnings, pending = _hits(memory, query, budget, day)

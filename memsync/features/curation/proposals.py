@@ -48,6 +48,8 @@ MAX_PACKET_CHARS = 200_000
 """Of what was said, the program gets the newest that fits."""
 AUTO_HOURS = 20.0
 STALE_DAYS = 90
+MAX_CHANGES = 30
+"""Changes in one proposal."""
 MAX_REFUSED = 20
 MAX_ARCHIVED = 5
 """Notes to archive in one proposal: a first run finds all logs of years."""
@@ -90,7 +92,7 @@ def curate(
     command = memory.settings["curator.command"]
     before = list(_proposed(memory))
     if command:
-        changes = _of_program(command, said, memory)
+        changes = _of_program(command, said)
     else:
         changes = list(by_rules(said, before, now.date()))
         used = {change.note for change in before} | {_path_of(source) for one in changes for source in one.sources}
@@ -182,11 +184,11 @@ def _checked(
                 seen.add(key_of(change))
                 yield replace(change, state="open")
 
-    chosen = tuple(islice(sound(), memory.settings["curator.lines"]))
+    chosen = tuple(islice(sound(), MAX_CHANGES))
     return Proposal(_moment(clock.now()), by, chosen, tuple(refused[:MAX_REFUSED]))
 
 
-def _of_program(command: Sequence[str], said: Sequence[Said], memory: Workspace) -> list[Proposed]:
+def _of_program(command: Sequence[str], said: Sequence[Said]) -> list[Proposed]:
     """Return what a program proposes. It gets no local-only text, because it may send all to another machine."""
     room, lines = MAX_PACKET_CHARS, list[Said]()
     for one in sorted(said, key=lambda one: (one.is_log, one.day), reverse=True):
@@ -194,7 +196,7 @@ def _of_program(command: Sequence[str], said: Sequence[Said], memory: Workspace)
         if not one.local_only and room > 0:
             lines.append(one)
     packet = {
-        "instructions": _INSTRUCTIONS, "limit": memory.settings["curator.lines"],
+        "instructions": _INSTRUCTIONS, "limit": MAX_CHANGES,
         "today": clock.today().isoformat(),
         "schema": msgspec.json.schema(Answer),
         "said": [_shown(one) for one in lines if one.is_log],

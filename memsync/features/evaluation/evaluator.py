@@ -34,7 +34,7 @@ from memsync.workspace import Workspace
 
 HITS = 10
 AUC = "AUC"
-COMPARABLE_SETTINGS = ("search.mode", "search.keyword_weight", "search.recency", "search.recency_days")
+COMPARABLE_SETTINGS = ("search.mode",)
 """The settings that change the order of hits, and need neither another index nor another measure."""
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from memsync.model.note import Chunk, Note
     from memsync.ports import Index, PreparedNote
 
+EF_SEARCH = 400
+"""Vectors that an HNSW search visits; more find more, but slower."""
 _BESIDE = " (being rebuilt)"
 _REPLACED = " (replaced)"
 
@@ -64,7 +66,7 @@ class PostgresIndex:
         claim: Claim,
         *,
         former_name: str = "",
-        ef_search: int = 400,
+        ef_search: int = EF_SEARCH,
         stores_text: bool = False,
         statement_ms: int = 0,
         source: str = "",

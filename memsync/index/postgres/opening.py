@@ -32,7 +32,6 @@ def open_postgres(settings: Settings) -> PostgresIndex:
         settings.index_dir,
         Claim(writer, f"{_person()}, folder {settings.root_name}"),
         former_name=kept.name if kept and is_ours else "",
-        ef_search=settings["index.ef_search"],
         stores_text=settings["index.store_text"],
     )
 

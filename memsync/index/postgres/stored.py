@@ -19,14 +19,10 @@ STATEMENT_MS = 8_000
 class StoredIndex(PostgresIndex):
     """A memory that is only read."""
 
-    def __init__(
-        self, dsn: str, name: str, ef_search: int, source: str = "its connection string in roots.toml"
-    ) -> None:
+    def __init__(self, dsn: str, name: str, source: str = "its connection string in roots.toml") -> None:
         """`source` says in the hints of errors where `dsn` comes from. Raises ConfigError if it cannot be read."""
         folder = Path(state_folder()) / "stored"
-        super().__init__(
-            dsn, name, folder, Claim("", ""), ef_search=ef_search, statement_ms=STATEMENT_MS, source=source
-        )
+        super().__init__(dsn, name, folder, Claim("", ""), statement_ms=STATEMENT_MS, source=source)
 
     def note(self, path: NotePath) -> tuple[bytes, FileStamp] | None:
         """Return the compressed text of a note, and the stamp of the file that it was; None if there is none."""
