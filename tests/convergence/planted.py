@@ -173,9 +173,9 @@ PLANTED_IN_POSTGRES: Mapping[str, Plant] = {
         "SELECT 1::bigint FROM unnest(%(passages)s::bigint[]) WHERE %(root)s < 0",
     ),
     "words of a forgotten chunk are left": lambda: mock.patch(
-        "memsync.index.postgres.writer.without_chunks", lambda lists, gone: []
+        "memsync.index.postgres.writer._DELETE_WORD_ROWS", "SELECT '{}'::text[] WHERE %(ids)s::text = %(root)s::text"
     ),
-    "words are not written": instead(PostgresWriter, "flush_words", _nothing),
+    "words are not counted": instead(PostgresWriter, "_count_words", _nothing),
     "facts of the old text are left": lambda: mock.patch.object(PostgresWriter, "_run", _without_facts),
     "a chunk that moved keeps its old place": instead(PostgresWriter, "_move_chunk", _nothing),
     "any vector will do": lambda: mock.patch("memsync.index.vectors.to_float16", _convert),

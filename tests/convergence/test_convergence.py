@@ -24,7 +24,7 @@ def test_index_equals_the_files_after_anything() -> None:
 
 @pytest.mark.slow
 def test_index_in_postgres_equals_one_in_sqlite_after_anything() -> None:
-    """The same world with the index in PostgreSQL: its dump is that of a new SQLite index, to the byte."""
+    """The same world with the index in PostgreSQL: but for words, its dump is that of a new SQLite index."""
     with on_backend("postgres"):
         run(examples=fewer(15, 4), steps=30)
 

@@ -30,7 +30,6 @@ from tests.convergence.repository import Repository
 from tests.convergence.survey import survey
 from tests.convergence.tree import Tree
 from tests.convergence.watcher import SimulatedWatcher
-from tests.support.index_checks import dump
 
 FAST_FOLDER = "/dev/shm"
 REPORTED_SECONDS = 6.0
@@ -218,7 +217,7 @@ class World:
         if self.live.memory.syncer.scanner.scanned_at <= self.watcher.lost_at:
             self.clock.sleep(RESCAN_SECONDS)
         with self.fresh() as fresh:
-            have, want = (_without_vectors(dump(memory)) for memory in (self.live.memory, fresh))
+            have, want = map(_without_vectors, oracle.dumps(self.live.memory, fresh))
             require(have == want, _difference(self.live.memory, fresh))
             self.clock.sleep(RETRIED_SECONDS)
             oracle.assert_same(self.live.memory, fresh)
@@ -253,5 +252,5 @@ def _without_vectors(lines: list[str]) -> list[str]:
 
 
 def _difference(live: Memory, fresh: Memory) -> str:
-    have, want = set(dump(live)), set(dump(fresh))
+    have, want = map(set, oracle.dumps(live, fresh))
     return f"missing: {sorted(want - have)[:5]}\nsurplus: {sorted(have - want)[:5]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import threading
@@ -27,9 +28,13 @@ from tests.support.daemon_process import until
 from tests.support.postgres_server import drop_database, execute, new_database, own_database
 
 TABLES = (
-    "meta", "note", "passage", "chunk", "fact", "tag", "link", "message", "posting", "long_word", "space", "embedding",
-    "pending", "grantee",
+    "meta", "note", "passage", "chunk", "fact", "tag", "link", "message", "word_row", "vocabulary", "space",
+    "embedding", "pending", "grantee",
 )  # fmt: skip
+FUNCTIONS = (
+    "rows_with({0}, ''':{0}'' & heron')",
+    "best_rows({0}, ''':{0}'' & heron', '{{heron}}', '{{t}}', '{{1}}', 10, NULL, 5)",
+)
 TEXT = "---\ntags: [nest]\n---\n# Heron\n\nThe heron nests in the alder. [[b]] {mood=calm}\n\n- one #tag\n"
 THREAD = "---\nuser: ada\n---\n## user @ 2026-11-21 10:02\n\nWhere is the heron?\n"
 
@@ -92,6 +97,9 @@ def test_role_sees_the_memories_granted_to_it_and_no_others(
     for table in (name for name in TABLES if name != "grantee"):
         roots = {row[0] for row in execute(mine, f"SELECT root FROM {table}")}
         assert len(roots) <= 1, table
+    # These functions have the rights of the owner, and look by themselves who asks.
+    for (root, name), found in itertools.product(execute(database, "SELECT root, name FROM memory"), FUNCTIONS):
+        assert bool(execute(mine, f"SELECT chunk FROM {found.format(root)}")) is (name == "ours")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         execute(mine, "SELECT * FROM grantee")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -92,7 +92,7 @@ def test_note_that_becomes_private_leaves_no_trace_and_comes_back(
     write("b.md", "The heron nests.\n")
     note = write(f"{SECRET}.md", text)
     memory.sync()
-    assert {"note", "posting", "long_word"} <= set(traces(database, SECRET))
+    assert {"note", "word_row", "vocabulary"} <= set(traces(database, SECRET))
     vectors = len(dump_of_vectors(database))
     write(note.name, f"---\nlocal-only: true\n---\n{text}")
     memory.sync()
@@ -147,7 +147,7 @@ def test_rebuild_that_was_killed_keeps_no_text_of_a_note_that_became_private(
             writer.put_note(other.prepare(*memory.reader.read(NotePath("a.md"), content)), stamp, "")
         write("a.md", f"---\nlocal-only: true\n---\n{text}")
         memory.search(SECRET, mode="keyword")
-        assert "posting" in traces(database, SECRET)
+        assert "word_row" in traces(database, SECRET)
         work()
         assert traces(database, SECRET) == []
 

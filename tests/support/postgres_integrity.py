@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from memsync.index.postgres import queries
-from memsync.index.postgres.postings import read_places, read_postings
 from memsync.index.postgres.reader import PostgresReader
 
 # What is wrong -> (table, its column, table and column that must have the same value).
@@ -12,6 +10,7 @@ _LOST = {
     "messages without a note": ("message", "note", "note", "id"),
     "facts without a note": ("fact", "note", "note", "id"),
     "tags without a chunk": ("tag", "chunk", "chunk", "id"),
+    "words without a chunk": ("word_row", "chunk", "chunk", "id"),
     "passages without a chunk": ("passage", "id", "chunk", "passage"),
     "vectors of a passage that is gone": ("embedding", "passage", "passage", "id"),
 }
@@ -24,6 +23,16 @@ _FAULTS = {
     "chunks without their passage": (
         "SELECT count(*) FROM chunk c WHERE c.root = %(root)s AND (c.form NOT IN ('heading', 'field')) <> EXISTS"
         " (SELECT FROM passage p WHERE p.root = c.root AND p.id = c.passage)"
+    ),
+    "chunks without all their words": (
+        "SELECT count(*) FROM chunk c WHERE c.root = %(root)s AND c.word_rows <>"
+        " (SELECT count(*) FROM word_row w WHERE w.root = c.root AND w.chunk = c.id)"
+    ),
+    "words that are counted wrongly": (
+        "SELECT count(*) FROM (SELECT word, rows FROM vocabulary WHERE root = %(root)s) v FULL JOIN"
+        " (SELECT word, count(*) FROM word_row w, unnest(tsvector_to_array(w.words)) word"
+        "  WHERE w.root = %(root)s AND word <> ':' || %(root)s::integer GROUP BY 1) w USING (word)"
+        " WHERE v.rows IS DISTINCT FROM w.count"
     ),
     "passages that have no vector and wait for none, or both": (
         "SELECT count(*) FROM passage p JOIN space s ON s.root = p.root AND s.state <> 'retired'"
@@ -38,34 +47,5 @@ _FAULTS = {
 def find_damage(reader: PostgresReader) -> str:
     """Return the first fault of a memory, or an empty string."""
     reader.be_patient()
-    for name, statement in _FAULTS.items():
-        if count := int(reader.value(statement)):
-            return f"{name}: {count}"
-    try:
-        return _fault_of_words(reader)
-    except (ValueError, IndexError) as error:  # a list whose length no list has
-        return f"lists of words that cannot be read: {error}"
-
-
-def _fault_of_words(reader: PostgresReader) -> str:
-    """Compare the word index with the lengths of the chunks' rows, which count every word."""
-    rows = words = 0
-    lengths = dict[int, int]()
-    for chunk, _, _, _, sizes in reader.rows(queries.PLACES_OF_CHUNKS):
-        count = len(sizes) // 16
-        rows += count
-        total = sum(int.from_bytes(sizes[i : i + 4], "little") for i in range(0, len(sizes), 4))
-        lengths[chunk] = total
-        words += total
-    counted = dict.fromkeys(lengths, 0)
-    for _, postings, places in reader.rows(queries.ALL_POSTINGS, {"words": None}):
-        table = read_postings([postings])
-        posting, _, _ = read_places([places])
-        for chunk in table[posting, 0].tolist():
-            if chunk not in counted:
-                return f"words of a chunk that is gone: {chunk}"
-            counted[chunk] += 1
-    if counted != lengths:
-        return "chunks without all their words"
-    known = int(reader.meta("word_rows") or 0), int(reader.meta("word_total") or 0)
-    return "" if known == (rows, words) else "the counts of words are wrong"
+    counts = ((name, int(reader.value(statement))) for name, statement in _FAULTS.items())
+    return next((f"{name}: {count}" for name, count in counts if count), "")

@@ -223,7 +223,7 @@ class PostgresIndex:
                 make_hnsw(self._connections, space.dimension, passages)
         if bulk:
             with self._connections.writing() as connection:
-                connection.execute(b"ANALYZE note, chunk, passage, posting, embedding, fact, tag")
+                connection.execute(b"ANALYZE note, chunk, passage, word_row, vocabulary, embedding, fact, tag")
 
     def in_file(self, path: Path) -> Index:
         """Return a SQLite index: a state of the past is on this machine alone."""

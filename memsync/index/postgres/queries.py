@@ -72,10 +72,9 @@ PASSING_NOTES = f"SELECT n.id, n.path FROM note n WHERE n.root = %(root)s AND {_
 # The ids of the chunks among :ids that pass the filters.
 PASSING = f"SELECT c.id FROM {_CHUNKS_OF_NOTES} WHERE c.root = %(root)s AND c.id = ANY (%(ids)s) AND {_CONDITIONS}"
 
-# The ids of up to :enough chunks that pass the filters, as one array.
+# The ids of the chunks that pass the filters, as one array.
 ALL_PASSING = f"""
-SELECT coalesce(array_agg(id), '{{}}') FROM (
-    SELECT c.id FROM {_CHUNKS_OF_NOTES} WHERE c.root = %(root)s AND {_CONDITIONS} LIMIT %(enough)s) passing
+SELECT coalesce(array_agg(c.id), '{{}}') FROM {_CHUNKS_OF_NOTES} WHERE c.root = %(root)s AND {_CONDITIONS}
 """
 
 TAGS = "SELECT DISTINCT name FROM tag WHERE root = %(root)s"
@@ -95,30 +94,30 @@ WHERE n.root = %(root)s AND NOT n.archived AND {_WHERE}
 ORDER BY n.path
 """
 
+# (number of rows in the word index, their mean length)
+WORD_ROWS = "SELECT count(*), coalesce(avg(length), 1)::float8 FROM word_row WHERE root = %(root)s"
 # (word, number of rows that have it) of those of :words that any row has.
-COUNTS_OF_WORDS = """
-SELECT word, sum(rows)::bigint FROM posting WHERE root = %(root)s AND word = ANY (%(words)s) GROUP BY word
+COUNTS_OF_WORDS = "SELECT word, rows FROM vocabulary WHERE root = %(root)s AND word = ANY (%(words)s)"
+# (number of rows that match) for each of :matches, in their order.
+COUNTS_OF_MATCHES = """
+SELECT (SELECT count(*) FROM rows_with(%(root)s, m.match::tsquery))
+FROM unnest(%(matches)s::text[]) WITH ORDINALITY m (match, position) ORDER BY m.position
 """
-
-# (word, postings) of each of :words that any row has; the lists of all blocks in one, in their order. A word of a large
-# memory is in thousands of blocks, and as many rows would take longer to read here than to find there.
-POSTINGS = """
-SELECT word, string_agg(postings, ''::bytea ORDER BY block) FROM posting
-WHERE root = %(root)s AND word = ANY (%(words)s) GROUP BY word
+# (chunk, item, length, words) of the :limit best rows that match, best first by nearly their bm25.
+BEST_ROWS = """
+SELECT chunk, item, length, words::text FROM best_rows(%(root)s, %(match)s::text::tsquery, %(terms)s::text[],
+    %(are_words)s, %(idfs)s, %(mean)s, %(among)s, %(limit)s)
 """
-POSTINGS_OF_BLOCKS = """
-SELECT word, string_agg(postings, ''::bytea ORDER BY block) FROM posting
-WHERE root = %(root)s AND word = ANY (%(words)s) AND block = ANY (%(blocks)s) GROUP BY word
+# (chunk, item) of the rows of :chunks that match.
+ROWS_WITH = """
+SELECT chunk, item FROM rows_with(%(root)s, %(match)s::text::tsquery) WHERE chunk = ANY (%(chunks)s)
 """
-# The same with the places.
-PLACES = """
-SELECT word, string_agg(postings, ''::bytea ORDER BY block), string_agg(places, ''::bytea ORDER BY block) FROM posting
-WHERE root = %(root)s AND word = ANY (%(words)s) GROUP BY word
+# The chunks of the rows that match, as one array.
+CHUNKS_WITH = """
+SELECT coalesce(array_agg(DISTINCT chunk), '{}') FROM rows_with(%(root)s, %(match)s::text::tsquery)
 """
-# The keys of the words from :prefix to :after.
-WORDS_WITH_PREFIX = """
-SELECT DISTINCT word FROM posting WHERE root = %(root)s AND word >= %(prefix)s AND word < %(after)s
-"""
+# The words from :prefix to :after.
+WORDS_WITH_PREFIX = "SELECT word FROM vocabulary WHERE root = %(root)s AND word >= %(prefix)s AND word < %(after)s"
 
 # (passage, float16 vector) of the :limit nearest passages of one space, nearest first, compared with every vector.
 # {extension} is the schema of pgvector.
@@ -404,14 +403,10 @@ DUMP_VECTORS = """
 SELECT p.hash, e.value FROM embedding e JOIN passage p ON p.root = e.root AND p.id = e.passage
 WHERE e.root = %(root)s AND e.space = %(space)s ORDER BY p.hash
 """
-# (chunk, path, ordinal, form, words by row and column) of every chunk, by path and ordinal.
-PLACES_OF_CHUNKS = f"""
-SELECT c.id, n.path, c.ordinal, c.form, c.lengths FROM {_CHUNKS_OF_NOTES}
-WHERE c.root = %(root)s ORDER BY n.path, c.ordinal
+# The words of each row, and how many rows have a word.
+DUMP_WORDS = f"""
+SELECT 'words of', n.path, c.ordinal, w.item, w.length, ts_delete(w.words, ':' || w.root)::text
+FROM {_CHUNKS_OF_NOTES} JOIN word_row w ON w.root = c.root AND w.chunk = c.id
+WHERE c.root = %(root)s ORDER BY n.path, c.ordinal, w.item
 """
-# (word, postings, places) of the whole word index, by word and block.
-ALL_POSTINGS = """
-SELECT coalesce(l.word, o.word), o.postings, o.places FROM posting o
-LEFT JOIN long_word l ON l.root = o.root AND l.key = o.word
-WHERE o.root = %(root)s ORDER BY coalesce(l.word, o.word) COLLATE "C", o.block
-"""
+DUMP_VOCABULARY = "SELECT 'word', word, rows FROM vocabulary WHERE root = %(root)s ORDER BY word"

@@ -4,43 +4,42 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from memsync.index.fields import Phrase, phrases_of
 from memsync.index.postgres import dump, queries
 from memsync.index.postgres.halfvec import from_halfvec, halfvec_text
 from memsync.index.postgres.hnsw import index_name
-from memsync.index.postgres.keyword import Totals, WordIndex, merged
 from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, LocalState, State
-from memsync.index.postgres.postings import key_of, words_of
 from memsync.index.postgres.text import matching, storable
+from memsync.index.postgres.words import Term, any_of, bm25, every_of, idf, memory_word, terms_of
 from memsync.index.postgres.zone import local_time
-from memsync.index.reading import EVERY_WORD_ROWS, SqlReader, ranked
+from memsync.index.reading import EVERY_WORD_ROWS, LAST_CHARACTER, SqlReader, ranked
 from memsync.model.filters import Filters
 from memsync.model.query import Candidate, EmbeddingSpace, Query
 from memsync.model.status import IndexedFile, PendingPassage
 from memsync.model.vocabulary import NotePath
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from memsync.index.frequencies import FrequencyCache
     from memsync.index.postgres.connections import Connection
 
 EXACT_PASSAGES = 20_000
 """A search compares the question with every vector of a memory with up to so many passages, or of a filter that leaves
 so few; beyond that it uses the HNSW index."""
-MAX_PASSING = 50_000
-"""List the chunks that pass a filter if there are no more; otherwise test only the best candidates."""
+MANY_ROWS = 2_000
+"""The rarest words that no more rows have choose the candidates; the others of a question only score them."""
+TESTED_ROWS = 1_000
+"""Look which of so many best rows pass a filter, before all chunks that pass it are listed."""
 MAX_NOTES = 10_000
 """List the notes that pass the filters about notes if there are no more; with globs of paths, list them always."""
 _ANY_NOTE = {"archived": True} | dict.fromkeys(("kinds", "tiers", "sessions", "folders", "paths"))
 """Parameters of the filters about notes by which every note passes."""
 NOT_SHARED = "is local-only: the shared index does not have it, and searches do not find it"
+Rows = Callable[[str, dict[str, Any]], Iterable[tuple[Any, ...]]]
+"""Runs a statement of queries.py for one memory and returns its rows."""
+_MEAN_UNITS = 1_000
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
@@ -106,58 +105,100 @@ class PostgresReader(SqlReader):
 
         The score is bm25 divided by the sum of the words' idf, as in the SQLite index.
         """
-        phrases, others = (
-            list(dict.fromkeys(phrase for word in words for phrase in phrases_of(word)))
-            for words in (query.words, query.alternatives)
-        )
-        if not phrases:
+        required, others = terms_of(query.words), terms_of(query.alternatives)
+        if not required:
             return []
-        narrows = self._narrows(query)
-        within = self._within(query) if narrows else None
-        is_tested_later = narrows and within is None
-        best, every = self._words.score(phrases, others, within, limit, is_tested_later=is_tested_later)
-        if is_tested_later:
-            best = self._first_passing(query, best, limit)
-            every = self._first_passing(query, every, EVERY_WORD_ROWS)
-        first = dict(islice(every.items(), EVERY_WORD_ROWS))
-        scored = first | dict(islice(best.items(), limit))
+        counts = self._counts(list(dict.fromkeys([*required, *others])))
+        rarest, rows = list[Term](), 0
+        for term in sorted(counts, key=lambda term: (counts[term], term)):
+            rows += counts[term]
+            if rows <= MANY_ROWS or not rarest:
+                rarest.append(term)
+        best = self._best(query, any_of(rarest), counts, limit)
+        if len(best) < limit and len(rarest) < len(counts):
+            best = self._best(query, any_of(counts), counts, limit)
+        first = dict[tuple[int, int], float]()
+        if best and len(required) > 1 and all(counts[term] for term in required):
+            first = self._best(query, every_of(required), counts, EVERY_WORD_ROWS)
         # The sum of the words' idf, without phrases, although phrases add to a score.
-        ceiling = max(sum(self.word_weights(query.words).values()), 1e-6) if scored else 1.0
-        rows = ((row >> 8, row & 255, score / ceiling) for row, score in scored.items())
-        return ranked(rows, {divmod(row, 256) for row in first})
+        ceiling = max(sum(self.word_weights(query.words).values()), 1e-6) if best else 1.0
+        return ranked(((*row, score / ceiling) for row, score in (first | best).items()), set(first))
+
+    def _best(self, query: Query, match: str, counts: Mapping[Term, int], limit: int) -> dict[tuple[int, int], float]:
+        """Return the bm25 of the best rows that match and pass the filters, by the terms in `counts`.
+
+        PostgreSQL chooses the rows by nearly that score.
+        """
+        total, mean = self._size_of_word_index
+        idfs = {term: idf(rows, total) for term, rows in counts.items()}
+        parameters = {
+            "match": self._own(match), "terms": [term.query for term in idfs],
+            "are_words": [bool(term.word) for term in idfs], "idfs": list(idfs.values()), "mean": mean, "among": None,
+            "limit": limit,
+        }  # fmt: skip
+        if self._narrows(query):
+            rows = self._best_passing(query, parameters)
+        else:
+            rows = self.rows(queries.BEST_ROWS, parameters)
+        return {(chunk, item): bm25(vector, length / mean, idfs) for chunk, item, length, vector in rows}
+
+    def _best_passing(self, query: Query, parameters: dict[str, Any]) -> Iterable[tuple[Any, ...]]:
+        """Return the best rows whose chunks pass the filters: of those that are best at all, otherwise of all."""
+        filters, limit = self._parameters(query), parameters["limit"]
+        rows = list(self.rows(queries.BEST_ROWS, {**parameters, "limit": TESTED_ROWS}))
+        passing = {c for (c,) in self.rows(queries.PASSING, {**filters, "ids": list({row[0] for row in rows})})}
+        passed = [row for row in rows if row[0] in passing][:limit]
+        if len(passed) == limit or len(rows) < TESTED_ROWS:
+            return passed
+        among = self.value(queries.ALL_PASSING, filters)
+        return self.rows(queries.BEST_ROWS, {**parameters, "among": among})
+
+    @cached_property
+    def _size_of_word_index(self) -> tuple[int, float]:
+        """The number of rows in the word index and their mean length, which no later search of this generation counts.
+
+        The cache of frequencies has whole numbers.
+        """
+        if "" not in self._frequencies:
+            rows, mean = next(iter(self.rows(queries.WORD_ROWS)))
+            self._frequencies |= {"": rows, " ": round(mean * _MEAN_UNITS)}
+        return self._frequencies[""], self._frequencies[" "] / _MEAN_UNITS
 
     def _word_row_count(self) -> int:
-        return self._totals.rows
+        return self._size_of_word_index[0]
 
     def stems(self, beginning: str) -> list[str]:
         """Return the stems in the word index with this beginning."""
-        return self._words.stems(storable(beginning))
+        parameters = {"prefix": storable(beginning), "after": storable(beginning) + LAST_CHARACTER}
+        return [word for (word,) in self.rows(queries.WORDS_WITH_PREFIX, parameters)]
 
     def _count_rows(self, words: Sequence[str]) -> dict[str, int]:
-        """Count the rows that have each word, as a query reads it."""
-        phrases = {word: phrases_of(word) for word in words}
-        keys = {word: [key_of(w) for phrase in phrases[word] for w in words_of(phrase.text)] for word in words}
-        plain_words = [
-            word
-            for word in words
-            if len(keys[word]) == 1 and not (phrases[word][0].is_cjk or phrases[word][0].is_prefix)
-        ]
-        counts = self._words.counts([keys[word][0] for word in plain_words]) if plain_words else {}
-        return {
-            word: counts.get(keys[word][0], 0) if word in plain_words else len(self._any(phrases[word]))
-            for word in words
-        }
+        terms = {word: terms_of([word]) for word in words}
+        counts = self._counts([term for known in terms.values() for term in known])
+        return {word: max((counts[term] for term in terms[word]), default=0) for word in words}
+
+    def _counts(self, terms: Sequence[Term]) -> dict[Term, int]:
+        """Return how many rows have each term; the vocabulary counts single words."""
+        words = [term.word for term in terms if term.word]
+        known = dict(self.rows(queries.COUNTS_OF_WORDS, {"words": words})) if words else {}
+        others = [term for term in terms if not term.word]
+        matches = [self._own(term.query) for term in others]
+        rows = self.rows(queries.COUNTS_OF_MATCHES, {"matches": matches}) if others else ()
+        counts = {term: count for term, (count,) in zip(others, rows, strict=True)}
+        return {term: int(known.get(term.word, 0)) if term.word else counts[term] for term in terms}
 
     def _matching_entries(
         self, query: Query, groups: Sequence[int]
     ) -> tuple[set[tuple[int, int]] | None, set[tuple[int, int]]]:
-        import numpy as np
-
         required, excluded = (
-            None if rows is None else {divmod(row, 256) for row in rows[np.isin(rows >> 8, groups)].tolist()}
-            for rows in (self._required(query), self._excluded(query))
+            set(self.rows(queries.ROWS_WITH, {"match": self._own(match), "chunks": list(groups)})) if match else None
+            for match in (every_of(terms_of(query.phrases)), any_of(terms_of(query.exclusions)))
         )
         return required, excluded or set()
+
+    def _own(self, match: str) -> str:
+        """Return a tsquery for the rows of this memory that match."""
+        return f"{memory_word(self._root)} & ({match})"
 
     def _nearest(self, space: int, vector: bytes, limit: int, filters: Mapping[str, Any]) -> list[tuple[int, bytes]]:
         dimension, extension = len(vector) // 2, self._db.extension
@@ -203,7 +244,7 @@ class PostgresReader(SqlReader):
         """Yield the canonical dump, one JSON list per line: the same as that of the SQLite index."""
         self.be_patient()
         active = self._space_row("active")
-        return dump.lines(self.rows, self.history(), active[0] if active else None, self._totals)
+        return dump.lines(self.rows, self.history(), active[0] if active else None)
 
     def be_patient(self) -> None:
         """Wait for the server as long as it takes: the next statements read the whole index."""
@@ -227,55 +268,9 @@ class PostgresReader(SqlReader):
         texts = {name: storable(value) for name, value in parameters.items() if isinstance(value, str)}
         return {"root": self._root, **parameters, **texts}
 
-    @cached_property
-    def _totals(self) -> Totals:
-        return Totals(int(self._meta.get("word_rows") or 0), int(self._meta.get("word_total") or 0))
-
-    @cached_property
-    def _words(self) -> WordIndex:
-        return WordIndex(self.rows, self._totals, self._frequencies)
-
-    def _any(self, phrases: Sequence[Phrase]) -> NDArray[np.int64]:
-        """Return the rows that have at least one of the phrases, ascending."""
-        import numpy as np
-
-        found = [self._words.matches(phrase).rows for phrase in phrases]
-        return merged(found) if found else np.empty(0, np.int64)
-
-    def _required(self, query: Query) -> NDArray[np.int64] | None:
-        """Return the rows that have every phrase of the query; None if it has none."""
-        import numpy as np
-
-        rows: NDArray[np.int64] | None = None
-        for text in query.phrases:
-            for phrase in phrases_of(text):
-                found = self._words.matches(phrase).rows
-                rows = found if rows is None else np.intersect1d(rows, found, assume_unique=True)
-        return rows
-
-    def _excluded(self, query: Query) -> NDArray[np.int64] | None:
-        """Return the rows that have an excluded word or phrase; None if the query excludes none."""
-        phrases = [phrase for text in query.exclusions for phrase in phrases_of(text)]
-        return self._any(phrases) if phrases else None
-
-    def _within(self, query: Query) -> NDArray[np.int64] | None:
-        """Return the ids of the chunks that pass the filters, ascending; None if they are too many to list."""
-        import numpy as np
-
-        chunks = self.value(queries.ALL_PASSING, {**self._parameters(query), "enough": MAX_PASSING + 1})
-        return None if len(chunks) > MAX_PASSING else np.sort(np.array(chunks, dtype=np.int64))
-
-    def _first_passing(self, query: Query, scores: Mapping[int, float], limit: int) -> dict[int, float]:
-        """Return the best rows whose chunks pass the filters: test more and more of them until there are enough."""
-        parameters = self._parameters(query)
-        kept: dict[int, float] = {}
-        rows, size = iter(scores), 4 * limit
-        while len(kept) < limit and (tested := list(islice(rows, size))):
-            ids = list({row >> 8 for row in tested})
-            passing = {chunk_id for (chunk_id,) in self.rows(queries.PASSING, {**parameters, "ids": ids})}
-            kept |= {row: scores[row] for row in tested if row >> 8 in passing}
-            size *= 8
-        return kept
+    def _chunks_with(self, match: str) -> list[int] | None:
+        """Return the chunks with a row that matches a tsquery; None for an empty one."""
+        return self.value(queries.CHUNKS_WITH, {"match": self._own(match)}) if match else None
 
     def _float16(self, value: bytes) -> bytes:
         return from_halfvec(value)
@@ -297,13 +292,12 @@ class PostgresReader(SqlReader):
         """Return the parameters of the filter conditions; None for a filter that is not set."""
         filters = query.filters
         names = self._named_tags(filters) if filters.tags else None
-        required, excluded = self._required(query), self._excluded(query)
         return {
             **self._note_parameters(filters),
             "roles": _texts(filters.roles), "origins": _texts(filters.origins), "tags": names,
             "after": filters.after, "before": filters.before,
-            "required": None if required is None else _chunks_of(required),
-            "excluded": None if excluded is None else _chunks_of(excluded),
+            "required": self._chunks_with(every_of(terms_of(query.phrases))),
+            "excluded": self._chunks_with(any_of(terms_of(query.exclusions))),
             **self._where(filters.where),
             **local_time(),
         }  # fmt: skip
@@ -332,8 +326,3 @@ class PostgresReader(SqlReader):
 
 def _texts(values: Sequence[str]) -> list[str] | None:
     return [storable(value) for value in values] or None
-
-
-def _chunks_of(rows: NDArray[np.int64]) -> list[int]:
-    chunks: list[int] = merged([rows >> 8]).tolist()
-    return chunks

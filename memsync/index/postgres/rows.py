@@ -7,12 +7,11 @@ import json
 import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 import apsw
 
-from memsync.index.postgres.postings import NoteWords, note_words
+from memsync.index.postgres.words import RowWords, row_words
 from memsync.index.rows import NoteRows, note_rows
 from memsync.model.note import Chunk, Note
 from memsync.model.vocabulary import NotePath
@@ -35,16 +34,15 @@ class PostgresNote(NamedTuple):
     """The rows of one note, without ids and the file's stamp.
 
     `facts` has (key, text) of the front matter's values, `fields` the texts of FIELDS. `chunk_tokens` has the number of
-    tokens of each chunk's entries, `first_rows` the position of each chunk's first row in `words.lengths`,
-    `text` the compressed lines of the note, None if they are not to be stored.
+    tokens of each chunk's entries, `words` the words of each chunk's rows, `text` the compressed lines of the note,
+    None if they are not to be stored.
     """
 
     rows: NoteRows
-    words: NoteWords
+    words: Sequence[Sequence[RowWords]]
     facts: Sequence[tuple[str, str]]
     fields: Sequence[str]
     chunk_tokens: Sequence[int]
-    first_rows: Sequence[int]
     text: bytes | None = None
 
     @property
@@ -73,11 +71,10 @@ def postgres_note(note: Note, chunks: Sequence[Chunk], *, stores_text: bool = Fa
     head = rows.note[9]
     return PostgresNote(
         rows,
-        note_words(rows.chunks),
+        [list(map(row_words, chunk.columns)) for chunk in rows.chunks],
         list(dict.fromkeys(_facts(head))) if note.front_matter else [],
         [_field(head, name) for name in FIELDS] if note.front_matter else [""] * len(FIELDS),
         [sum(entry.token_count for entry in chunk.entries) for chunk in chunks],
-        list(accumulate((len(chunk.columns) for chunk in rows.chunks), initial=0))[:-1],
         zlib.compress("\n".join(note.lines).encode()) if stores_text else None,
     )
 

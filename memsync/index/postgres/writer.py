@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import struct
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from memsync.index.postgres.copying import COLUMNS, copy_rows, copy_vectors
+from memsync.index.postgres.copying import CHUNK_COLUMNS, copy_rows
+from memsync.index.postgres.halfvec import halfvec_text
 from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, State
-from memsync.index.postgres.postings import BLOCK_BITS, Block, add_note, is_hashed, without_chunks
 from memsync.index.postgres.reader import PostgresReader
 from memsync.index.postgres.rows import PostgresNote, PrivateNote, attribute_facts, path_key
+from memsync.index.postgres.words import memory_word
 from memsync.index.writing import SqlWriter
 from memsync.model.grouped import grouped
 from memsync.model.note import FileStamp
 from memsync.model.query import EmbeddingSpace
 from memsync.model.status import IndexedFile
-from memsync.model.vocabulary import NotePath
+from memsync.model.vocabulary import Form, NotePath
 
 if TYPE_CHECKING:
     from memsync.ports import PreparedNote
@@ -35,10 +36,10 @@ VALUES (%s, %s, %s, {", ".join(["%s"] * len(_NOTE_COLUMNS))},
 ON CONFLICT (root, path_key) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _NOTE_COLUMNS)}
 RETURNING id, xmax <> 0
 """
-_COLUMNS = tuple(COLUMNS["chunk"])[2:-1]
-"""The columns of a chunk except root, id and lengths."""
+_COLUMNS = CHUNK_COLUMNS[2:]
+"""The columns of a chunk except root and id."""
 _OLD_CHUNKS = f"""
-SELECT c.id, coalesce(p.hash, ''::bytea), {", ".join(f"c.{name}" for name in _COLUMNS)}, c.lengths
+SELECT c.id, coalesce(p.hash, ''::bytea), {", ".join(f"c.{name}" for name in _COLUMNS)}
 FROM chunk c LEFT JOIN passage p ON p.root = c.root AND p.id = c.passage
 WHERE c.root = %(root)s AND c.note = %(note)s ORDER BY c.ordinal DESC
 """
@@ -47,17 +48,17 @@ UPDATE chunk SET ({", ".join(_COLUMNS)}) = ROW ({", ".join(["%s"] * len(_COLUMNS
 """
 # (id, hash) of those of :hashes that are passages already.
 _KNOWN_PASSAGES = "SELECT id, hash FROM passage WHERE root = %(root)s AND hash = ANY (%(hashes)s)"
-_LISTS_OF_BLOCK = "SELECT word, postings, places FROM posting WHERE root = %(root)s AND block = %(block)s"
-_LISTS_OF_WORDS = """
-SELECT word, postings, places FROM posting
-WHERE root = %(root)s AND word = ANY (%(words)s) AND block = %(block)s
+# (words) of the deleted rows of the word index.
+_DELETE_WORD_ROWS = """
+DELETE FROM word_row WHERE root = %(root)s AND chunk = ANY (%(ids)s) RETURNING tsvector_to_array(words)
 """
-_DELETE_LISTS = "DELETE FROM posting WHERE root = %(root)s AND word = ANY (%(words)s) AND block = %(block)s"
-# Forget the long words that no row has any more.
-_FORGET_LONG_WORDS = """
-DELETE FROM long_word l WHERE l.root = %(root)s AND l.key = ANY (%(words)s)
-AND NOT EXISTS (SELECT FROM posting o WHERE o.root = l.root AND o.word = l.key)
+# Add :changes to the numbers of rows that have :words.
+_COUNT_WORDS = """
+INSERT INTO vocabulary
+SELECT %(root)s, word, change FROM unnest(%(words)s::text[], %(changes)s::integer[]) c (word, change)
+ON CONFLICT (root, word) DO UPDATE SET rows = vocabulary.rows + excluded.rows
 """
+_FORGET_WORDS = "DELETE FROM vocabulary WHERE root = %(root)s AND word = ANY (%(words)s) AND rows = 0"
 # (id) of those of :passages that no chunk uses any more.
 _ORPHANS = """
 SELECT old.passage FROM unnest(%(passages)s::bigint[]) old (passage)
@@ -83,19 +84,15 @@ class PostgresWriter(PostgresReader, SqlWriter):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._blocks: dict[int, Block] = {}
-        self._gone: dict[int, list[int]] = {}
-        self._long_words: dict[str, str] = {}
+        self._word_changes = Counter[str]()
         self._local_meta: dict[str, str] = {}
         self._private = dict(self._state.private)
         self._new_history: Mapping[NotePath, tuple[bytes, int]] | None = None
         self._next_ids: dict[str, int] = {}
-        self._first_new_block: int | None = None
-        self._word_rows = self._word_total = 0
 
     def finish(self) -> None:
         """Write what was collected, and raise the generation unless the transaction is quiet."""
-        self.flush_words()
+        self._count_words()
         if self._local_meta or self._new_history is not None or self._private != self._state.private:
             self._write_local_state()
         super().finish()
@@ -147,9 +144,7 @@ class PostgresWriter(PostgresReader, SqlWriter):
                 self._move_chunk(same.pop(), note_id, note, position)
             else:
                 new.append(position)
-        ids = [0] * note.chunk_count
-        self._put_chunks(note_id, note, new, ids)
-        self._long_words |= add_note(self._blocks, note.words, ids) if new else {}
+        self._put_chunks(note_id, note, new)
         self._forget_chunks([row for rows in old.values() for row in rows])
 
     def _put_note_row(self, note: PostgresNote, stamp: FileStamp, parsed_by: str) -> tuple[int, bool]:
@@ -184,23 +179,21 @@ class PostgresWriter(PostgresReader, SqlWriter):
         rows = [(self._root, note, chunk, key, value, value.lower()) for note, chunk, key, value in facts]
         copy_rows(self._db, "fact", rows)
 
-    def _put_chunks(self, note_id: int, note: PostgresNote, positions: Sequence[int], ids: list[int]) -> None:
-        """Insert the chunks at some positions of a note with their tags, facts and passages; set their ids in `ids`."""
+    def _put_chunks(self, note_id: int, note: PostgresNote, positions: Sequence[int]) -> None:
+        """Insert the chunks at some positions of a note with their words, tags, facts and passages."""
         chunks = note.rows.chunks
         passages = self._put_passages(chunks[p].passage for p in positions if chunks[p].passage)
-        rows, tags, facts = [], list[tuple[Any, ...]](), []
+        rows, words, tags, facts = [], list[tuple[Any, ...]](), list[tuple[Any, ...]](), []
         for position in positions:
             chunk, number = chunks[position], self._new_id("chunk")
-            ids[position] = number
-            lengths = self._lengths(note, position)
-            rows.append(
-                (self._root, number, *self._columns(note_id, note, position, passages.get(chunk.passage)), lengths)
-            )
+            rows.append((self._root, number, *self._columns(note_id, note, position, passages.get(chunk.passage))))
+            for item, row in enumerate(note.words[position], 1 if chunk.form == Form.GROUP else 0):
+                words.append((self._root, number, item, row.length, row.vector(self._root)))
+                self._word_changes.update(row.places.keys())
             tags += [(self._root, number, name) for name in _without_doubles(chunk.tags)]
             facts += [(note_id, number, key, value) for key, value in attribute_facts(chunk.content[12])]
-            self._word_rows += chunk.content[1]
-            self._word_total += _total(lengths)
         copy_rows(self._db, "chunk", rows)
+        copy_rows(self._db, "word_row", words)
         copy_rows(self._db, "tag", tags)
         self._put_facts(facts)
 
@@ -208,11 +201,6 @@ class PostgresWriter(PostgresReader, SqlWriter):
         """Return the values of _COLUMNS for a chunk."""
         chunk = note.rows.chunks[position]
         return (note_id, chunk.ordinal, passage, *chunk.content, chunk.words, note.chunk_tokens[position])
-
-    def _lengths(self, note: PostgresNote, position: int) -> bytes:
-        """Return the number of words of each row of a chunk by column."""
-        first = note.first_rows[position]
-        return note.words.lengths[first : first + len(note.rows.chunks[position].columns)].tobytes()
 
     def _move_chunk(self, old: tuple[Any, ...], note_id: int, note: PostgresNote, position: int) -> None:
         """Update the row, tags and facts of a chunk with unchanged words, if its row differs.
@@ -222,7 +210,7 @@ class PostgresWriter(PostgresReader, SqlWriter):
         chunk_id, _, *row = old
         chunk = note.rows.chunks[position]
         new = self._columns(note_id, note, position, row[2])
-        if tuple(row[: len(_COLUMNS)]) == new:
+        if tuple(row) == new:
             return
         self._db.execute(_UPDATE_CHUNK.encode(), [*new, self._root, chunk_id])
         self._run("DELETE FROM tag WHERE root = %(root)s AND chunk = %(chunk)s", {"chunk": chunk_id})
@@ -298,8 +286,6 @@ class PostgresWriter(PostgresReader, SqlWriter):
         if table not in self._next_ids:
             highest = self.value(f"SELECT coalesce(max(id), 0) FROM {table} WHERE root = %(root)s")
             self._next_ids[table] = int(highest) + 1
-            if table == "chunk":
-                self._first_new_block = (int(highest) >> BLOCK_BITS) + 1
         number = self._next_ids[table]
         self._next_ids[table] = number + 1
         return number
@@ -308,11 +294,9 @@ class PostgresWriter(PostgresReader, SqlWriter):
         """Delete chunks, given as rows of _OLD_CHUNKS, and the passages that only they have."""
         if not rows:
             return
-        for row in rows:
-            self._gone.setdefault(row[0] >> BLOCK_BITS, []).append(row[0])
-            self._word_rows -= row[2 + _COLUMNS.index("word_rows")]
-            self._word_total -= _total(row[-1])
         ids = [row[0] for row in rows]
+        for (words,) in self.rows(_DELETE_WORD_ROWS, {"ids": ids}):
+            self._word_changes.subtract(words)
         for table in ("tag", "fact"):
             self._run(f"DELETE FROM {table} WHERE root = %(root)s AND chunk = ANY (%(ids)s)", {"ids": ids})
         self._run("DELETE FROM chunk WHERE root = %(root)s AND id = ANY (%(ids)s)", {"ids": ids})
@@ -328,55 +312,14 @@ class PostgresWriter(PostgresReader, SqlWriter):
 
     # ------------------------------------------------------------------------------------------- words
 
-    def flush_words(self) -> None:
-        """Write the collected changes of the word index, and drop what is cached of it."""
-        blocks, self._blocks = self._blocks, {}
-        gone, self._gone = self._gone, {}
-        if not (blocks or gone or self._word_rows or self._word_total):
-            return
-        new_rows = list[tuple[Any, ...]]()
-        for block in sorted(blocks.keys() | gone.keys()):
-            added = blocks.get(block, {})
-            if self._first_new_block is None or block < self._first_new_block or block in gone:
-                self._replace_lists(block, added, gone.get(block, []))
-            new_rows += [
-                (self._root, key, block, sum(map(len, postings)) // 12, b"".join(postings), b"".join(places))
-                for key, (postings, places) in added.items()
-            ]
-        new_rows.sort(key=lambda row: (row[1], row[2]))  # neighbours in the index are then written together
-        copy_rows(self._db, "posting", [row for row in new_rows if row[3]])
-        if self._long_words:
-            self._db.cursor().executemany(
-                "INSERT INTO long_word VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-                [(self._root, key, word) for key, word in self._long_words.items()],
-            )
-            self._long_words = {}
-        totals = {"word_rows": self._word_rows, "word_total": self._word_total}
-        for key, change in totals.items():
-            self._put_meta(key, str(int(self._meta.get(key) or 0) + change))
-        self._word_rows = self._word_total = 0
-        self.__dict__.pop("_totals", None)
-        self.__dict__.pop("_words", None)
-        self._frequencies = {}
-
-    def _replace_lists(self, block: int, added: Block, gone: Sequence[int]) -> None:
-        """Take the chunks `gone` out of a block's lists, and put the lists that `added` extends in front of its parts.
-
-        The changed lists are deleted; they are in `added` afterwards.
-        """
-        parameters = {"block": block, "words": list(added)}
-        stored = self.rows(_LISTS_OF_BLOCK if gone else _LISTS_OF_WORDS, parameters)
-        lists = {word: (postings, places) for word, postings, places in stored}
-        changed = {word: lists[word] for word in added.keys() & lists.keys()}
-        if gone:
-            changed |= {key: (postings, places) for key, postings, places in without_chunks(lists, gone)}
-        for word, (postings, places) in changed.items():
-            more = added.get(word, ([], []))
-            added[word] = ([postings, *more[0]], [places, *more[1]])
-        self._run(_DELETE_LISTS, {"block": block, "words": list(changed)})
-        emptied = [key for key in changed if is_hashed(key) and not any(map(len, added[key][0]))]
-        if emptied:
-            self._run(_FORGET_LONG_WORDS, {"words": emptied})
+    def _count_words(self) -> None:
+        """Write how many rows have the words that came and went."""
+        own = memory_word(self._root).strip("'")
+        changes = {word: change for word, change in sorted(self._word_changes.items()) if change and word != own}
+        self._word_changes.clear()
+        if changes:
+            self._run(_COUNT_WORDS, {"words": list(changes), "changes": list(changes.values())})
+            self._run(_FORGET_WORDS, {"words": [word for word, change in changes.items() if change < 0]})
 
     # ------------------------------------------------------------------------------------------ spaces
 
@@ -406,7 +349,12 @@ class PostgresWriter(PostgresReader, SqlWriter):
             ("embedding WHERE root = %(root)s AND space = %(space)s AND hash", [digest for _, digest in waiting]),
         ):
             self._run(f"DELETE FROM {among} = ANY (%(gone)s)", {"space": number, "gone": gone})
-        copy_vectors(self._db, self._root, number, [(key[1], key[0], values[key]) for key in waiting])
+        rows = [
+            (self._root, number, digest, passage, len(value) // 2, halfvec_text(value))
+            for (passage, digest), value in values.items()
+            if (passage, digest) in waiting
+        ]
+        copy_rows(self._db, "embedding", rows)
         return len(waiting)
 
     def _activate(self, space: EmbeddingSpace) -> None:
@@ -439,7 +387,3 @@ def _without_doubles(tags: Iterable[str]) -> list[str]:
     for name in tags:
         kept.setdefault(name.encode().lower(), name)
     return list(kept.values())
-
-
-def _total(lengths: bytes) -> int:
-    return sum(struct.unpack(f"<{len(lengths) // 4}I", lengths))
