@@ -333,8 +333,11 @@ class Index(Protocol):
     def take_warnings(self) -> list[str]:
         """Return the warnings since the last call about opening the index, for example that it was damaged."""
 
-    def compact(self, *, bulk: bool) -> None:
-        """Free the space of deleted rows if it is worth the time; after a bulk load (`bulk`) also tidy up."""
+    def compact(self, *, bulk: bool, is_changed: bool = True) -> None:
+        """Free the space of deleted rows if it is worth the time; after a bulk load (`bulk`) also tidy up.
+
+        Each sync calls it, even if nothing has changed: an earlier sync may have ended before it.
+        """
 
     def discard_leftovers(self) -> None:
         """Delete what a killed rebuild left. The caller holds the sync lock."""

@@ -21,6 +21,7 @@ from memsync.cli.output import (
     say_table,
     table_day,
 )
+from memsync.errors import IndexFailure
 from memsync.model.answer import Excerpt, Hit, SearchResult
 from memsync.model.context import Context
 from memsync.model.conversation import (
@@ -68,7 +69,12 @@ def render(result: Any, operation: Operation[Any, Any], offered: Command) -> Non
 
 
 def exit_code(result: Any, operation: Operation[Any, Any]) -> int:
-    """Return NO_EXIT_CODE for failures, findings, contradictions, a difference and an empty list; otherwise 0."""
+    """Return NO_EXIT_CODE for failures, findings, contradictions, a difference and an empty list; otherwise 0.
+
+    A status without an index has the exit code of that fault.
+    """
+    if isinstance(result, Status) and _is_unanswered(result):
+        return IndexFailure.exit_code
     if operation.result == Difference | None:
         has_failed = result is not None
     elif isinstance(result, Contradictions):
@@ -360,12 +366,14 @@ def say_briefly(status: Status) -> None:
 
 
 def _facts(status: Status) -> list[tuple[str, str]]:
-    """Return the names and values of a status; a value may be empty."""
+    """Return the names and values of a status; a value may be empty. Of an index that did not answer none is known."""
     time_left = f", about {duration(status.pending_seconds)}" if status.pending_seconds else ""
     size = f" ({status.index_bytes / 1e6:,.1f} MB)" if status.index_bytes else ""  # a database has no figure for it
     by_commits = f"{count(status.dated_notes, 'note')} by git's history as of {status.dated_by[:12]}"
     excluded = count(status.excluded, "note or folder", "notes and folders")
     building = f"{status.building_space} ({count(status.building_pending, 'vector')} to go)"
+    if _is_unanswered(status):
+        return [("memory root", status.root), ("index", status.index_path), *_daemon(status.daemon)]
     return [
         ("memory root", status.root),
         ("notes", f"{status.notes:,} ({count(status.chunks, 'chunk')}, {count(status.passages, 'passage')})"),
@@ -381,6 +389,13 @@ def _facts(status: Status) -> list[tuple[str, str]]:
         ("dates", f"by mtime: {status.undated}" if status.undated else by_commits * bool(status.dated_by)),
         *_daemon(status.daemon),
     ]
+
+
+def _is_unanswered(status: Status) -> bool:
+    """Tell whether the index was not read, because its server is away."""
+    from memsync.features.indexing import INDEX_FAILURE  # here, because most commands need nothing else of it
+
+    return not status.notes and any(failure.path == INDEX_FAILURE for failure in status.failures)
 
 
 def _status(status: Status, _: Command) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from memsync.errors import IndexFailure, MemsyncError
+from memsync.errors import IndexDamaged, IndexFailure, IndexOutdated, IndexTooNew, MemsyncError
 from memsync.model.status import Difference, Failure, Status, SyncReport
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.ports import Progress, no_progress
@@ -133,7 +133,23 @@ def verify(
     is_quick=True,
 )
 def status(memory: Workspace) -> Status:
-    """Return what the index holds as of the last sync, without reading changed files."""
+    """Return what the index holds as of the last sync, without reading changed files.
+
+    If a server does not answer, only the root, the failure and the daemon are told.
+    """
+    try:
+        known = _status_of_index(memory)
+    except (IndexDamaged, IndexOutdated, IndexTooNew):
+        raise
+    except IndexFailure as error:
+        nothing = (0, 0, 0, 0, 0, "", "", 0, None, "")
+        failure = Failure(INDEX_FAILURE, error.sentences())
+        known = Status(str(memory.settings.root), memory.index.place, *nothing, failures=(failure,))
+    return memory.daemon_status(known) if memory.daemon_status is not None else known
+
+
+def _status_of_index(memory: Workspace) -> Status:
+    """Return all but the daemon. Raises IndexFailure."""
     # Imported here, because a process that only declares this operation does not sync.
     from memsync.notes.copies import copies_of
     from memsync.notes.git_files import commit_in
@@ -149,7 +165,7 @@ def status(memory: Workspace) -> Status:
         counts, model, dates = reader.counts(), reader.meta(MODEL_FAILURE), read_dates(reader)
         found = ((INDEX_FAILURE, memory.index.take_damage()), ("(model)", model))
         faults += [Failure(place, reason) for place, reason in found if reason]
-        local_status = Status(
+        return Status(
             root=str(memory.settings.root),
             index_path=memory.index.place,
             notes=counts.notes,
@@ -177,7 +193,6 @@ def status(memory: Workspace) -> Status:
             ),
             failures=(*faults, *(failed.failure for failed in read_failures(reader).values())),
         )
-    return memory.daemon_status(local_status) if memory.daemon_status is not None else local_status
 
 
 def _walk(memory: Workspace) -> FileScan:

@@ -268,8 +268,8 @@ class Syncer:
             if not text.pending:
                 _set_last_sync(self._index, self.scanned_at)
             vectors = self._embed(self._index, progress, self.gate.pause)
-            if text.added or text.changed or text.deleted or vectors.computed:
-                self._index.compact(bulk=text.added + text.changed > BULK_NOTES)
+            is_changed = bool(text.added or text.changed or text.deleted or vectors.computed)
+            self._index.compact(bulk=text.added + text.changed > BULK_NOTES, is_changed=is_changed)
             self.remember_model_failure(str(vectors.problem or ""))
             return self._report(text, vectors, time.perf_counter() - started)
 

@@ -79,6 +79,12 @@ def test_size_of_one_memory_in_a_database_is_not_known(memsync: Memsync, write: 
     assert growth.splitlines()[0].endswith("passage")
 
 
+def write_own_config(text: str) -> None:
+    own = Path(config_folder()) / "config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(text)
+
+
 def test_status_of_a_database_needs_no_files(
     memsync: Memsync, name: str, write: Write, tmp_path: Path, monkeypatch: Patch
 ) -> None:
@@ -189,16 +195,19 @@ def test_writer_of_the_memory_is_checked_without_waiting_for_another_write(
 
 
 @pytest.mark.usefixtures("name")
-def test_status_without_the_index_names_the_fault(cli: Cli, monkeypatch: Patch) -> None:
-    """With a daemon and without; the exit code is that of the fault, and no password is printed."""
-    monkeypatch.setenv("MEMSYNC_INDEX_DSN", "postgresql://me:secret@127.0.0.1:9/none")
+def test_status_without_the_index_names_root_daemon_and_fault(cli: Cli, monkeypatch: Patch) -> None:
+    """It claims nothing about notes; the exit code is that of the fault; the hint names the file with the string."""
+    monkeypatch.delenv("MEMSYNC_INDEX_DSN", raising=False)
+    write_own_config('[index]\ndsn = "postgresql://me:secret@127.0.0.1:9/none"\n')
+    (Path(config_folder()) / "config.toml").chmod(0o600)
     monkeypatch.setenv("MEMSYNC_DAEMON_USE", "true")
-    for begin in (lambda: None, cli.start):
+    for begin, daemon in ((lambda: None, "daemon        not running"), (cli.start, "daemon        process ")):
         begin()
         done = cli("status")
-        assert (done.returncode, done.stdout) == (6, "")
-        assert "no connection to PostgreSQL at 127.0.0.1:9/none: " in done.stderr and "secret" not in done.stderr
-        assert "Connection refused" in done.stderr and "Check that it runs" in done.stderr
+        assert done.returncode == 6 and "secret" not in done.stdout + done.stderr
+        assert done.stdout.startswith("memory root") and daemon in done.stdout and "notes  " not in done.stdout
+        assert "no connection to PostgreSQL at 127.0.0.1:9/none: " in done.stdout
+        assert "Connection refused" in done.stdout and f"sslmode in {config_folder()}/config.toml" in done.stdout
 
 
 def test_one_memory_is_shared_and_the_others_are_not(
@@ -208,9 +217,7 @@ def test_one_memory_is_shared_and_the_others_are_not(
     dsn = new_database("one")
     for variable in ("BACKEND", "DSN", "NAME"):
         monkeypatch.delenv(f"MEMSYNC_INDEX_{variable}")
-    own = Path(config_folder()) / "config.toml"
-    own.parent.mkdir(parents=True)
-    own.write_text(f"[index]\ndsn = '{dsn}'\n")
+    write_own_config(f"[index]\ndsn = '{dsn}'\n")
     for folder, settings in (("shared", f'[index]\nbackend = "postgres"\nname = "{name}"\n'), ("private", "")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "config.toml").write_text(f'[memsync]\nroot = "."\n{settings}')

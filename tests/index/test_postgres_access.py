@@ -14,11 +14,10 @@ import pytest
 
 from memsync.cli.main import run
 from memsync.errors import IndexFailure, UsageError
-from memsync.index.postgres import access
+from memsync.index.postgres import access, migrate
 from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.database import forget_memory
 from memsync.index.postgres.index import Claim, PostgresIndex
-from memsync.index.postgres.migrate import migrate
 from memsync.index.postgres.opening import machine_id
 from memsync.index.postgres.stored import StoredIndex
 from memsync.memory import Memory
@@ -27,10 +26,7 @@ from tests.conftest import COUNTER, DEADLINE, FakeEmbedder, Write
 from tests.support.daemon_process import until
 from tests.support.postgres_server import drop_database, execute, new_database, own_database
 
-TABLES = (
-    "meta", "note", "passage", "chunk", "fact", "tag", "link", "message", "word_row", "vocabulary", "space",
-    "embedding", "pending", "grantee",
-)  # fmt: skip
+TABLES = tuple(name for name in migrate.TABLES if name != "memory")
 FUNCTIONS = (
     "rows_with({0}, ''':{0}'' & heron')",
     "best_rows({0}, ''':{0}'' & heron', '{{heron}}', '{{t}}', '{{1}}', 10, NULL, 5)",
@@ -98,8 +94,8 @@ def test_role_sees_the_memories_granted_to_it_and_no_others(
         roots = {row[0] for row in execute(mine, f"SELECT root FROM {table}")}
         assert len(roots) <= 1, table
     # These functions have the rights of the owner, and look by themselves who asks.
-    for (root, name), found in itertools.product(execute(database, "SELECT root, name FROM memory"), FUNCTIONS):
-        assert bool(execute(mine, f"SELECT chunk FROM {found.format(root)}")) is (name == "ours")
+    for (root, of_memory), found in itertools.product(execute(database, "SELECT root, name FROM memory"), FUNCTIONS):
+        assert bool(execute(mine, f"SELECT chunk FROM {found.format(root)}")) is (of_memory == "ours")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         execute(mine, "SELECT * FROM grantee")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -292,7 +288,7 @@ def test_schema_of_another_role_is_not_used(database: str, roles: tuple[str, str
     ):
         execute(as_role(dsn, mallory), statement)
     connections = Connections(dsn)
-    for use in (migrate, access.status):
+    for use in (migrate.migrate, access.status):
         with pytest.raises(IndexFailure, match="belong to another role"):
             use(connections)
     connections.close()

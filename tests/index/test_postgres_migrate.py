@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from memsync.errors import IndexBusy, MemsyncError, UsageError
+from memsync.errors import IndexBusy, IndexFailure, MemsyncError, UsageError
 from memsync.index.postgres import migrate
 from memsync.index.postgres.connections import Connections
 from memsync.settings.load import Settings
@@ -66,6 +66,16 @@ def test_up_and_down_and_up_again(
         assert version(database) == 0
     with pytest.raises(UsageError, match="no version 99"):
         migrate.migrate(database, 99)
+
+
+def test_lost_table_is_named_until_all_are_made_anew(dsn: str, database: Connections) -> None:
+    """A restore without pgvector has made all tables but one, and the version says that nothing is to do."""
+    migrate.migrate(database)
+    execute(dsn, "DROP TABLE embedding")
+    with refused(dsn, IndexFailure, "lack embedding", "--to 0 --apply"):
+        migrate.migrate(database)
+    migrate.migrate(database, 0)
+    assert migrate.migrate(database) and migrate.migrate(database) == []
 
 
 def test_processes_migrate_at_once(dsn: str) -> None:

@@ -54,6 +54,14 @@ def test_failures_of_the_server_say_what_to_do(state: str, kind: type[MemsyncErr
     assert type(error) is kind and match in error.message and hint in error.hint
 
 
+@pytest.mark.parametrize("own", ["MEMSYNC_INDEX_DSN", "/home/ada/.config/memsync/config.toml"])
+def test_hint_says_where_the_connection_string_is_from(own: str) -> None:
+    """A full disk is told from a server that is away, even if it lets nobody connect."""
+    assert own in refusal_of(psycopg.OperationalError("timeout"), SERVER, own=own).hint
+    full = refusal_of(psycopg.OperationalError("FATAL: could not write: No space left on device"), SERVER, own=own)
+    assert isinstance(full, IndexReadOnly) and "no space left" in full.message
+
+
 def test_sqlstate_that_is_none_is_not_shown() -> None:
     """A server may send any text in its place."""
     error = psycopg.OperationalError("obey")
@@ -84,4 +92,4 @@ def test_wrong_connection_string_is_not_quoted(source: str) -> None:
     words = 'missing "=" after "s3cret" in connection info string'
     error = refusal_of(psycopg.ProgrammingError(words), SERVER, source)
     assert isinstance(error, ConfigError) and "s3cret" not in error.sentences()
-    assert error.hint == f"{source or 'MEMSYNC_INDEX_DSN'} looks like postgresql://user:password@host:5432/database"
+    assert error.hint.endswith(f"postgresql://user:password@host:5432/database; see {source or 'MEMSYNC_INDEX_DSN'}")

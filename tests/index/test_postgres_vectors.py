@@ -92,6 +92,8 @@ def test_sync_makes_the_index_and_searches_use_it(memory: Memory, database: str,
     execute(database, "DROP INDEX embedding_hnsw_32")
     monkeypatch.setattr(reader_module, "EXACT_PASSAGES", MANY)
     assert nearest(memory, "heron at pond 3") == nearest(memory, "heron at pond 3")
+    memory.sync()  # also after a sync that ended before it made the index
+    assert indexes(database) == ["embedding_hnsw_32"]
     check_sound(memory)
 
 

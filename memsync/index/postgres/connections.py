@@ -16,7 +16,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from memsync.errors import ConfigError, IndexFailure, IndexReadOnly
-from memsync.index.postgres.refusals import UNCHANGED, refusal_of
+from memsync.index.postgres.refusals import OWN_SOURCE, UNCHANGED, refusal_of
 from memsync.settings.connection_string import without_passwords
 
 SCHEMA = "memsync"
@@ -96,12 +96,12 @@ class Connections:
     SQLite, would be opened anew for each search of several memories, whose threads live no longer than the search.
     """
 
-    def __init__(self, dsn: str, *, statement_ms: int = 0, source: str = "") -> None:
-        """With `statement_ms` the server cancels longer statements; `source` is as in `refusal_of`."""
+    def __init__(self, dsn: str, *, statement_ms: int = 0, source: str = "", own: str = OWN_SOURCE) -> None:
+        """With `statement_ms` the server cancels longer statements; `source` and `own` are as in `refusal_of`."""
         self._dsn = dsn
-        self._source = source
+        self._sources = source, own
         self._limit = f"; SET LOCAL statement_timeout = {statement_ms:d}" if statement_ms else ""
-        self.server = server_of(dsn, source)
+        self.server = server_of(dsn, source, own)
         self._idle: list[Connection] = []
         self._is_closed = False
         self._errors = 0
@@ -141,7 +141,7 @@ class Connections:
             # If one connection was cut, the others probably were, too. And if pgvector was moved, new ones find it.
             self._errors += 1
             self._close_idle()
-            raise refusal_of(error, self.server, self._source) from error
+            raise refusal_of(error, self.server, *self._sources) from error
 
     def _end(self, connection: Connection, end: str) -> None:
         """End a transaction. Raises IndexFailure if the server has rolled it back instead of committing it."""
@@ -239,7 +239,7 @@ def _look_around(connection: Connection) -> bool:
     return bool(extension and has_tables)
 
 
-def server_of(dsn: str, source: str = "") -> str:
+def server_of(dsn: str, source: str = "", own: str = OWN_SOURCE) -> str:
     """Return host, port and database of a connection string, for messages.
 
     Raises ConfigError, also for a string in which a part of the password would pass for one of these.
@@ -247,7 +247,7 @@ def server_of(dsn: str, source: str = "") -> str:
     try:
         given = conninfo_to_dict(dsn)
     except psycopg.Error as error:
-        raise refusal_of(error, "PostgreSQL", source) from error
+        raise refusal_of(error, "PostgreSQL", source, own) from error
     # PGHOST and the like count, too, and libpq knows its own default for the port.
     defaults = {option.keyword.decode(): option.val for option in psycopg.pq.Conninfo.get_defaults()}
     values = {name: (value or b"").decode() for name, value in defaults.items()} | given

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 
 from memsync.index.postgres import access, migrate
 from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.opening import dsn_of, machine_id, name_of, open_postgres
+from memsync.index.postgres.refusals import OWN_SOURCE
 from memsync.model.status import HeldByIndex
-from memsync.settings.load import Settings
+from memsync.settings.load import DSN, Settings
+from memsync.system.user_folders import config_folder
 
 
 class Database:
@@ -16,7 +19,7 @@ class Database:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._connections = Connections(dsn_of(settings))
+        self._connections = Connections(dsn_of(settings), own=settings.sources[DSN])
         self.name = name_of(settings)
 
     def migrate(self, to: int | None) -> list[tuple[str, str]]:
@@ -47,7 +50,7 @@ class Database:
 
 def status_of(dsn: str, source: str = "") -> access.DatabaseStatus:
     """Return what the database of a connection string holds; `source` is as in `refusal_of`. Raises IndexFailure."""
-    with closing(Connections(dsn, source=source)) as connections:
+    with closing(Connections(dsn, source=source, own=_own_source())) as connections:
         return access.status(connections)
 
 
@@ -56,5 +59,10 @@ def forget_memory(dsn: str, memory: str, *, apply: bool, take_over: bool = False
 
     `source` is as in `refusal_of`. Raises UsageError if the database has no such memory, IndexFailure.
     """
-    with closing(Connections(dsn, source=source)) as connections:
+    with closing(Connections(dsn, source=source, own=_own_source())) as connections:
         return access.forget(connections, memory, machine_id(), apply=apply, take_over=take_over)
+
+
+def _own_source() -> str:
+    """Return where the user's connection string for work outside of memory roots is from."""
+    return OWN_SOURCE if OWN_SOURCE in os.environ else os.path.join(config_folder(), "config.toml")

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import IndexBusy, IndexFailure
 from memsync.index.frequencies import FrequencyCache
+from memsync.index.postgres import queries
 from memsync.index.postgres.connections import Connection, Connections
 from memsync.index.postgres.hnsw import make_hnsw
 from memsync.index.postgres.kept_claim import KeptClaim, write_claim
 from memsync.index.postgres.local_state import LocalState
 from memsync.index.postgres.migrate import require_version
 from memsync.index.postgres.reader import EXACT_PASSAGES, Outside, PostgresReader
+from memsync.index.postgres.refusals import OWN_SOURCE
 from memsync.index.postgres.rows import postgres_note
 from memsync.index.postgres.writer import PostgresWriter
 from memsync.system import clock
@@ -70,9 +72,10 @@ class PostgresIndex:
         stores_text: bool = False,
         statement_ms: int = 0,
         source: str = "",
+        own: str = OWN_SOURCE,
     ) -> None:
         """`former_name` is the name under which the same folder wrote before: its memory gets the new name."""
-        self._connections = Connections(dsn, statement_ms=statement_ms, source=source)
+        self._connections = Connections(dsn, statement_ms=statement_ms, source=source, own=own)
         self._former_name = former_name
         self.name = name
         self._folder = folder
@@ -213,16 +216,16 @@ class PostgresIndex:
         """Return none."""
         return []
 
-    def compact(self, *, bulk: bool) -> None:
-        """Make the HNSW index of the active space if it is worth it; after a bulk load, renew statistics."""
+    def compact(self, *, bulk: bool, is_changed: bool = True) -> None:  # noqa: ARG002 (an earlier sync may have ended early)
+        """Make the HNSW index of the active space if it is worth it; after a bulk load, tidy up words, too."""
         with self.reading() as reader:
-            space = reader.active_space()
-            passages = reader.counts().passages
+            space, passages = reader.active_space(), int(reader.value(queries.PASSAGE_COUNT))
         if space is not None and passages > EXACT_PASSAGES:
             with suppress(IndexBusy):  # another memory is written to: the next sync tries again
                 make_hnsw(self._connections, space.dimension, passages)
         if bulk:
             with self._connections.writing() as connection:
+                connection.execute(b"SELECT gin_clean_pending_list('word_row_words')")
                 connection.execute(b"ANALYZE note, chunk, passage, word_row, vocabulary, embedding, fact, tag")
 
     def in_file(self, path: Path) -> Index:

@@ -28,6 +28,12 @@ _NOT_INSTALLED = (
 )
 """What CREATE EXTENSION raises without the right to it, or if the server does not have pgvector's files."""
 
+TABLES = (
+    "memory", "meta", "note", "passage", "chunk", "fact", "tag", "link", "message", "word_row", "vocabulary", "space",
+    "embedding", "pending", "grantee",
+)  # fmt: skip
+"""The tables of the latest version."""
+
 _PGVECTOR = "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'vector'"
 _HAS_TABLE = "SELECT to_regclass('memsync.migration') IS NOT NULL"
 
@@ -96,6 +102,8 @@ def migrate(connections: Connections, to: int | None = None) -> list[tuple[str, 
             if version > LATEST:
                 require_version(version, connections.server)
             if version == target:
+                if version == LATEST:
+                    _require_tables(connection, connections.server)
                 return done
             if version < target:
                 step = steps[version]
@@ -109,6 +117,17 @@ def migrate(connections: Connections, to: int | None = None) -> list[tuple[str, 
                 _run(connection, step.down)
                 connection.execute(f"DELETE FROM {SCHEMA}.migration WHERE number = %s", (step.number,))
                 done.append(("down", f"{step.number:04} {step.name}"))
+
+
+def _require_tables(connection: Connection, server: str) -> None:
+    """Raise IndexFailure if a table is missing, as after a restore into a database without pgvector."""
+    missing = [name for name in TABLES if _value(connection, f"SELECT to_regclass('{SCHEMA}.{name}')") is None]
+    if missing:
+        raise IndexFailure(
+            f"the tables on {server} lack {', '.join(missing)}",
+            hint="If you restored them before CREATE EXTENSION vector, restore them again. To begin anew, run: memsync"
+            " index migrate --to 0 --apply; then: memsync index migrate",
+        )
 
 
 def _prepare_database(connection: Connection, server: str) -> None:

@@ -33,13 +33,15 @@ def open_postgres(settings: Settings) -> PostgresIndex:
         Claim(writer, f"{_person()}, folder {settings.root_name}"),
         former_name=kept.name if kept and is_ours else "",
         stores_text=settings["index.store_text"],
+        own=settings.sources[DSN],
     )
 
 
 def open_moved(settings: Settings, file: Path) -> PostgresIndex:
     """Return the index of a root at its old path, given the file of its claim there. Raises ConfigError."""
     kept = read_claim(file.parent) or KeptClaim("", "")
-    return PostgresIndex(dsn_of(settings), kept.name, file.parent, Claim(kept.writer, ""))
+    claim = Claim(kept.writer, "")
+    return PostgresIndex(dsn_of(settings), kept.name, file.parent, claim, own=settings.sources[DSN])
 
 
 def dsn_of(settings: Settings) -> str:

@@ -15,6 +15,8 @@ UNCHANGED = "The notes are not affected, and the next sync indexes what is missi
 MIGRATE = "Where the files are, run: memsync index migrate"
 OWN_SOURCE = "MEMSYNC_INDEX_DSN"
 MAX_REASON = 300
+_FULL = "No space left on device"
+"""What a server with a full disk says to those who connect; libpq passes no SQLSTATE on."""
 _Rule = tuple[type[MemsyncError], str, str]
 _NO_CONNECTION: _Rule = (
     IndexFailure,
@@ -42,6 +44,11 @@ _REFUSALS: dict[str, _Rule] = {
         "Ask the owner of the tables for: memsync index grant. Only the owner of the tables can write.",
     ),
     "42P01": _NO_TABLES,
+    "42P07": (
+        IndexFailure,
+        "{server} has tables of an unfinished restore",
+        "Restore them again, or begin anew with DROP SCHEMA memsync CASCADE; then run: memsync index migrate",
+    ),
     "42704": _NO_PGVECTOR,
     "42883": _NO_PGVECTOR,
     "53": (IndexFailure, "{server} lacks memory or another resource", f"Try again, or enlarge the server. {UNCHANGED}"),
@@ -62,18 +69,18 @@ _REFUSALS: dict[str, _Rule] = {
     "ProgrammingError": (
         ConfigError,
         "the connection string cannot be used",
-        f"{OWN_SOURCE} looks like postgresql://user:password@host:5432/database",
+        f"Write it as postgresql://user:password@host:5432/database; see {OWN_SOURCE}",
     ),
 }
 
 
-def refusal_of(error: psycopg.Error, server: str, source: str = "") -> MemsyncError:
+def refusal_of(error: psycopg.Error, server: str, source: str = "", own: str = OWN_SOURCE) -> MemsyncError:
     """Return the error to raise instead of one of psycopg's.
 
     `source` says where the list of memories has the connection string of somebody else's database; without it, the
-    database is the user's own.
+    database is the user's own, and `own` says where its connection string is from.
     """
-    state = error.sqlstate or ""
+    state = error.sqlstate or ("53100" if _FULL in str(error) else "")
     keys = (state, state[:3], state[:2]) if state else tuple(kind.__name__ for kind in type(error).__mro__)
     kind, message, hint = next((_REFUSALS[key] for key in keys if key in _REFUSALS), _UNEXPECTED)
     message = message.format(server=server)
@@ -81,11 +88,9 @@ def refusal_of(error: psycopg.Error, server: str, source: str = "") -> MemsyncEr
         message += f" (SQLSTATE {state})"
     elif not (source or state or kind is ConfigError):  # whose reason may quote a part of a password
         message += f": {quoted(error)}"
+    hint = hint.replace(OWN_SOURCE, source or own)
     if source and kind not in (IndexBusy, IndexOutdated):
-        is_unreadable = kind is ConfigError
-        hint = (
-            hint.replace(OWN_SOURCE, source) if is_unreadable else f"Check that it runs and {source}, or ask its owner."
-        )
+        hint = hint if kind is ConfigError else f"Check that it runs and {source}, or ask its owner."
     return kind(message, hint=hint)
 
 

@@ -185,8 +185,10 @@ class SqliteIndex:
         warnings, self._warnings, self._damage = self._warnings, [], ""
         return warnings
 
-    def compact(self, *, bulk: bool) -> None:
+    def compact(self, *, bulk: bool, is_changed: bool = True) -> None:
         """Compact vec0 tables, file and log; after a bulk load, also merge the word index."""
+        if not is_changed:
+            return
         with self.writing() as writer:
             writer.compact_vectors(VEC0_CHUNK_ROWS)
             if bulk:

@@ -1,5 +1,5 @@
-DROP FUNCTION best_rows, rows_with, may_read;
-DROP TABLE word_row, vocabulary;
+DROP FUNCTION IF EXISTS best_rows, rows_with, may_read;
+DROP TABLE IF EXISTS word_row, vocabulary;
 ALTER TABLE chunk ADD COLUMN lengths bytea NOT NULL DEFAULT '';
 UPDATE chunk SET words = '';
 UPDATE note SET parsed_by = '';
