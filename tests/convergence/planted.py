@@ -177,7 +177,6 @@ PLANTED_IN_POSTGRES: Mapping[str, Plant] = {
     ),
     "words are not counted": instead(PostgresWriter, "_count_words", _nothing),
     "facts of the old text are left": lambda: mock.patch.object(PostgresWriter, "_run", _without_facts),
-    "a chunk that moved keeps its old place": instead(PostgresWriter, "_move_chunk", _nothing),
     "any vector will do": lambda: mock.patch("memsync.index.vectors.to_float16", _convert),
     "history is not kept": instead(PostgresWriter, "_write_local_state", _nothing),
 }

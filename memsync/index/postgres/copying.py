@@ -7,13 +7,12 @@ from typing import Any
 
 from memsync.index.postgres.connections import Connection
 
-CHUNK_COLUMNS = (
-    "root", "id", "note", "ordinal", "passage", "form", "word_rows", "section", "start_line", "end_line",
-    "start_column", "end_column", "heading_path", "role", "origin", "first_time", "last_time", "attributes", "entries",
-    "opening", "words", "tokens",
-)  # fmt: skip
-"""The columns of table `chunk`, in the order of `copy_rows`."""
-_ORDERS = {"chunk": CHUNK_COLUMNS, "embedding": ("root", "space", "hash", "passage", "dimension", "value")}
+_CHUNK = """
+    root, id, note, ordinal, passage, form, word_rows, section, start_line, end_line, start_column, end_column,
+    heading_path, role, origin, first_time, last_time, attributes, entries, opening, words, tokens
+"""
+_ORDERS = {"chunk": _CHUNK, "embedding": "root, space, hash, passage, dimension, value"}
+"""The columns of tables in another order than theirs, or without some."""
 
 
 def copy_rows(connection: Connection, table: str, rows: Iterable[Sequence[Any]]) -> None:
@@ -21,7 +20,7 @@ def copy_rows(connection: Connection, table: str, rows: Iterable[Sequence[Any]])
     rows = list(rows)
     if not rows:
         return
-    columns = f"({', '.join(_ORDERS[table])})" if table in _ORDERS else ""
+    columns = f"({_ORDERS[table]})" if table in _ORDERS else ""
     with connection.cursor().copy(f"COPY {table} {columns} FROM STDIN".encode()) as copy:
         for row in rows:
             copy.write_row(row)

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from memsync.index.postgres.copying import CHUNK_COLUMNS, copy_rows
+from memsync.index.postgres.copying import copy_rows
 from memsync.index.postgres.halfvec import halfvec_text
 from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, State
 from memsync.index.postgres.reader import PostgresReader
 from memsync.index.postgres.rows import PostgresNote, PrivateNote, attribute_facts, path_key
 from memsync.index.postgres.words import memory_word
 from memsync.index.writing import SqlWriter
-from memsync.model.grouped import grouped
 from memsync.model.note import FileStamp
 from memsync.model.query import EmbeddingSpace
 from memsync.model.status import IndexedFile
@@ -25,29 +24,17 @@ if TYPE_CHECKING:
 
 
 _NOTE_COLUMNS = (
-    "kind", "tier", "title", "date", "session", "importance", "pinned", "archived", "front_matter", "warnings",
-    "fields", "size", "mtime_ns", "ctime_ns", "inode", "digest", "stamped_ns", "parsed_by", "blob", "committed",
-    "content",
+    "root", "id", "path_key", "path", "kind", "tier", "title", "date", "session", "importance", "pinned", "archived",
+    "front_matter", "warnings", "fields", "size", "mtime_ns", "ctime_ns", "inode", "digest", "stamped_ns", "parsed_by",
+    "blob", "committed", "content",
 )  # fmt: skip
-_PUT_NOTE = f"""
-INSERT INTO note (root, path_key, path, {", ".join(_NOTE_COLUMNS)}, id)
-VALUES (%s, %s, %s, {", ".join(["%s"] * len(_NOTE_COLUMNS))},
-        (SELECT coalesce(max(id), 0) + 1 FROM note WHERE root = %s))
-ON CONFLICT (root, path_key) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _NOTE_COLUMNS)}
-RETURNING id, xmax <> 0
-"""
-_COLUMNS = CHUNK_COLUMNS[2:]
-"""The columns of a chunk except root and id."""
-_OLD_CHUNKS = f"""
-SELECT c.id, coalesce(p.hash, ''::bytea), {", ".join(f"c.{name}" for name in _COLUMNS)}
-FROM chunk c LEFT JOIN passage p ON p.root = c.root AND p.id = c.passage
-WHERE c.root = %(root)s AND c.note = %(note)s ORDER BY c.ordinal DESC
-"""
-_UPDATE_CHUNK = f"""
-UPDATE chunk SET ({", ".join(_COLUMNS)}) = ROW ({", ".join(["%s"] * len(_COLUMNS))}) WHERE root = %s AND id = %s
-"""
+_PUT_NOTE = f"INSERT INTO note ({', '.join(_NOTE_COLUMNS)}) VALUES ({', '.join(['%s'] * len(_NOTE_COLUMNS))})"
 # (id, hash) of those of :hashes that are passages already.
 _KNOWN_PASSAGES = "SELECT id, hash FROM passage WHERE root = %(root)s AND hash = ANY (%(hashes)s)"
+# (id) of the deleted note.
+_DELETE_NOTE = "DELETE FROM note WHERE root = %(root)s AND path_key = %(key)s RETURNING id"
+# (id, passage) of its deleted chunks.
+_DELETE_CHUNKS = "DELETE FROM chunk WHERE root = %(root)s AND note = %(note)s RETURNING id, passage"
 # (words) of the deleted rows of the word index.
 _DELETE_WORD_ROWS = """
 DELETE FROM word_row WHERE root = %(root)s AND chunk = ANY (%(ids)s) RETURNING tsvector_to_array(words)
@@ -121,102 +108,59 @@ class PostgresWriter(PostgresReader, SqlWriter):
     def put_note(self, note: PreparedNote, stamp: FileStamp, parsed_by: str) -> None:
         """Replace all rows of a note and its stamp.
 
-        A chunk with unchanged words keeps its rows in the word index, because most edits change few chunks. Unused
-        passages are deleted last, so that text that moved keeps its vector's row.
+        Unused passages are deleted last, so that text that stays or moves keeps its vector's row.
         """
         self.notes_changed = True
         if isinstance(note, PrivateNote):
-            self._withdraw(note.path)
+            # Forget what the database has of a note that is local-only now; its log learns no other names.
+            if note.path not in self._private and path_key(note.path) in self._path_keys:
+                self._forget_passages(self._take_out(note.path))
             self._private[note.path] = IndexedFile(*stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by)
             return
         assert isinstance(note, PostgresNote)
         self._private.pop(note.path, None)
-        note_id, is_known = self._put_note_row(note, stamp, parsed_by)
+        old_passages = self._take_out(note.path)
+        note_id = self._put_note_row(note, stamp, parsed_by)
         copy_rows(self._db, "message", [(self._root, note_id, i, *row) for i, row in enumerate(note.rows.messages)])
-        rows = self.rows(_OLD_CHUNKS, {"note": note_id}) if is_known else ()
-        old = grouped(((row[1], row[2 + _COLUMNS.index("words")]), row) for row in rows)
-        if old:
-            self._note_removal()
-        new = []
-        for position, chunk in enumerate(note.rows.chunks):
-            same = old.get((chunk.passage, chunk.words)) if old else None
-            if same:
-                self._move_chunk(same.pop(), note_id, note, position)
-            else:
-                new.append(position)
-        self._put_chunks(note_id, note, new)
-        self._forget_chunks([row for rows in old.values() for row in rows])
+        copy_rows(self._db, "link", [(self._root, note_id, *link[:4], bool(link[4])) for link in note.rows.links])
+        self._put_chunks(note_id, note)
+        self._forget_passages(old_passages)
 
-    def _put_note_row(self, note: PostgresNote, stamp: FileStamp, parsed_by: str) -> tuple[int, bool]:
-        """Replace a note's row, links and facts, and delete its messages; return its id, and whether it was there."""
-        rows = note.rows
+    def _put_note_row(self, note: PostgresNote, stamp: FileStamp, parsed_by: str) -> int:
+        """Insert a note's row, and return its id."""
+        rows, note_id = note.rows, self._new_id("note")
         *about, pinned, archived, _, front_matter, warnings = rows.note
         values = [
-            path_key(rows.path), rows.path, *about, bool(pinned), bool(archived), front_matter, warnings,
-            list(note.fields),
-            *stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by, stamp.blob,
+            self._root, note_id, path_key(rows.path), rows.path, *about, bool(pinned), bool(archived), front_matter,
+            warnings, list(note.fields), *stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by, stamp.blob,
             self._committed(rows.path, stamp.blob), note.text,
         ]  # fmt: skip
-        cursor = self._db.execute(_PUT_NOTE.encode(), [self._root, *values, self._root])
-        note_id, is_known = cursor.fetchone() or (0, False)
-        self.__dict__.pop("_ids", None)
-        if is_known:
-            for table in ("link", "message"):
-                self._run(f"DELETE FROM {table} WHERE root = %(root)s AND note = %(note)s", {"note": note_id})
-            self._run("DELETE FROM fact WHERE root = %(root)s AND note = %(note)s AND chunk = 0", {"note": note_id})
-        links = [(self._root, note_id, *link[:4], bool(link[4])) for link in rows.links]
-        copy_rows(self._db, "link", links)
-        self._put_facts((note_id, 0, key, value) for key, value in note.facts)
-        return int(note_id), bool(is_known)
+        self._db.execute(_PUT_NOTE.encode(), values)
+        self.__dict__.pop("_path_keys", None)
+        return note_id
 
     def _committed(self, path: NotePath, blob: bytes) -> int:
         """Return when a commit gave a note this content, in seconds since 1970; 0 if HEAD has other content."""
         known, committed = self.history().get(path, (b"", 0))
         return committed if known and known in (blob[:20], blob[20:]) else 0
 
-    def _put_facts(self, facts: Iterable[tuple[int, int, str, str]]) -> None:
-        """Insert (note, chunk, key, value), and each value without regard to case."""
-        rows = [(self._root, note, chunk, key, value, value.lower()) for note, chunk, key, value in facts]
-        copy_rows(self._db, "fact", rows)
-
-    def _put_chunks(self, note_id: int, note: PostgresNote, positions: Sequence[int]) -> None:
-        """Insert the chunks at some positions of a note with their words, tags, facts and passages."""
-        chunks = note.rows.chunks
-        passages = self._put_passages(chunks[p].passage for p in positions if chunks[p].passage)
-        rows, words, tags, facts = [], list[tuple[Any, ...]](), list[tuple[Any, ...]](), []
-        for position in positions:
-            chunk, number = chunks[position], self._new_id("chunk")
-            rows.append((self._root, number, *self._columns(note_id, note, position, passages.get(chunk.passage))))
-            for item, row in enumerate(note.words[position], 1 if chunk.form == Form.GROUP else 0):
+    def _put_chunks(self, note_id: int, note: PostgresNote) -> None:
+        """Insert the chunks of a note with their words, tags, facts and passages, and the note's own facts."""
+        passages = self._put_passages(chunk.passage for chunk in note.rows.chunks if chunk.passage)
+        rows, words, tags = [], list[tuple[Any, ...]](), list[tuple[Any, ...]]()
+        facts = [(0, key, value) for key, value in note.facts]
+        for chunk, tokens, of_rows in zip(note.rows.chunks, note.chunk_tokens, note.words, strict=True):
+            number, passage = self._new_id("chunk"), passages.get(chunk.passage)
+            rows.append((self._root, number, note_id, chunk.ordinal, passage, *chunk.content, chunk.words, tokens))
+            for item, row in enumerate(of_rows, 1 if chunk.form == Form.GROUP else 0):
                 words.append((self._root, number, item, row.length, row.vector(self._root)))
                 self._word_changes.update(row.places.keys())
             tags += [(self._root, number, name) for name in _without_doubles(chunk.tags)]
-            facts += [(note_id, number, key, value) for key, value in attribute_facts(chunk.content[12])]
+            facts += [(number, key, value) for key, value in attribute_facts(chunk.content[12])]
         copy_rows(self._db, "chunk", rows)
         copy_rows(self._db, "word_row", words)
         copy_rows(self._db, "tag", tags)
-        self._put_facts(facts)
-
-    def _columns(self, note_id: int, note: PostgresNote, position: int, passage: int | None) -> tuple[Any, ...]:
-        """Return the values of _COLUMNS for a chunk."""
-        chunk = note.rows.chunks[position]
-        return (note_id, chunk.ordinal, passage, *chunk.content, chunk.words, note.chunk_tokens[position])
-
-    def _move_chunk(self, old: tuple[Any, ...], note_id: int, note: PostgresNote, position: int) -> None:
-        """Update the row, tags and facts of a chunk with unchanged words, if its row differs.
-
-        Its tags can change only together with its entries, which are part of its row.
-        """
-        chunk_id, _, *row = old
-        chunk = note.rows.chunks[position]
-        new = self._columns(note_id, note, position, row[2])
-        if tuple(row) == new:
-            return
-        self._db.execute(_UPDATE_CHUNK.encode(), [*new, self._root, chunk_id])
-        self._run("DELETE FROM tag WHERE root = %(root)s AND chunk = %(chunk)s", {"chunk": chunk_id})
-        self._run("DELETE FROM fact WHERE root = %(root)s AND chunk = %(chunk)s", {"chunk": chunk_id})
-        copy_rows(self._db, "tag", [(self._root, chunk_id, name) for name in _without_doubles(chunk.tags)])
-        self._put_facts((note_id, chunk_id, key, value) for key, value in attribute_facts(chunk.content[12]))
+        copy_rows(self._db, "fact", [(self._root, note_id, *fact, fact[2].lower()) for fact in facts])
 
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
         """Replace only a note's stamp."""
@@ -245,30 +189,26 @@ class PostgresWriter(PostgresReader, SqlWriter):
         if self._private.pop(path, None) is not None:
             self._note_removal()
             return
-        statement = "SELECT id FROM note WHERE root = %(root)s AND path_key = %(key)s"
-        note_id = self.value(statement, {"key": path_key(path)})
-        if note_id is not None:
-            self._delete_note(note_id)
-
-    def _withdraw(self, path: NotePath) -> None:
-        """Delete what the database has of a note that is local-only; a server's log learns nothing of others."""
-        if path in self._private:
-            return
-        note_id = self._ids.pop(path_key(path), None)
-        if note_id is not None:
-            self._delete_note(note_id)
+        self._forget_passages(self._take_out(path))
 
     @cached_property
-    def _ids(self) -> dict[bytes, int]:
-        """The id of each note by its key, read once: the server must not be asked for the name of a local-only note."""
-        return dict(self.rows("SELECT path_key, id FROM note WHERE root = %(root)s"))
+    def _path_keys(self) -> set[bytes]:
+        """The keys of all notes, read once: the server must not be asked for the name of a local-only note."""
+        return {key for (key,) in self.rows("SELECT path_key FROM note WHERE root = %(root)s")}
 
-    def _delete_note(self, note_id: int) -> None:
+    def _take_out(self, path: NotePath) -> list[int]:
+        """Delete all rows of a note, if there are any, but the passages: return these."""
+        note_id = self.value(_DELETE_NOTE, {"key": path_key(path)})
+        if note_id is None:
+            return []
         self._note_removal()
-        self._forget_chunks(list(self.rows(_OLD_CHUNKS, {"note": note_id})))
+        passages = dict(self.rows(_DELETE_CHUNKS, {"note": note_id}))
         for table in ("link", "message", "fact"):
             self._run(f"DELETE FROM {table} WHERE root = %(root)s AND note = %(note)s", {"note": note_id})
-        self._run("DELETE FROM note WHERE root = %(root)s AND id = %(note)s", {"note": note_id})
+        self._run("DELETE FROM tag WHERE root = %(root)s AND chunk = ANY (%(ids)s)", {"ids": list(passages)})
+        for (words,) in self.rows(_DELETE_WORD_ROWS, {"ids": list(passages)}):
+            self._word_changes.subtract(words)
+        return [passage for passage in passages.values() if passage is not None]
 
     def _put_passages(self, hashes: Iterable[bytes]) -> dict[bytes, int]:
         """Insert the new passages, which then wait for their vectors; return all ids."""
@@ -290,18 +230,11 @@ class PostgresWriter(PostgresReader, SqlWriter):
         self._next_ids[table] = number + 1
         return number
 
-    def _forget_chunks(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Delete chunks, given as rows of _OLD_CHUNKS, and the passages that only they have."""
-        if not rows:
+    def _forget_passages(self, passages: Sequence[int]) -> None:
+        """Delete those of these passages that no chunk has any more."""
+        if not passages:
             return
-        ids = [row[0] for row in rows]
-        for (words,) in self.rows(_DELETE_WORD_ROWS, {"ids": ids}):
-            self._word_changes.subtract(words)
-        for table in ("tag", "fact"):
-            self._run(f"DELETE FROM {table} WHERE root = %(root)s AND chunk = ANY (%(ids)s)", {"ids": ids})
-        self._run("DELETE FROM chunk WHERE root = %(root)s AND id = ANY (%(ids)s)", {"ids": ids})
-        passages = list({row[2 + _COLUMNS.index("passage")] for row in rows} - {None})
-        orphans = [number for (number,) in self.rows(_ORPHANS, {"passages": passages})]
+        orphans = [number for (number,) in self.rows(_ORPHANS, {"passages": list(set(passages))})]
         for statement in (
             "DELETE FROM embedding e USING passage p WHERE e.root = %(root)s AND p.root = e.root AND p.hash = e.hash"
             " AND p.id = ANY (%(ids)s)",
