@@ -65,10 +65,6 @@ def indexes(dsn: str) -> list[str]:
     return [str(name) for (name,) in execute(dsn, "SELECT indexname FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")]
 
 
-def definitions(dsn: str) -> str:
-    return str(execute(dsn, "SELECT string_agg(indexdef, ';') FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")[0][0])
-
-
 def nearest(memory: Memory, text: str) -> list[tuple[str, float]]:
     """Return (path, cosine) of the 20 nearest notes."""
     query = memory.parse(SearchRequest(text))
@@ -117,20 +113,6 @@ def test_filter_is_answered_in_full(memory: Memory, database: str, write: Write,
     found = nearest(memory, "heron nests in alder in:other/")
     assert len(found) == 20
     assert all(path.startswith("other/") for path, _ in found)
-
-
-def test_index_is_made_again_with_more_care_when_there_are_many_vectors(
-    memory: Memory, database: str, write: Write, monkeypatch: Patch
-) -> None:
-    """Searches need no setting to find the nearest among many."""
-    memory.sync()
-    assert "ef_construction='64'" in definitions(database)
-    monkeypatch.setattr(hnsw, "MANY_VECTORS", MANY)
-    write("rare/more.md", "One more stork.\n")
-    memory.sync()
-    assert "ef_construction='200'" in definitions(database)
-    assert indexes(database) == ["embedding_hnsw_32"]
-    check_sound(memory)
 
 
 def test_deleted_and_changed_notes_leave_the_index(memory: Memory, root: Path, write: Write) -> None:

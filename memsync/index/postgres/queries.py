@@ -156,12 +156,9 @@ SELECT count(*) FROM (
     SELECT FROM {_CHUNKS_OF_NOTES} WHERE c.root = %(root)s AND c.passage IS NOT NULL AND {_CONDITIONS}
     LIMIT %(enough)s) passing
 """
-# (ef_construction, number of vectors when it was last counted) of the HNSW index :name; no row if it cannot be used.
-HNSW_STATE = """
-SELECT (SELECT o.option_value::int FROM pg_catalog.pg_options_to_table(c.reloptions) o
-        WHERE o.option_name = 'ef_construction'), c.reltuples::bigint
-FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
-WHERE i.indexrelid = to_regclass(%(name)s) AND i.indisvalid
+# Whether the HNSW index :name is there and can be used.
+HAS_HNSW = """
+SELECT EXISTS (SELECT FROM pg_catalog.pg_index WHERE indexrelid = to_regclass(%(name)s) AND indisvalid)
 """
 
 # (chunk, passage) of every chunk with one of :passages.

@@ -216,7 +216,7 @@ class PostgresReader(SqlReader):
 
     def _is_indexed(self, dimension: int, filters: Mapping[str, Any]) -> bool:
         """Tell whether the HNSW index is to be used: there are many passages, and it exists."""
-        if not list(self.rows(queries.HNSW_STATE, {"name": index_name(dimension)})):
+        if not self.value(queries.HAS_HNSW, {"name": index_name(dimension)}):
             return False
         statement = queries.PASSING_PASSAGES if filters else queries.PASSAGES
         enough = EXACT_PASSAGES + 1
