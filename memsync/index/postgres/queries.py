@@ -33,23 +33,12 @@ _WHERE = f"""
                        AND position(' ' || w.value || ' ' IN ' ' || f.value || ' ') > 0))))
 """
 
-# Which notes pass the filters that are about notes, except globs of paths.
-_NOTE_CONDITIONS = """
-        (%(archived)s OR NOT n.archived)
-    AND (%(kinds)s::text[] IS NULL OR n.kind = ANY (%(kinds)s))
-    AND (%(tiers)s::text[] IS NULL OR n.tier = ANY (%(tiers)s))
-    AND (%(sessions)s::text[] IS NULL OR n.session = ANY (%(sessions)s))
-    AND (%(folders)s::text[] IS NULL OR EXISTS (
-            SELECT FROM unnest(%(folders)s::text[]) folder WHERE starts_with(n.path, folder)))
-    AND (%(paths)s::text[] IS NULL OR n.path = ANY (%(paths)s))
-"""
-# Which chunks pass the filters. :notes are the ids of the notes that pass, if they were listed: then the other
-# conditions about notes are not set, and the server knows how few chunks pass. :tags are the names in table tag that
-# the filter names; :required and :excluded are ids of chunks with the phrases and with excluded words. Windows have no
-# words of their own; a group passes an exclusion, because its entries are tested one by one.
+# Which chunks pass the filters. :notes are the ids of the notes that pass PASSING_NOTES. :tags are the names in table
+# tag that the filter names; :required and :excluded are ids of chunks with the phrases and with excluded words. Windows
+# have no words of their own; a group passes an exclusion, because its entries are tested one by one.
 _CONDITIONS = f"""
-        (%(notes)s::bigint[] IS NULL OR c.note = ANY (%(notes)s))
-    AND {_NOTE_CONDITIONS}
+        (%(archived)s OR NOT n.archived)
+    AND (%(notes)s::bigint[] IS NULL OR c.note = ANY (%(notes)s))
     AND (%(roles)s::text[] IS NULL OR EXISTS (
             SELECT FROM unnest(%(roles)s::text[]) role WHERE c.role = role OR starts_with(c.role, role || ':')))
     AND (%(origins)s::text[] IS NULL OR EXISTS (
@@ -66,8 +55,16 @@ _CONDITIONS = f"""
 """
 _CHUNKS_OF_NOTES = "chunk c JOIN note n ON n.root = c.root AND n.id = c.note"
 
-# (id, path) of up to :enough notes that pass the filters that are about notes; NULL: of all.
-PASSING_NOTES = f"SELECT n.id, n.path FROM note n WHERE n.root = %(root)s AND {_NOTE_CONDITIONS} LIMIT %(enough)s"
+# (id, path) of the notes that pass the other filters that are about notes, except globs of paths.
+PASSING_NOTES = """
+SELECT n.id, n.path FROM note n WHERE n.root = %(root)s
+    AND (%(kinds)s::text[] IS NULL OR n.kind = ANY (%(kinds)s))
+    AND (%(tiers)s::text[] IS NULL OR n.tier = ANY (%(tiers)s))
+    AND (%(sessions)s::text[] IS NULL OR n.session = ANY (%(sessions)s))
+    AND (%(folders)s::text[] IS NULL OR EXISTS (
+            SELECT FROM unnest(%(folders)s::text[]) folder WHERE starts_with(n.path, folder)))
+    AND (%(paths)s::text[] IS NULL OR n.path = ANY (%(paths)s))
+"""
 
 # The ids of the chunks among :ids that pass the filters.
 PASSING = f"SELECT c.id FROM {_CHUNKS_OF_NOTES} WHERE c.root = %(root)s AND c.id = ANY (%(ids)s) AND {_CONDITIONS}"

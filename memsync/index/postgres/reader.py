@@ -32,10 +32,6 @@ MANY_ROWS = 2_000
 """The rarest words that no more rows have choose the candidates; the others of a question only score them."""
 TESTED_ROWS = 1_000
 """Look which of so many best rows pass a filter, before all chunks that pass it are listed."""
-MAX_NOTES = 10_000
-"""List the notes that pass the filters about notes if there are no more; with globs of paths, list them always."""
-_ANY_NOTE = {"archived": True} | dict.fromkeys(("kinds", "tiers", "sessions", "folders", "paths"))
-"""Parameters of the filters about notes by which every note passes."""
 NOT_SHARED = "is local-only: the shared index does not have it, and searches do not find it"
 Rows = Callable[[str, dict[str, Any]], Iterable[tuple[Any, ...]]]
 """Runs a statement of queries.py for one memory and returns its rows."""
@@ -293,7 +289,7 @@ class PostgresReader(SqlReader):
         filters = query.filters
         names = self._named_tags(filters) if filters.tags else None
         return {
-            **self._note_parameters(filters),
+            "archived": filters.archived, "notes": self._passing_notes(filters),
             "roles": _texts(filters.roles), "origins": _texts(filters.origins), "tags": names,
             "after": filters.after, "before": filters.before,
             "required": self._chunks_with(every_of(terms_of(query.phrases))),
@@ -302,26 +298,23 @@ class PostgresReader(SqlReader):
             **local_time(),
         }  # fmt: skip
 
-    def _note_parameters(self, filters: Filters) -> dict[str, Any]:
-        """Return the parameters of the filters about notes: the ids of the notes that pass, unless they are too many.
+    def _passing_notes(self, filters: Filters) -> list[int] | None:
+        """Return the ids of the notes that pass the filters about notes but `archived`; None if there are none.
 
         The server cannot guess how many notes a folder or a pattern leaves, and would read every chunk.
         """
-        of_notes = {
+        parameters = {
             "kinds": _texts(filters.kinds), "tiers": _texts(filters.tiers), "sessions": _texts(filters.sessions),
             "folders": _texts(filters.folders),
             "paths": None if filters.notes is None else [storable(path) for path in filters.notes],
         }  # fmt: skip
-        parameters = {"archived": filters.archived, "notes": None, **of_notes}
         globs = filters.path_globs
-        if not globs and all(value is None for value in of_notes.values()):
-            return parameters
-        rows = list(self.rows(queries.PASSING_NOTES, {**parameters, "enough": None if globs else MAX_NOTES + 1}))
+        if not globs and all(value is None for value in parameters.values()):
+            return None
+        rows = list(self.rows(queries.PASSING_NOTES, parameters))
         if globs:
             rows = [rows[position] for position in matching([path for _, path in rows], globs)]
-        elif len(rows) > MAX_NOTES:
-            return parameters
-        return {**_ANY_NOTE, "notes": [note_id for note_id, _ in rows]}
+        return [note_id for note_id, _ in rows]
 
 
 def _texts(values: Sequence[str]) -> list[str] | None:
