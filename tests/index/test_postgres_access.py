@@ -206,18 +206,6 @@ def test_command_names_the_writer_before_anything_is_deleted(
     assert "--root NAME" in capsys.readouterr().err
 
 
-def test_status_names_every_memory_with_its_writer(database: str, opened: Callable[..., Memory], write: Write) -> None:
-    """For the owner of the tables; versions are told, too."""
-    write("a.md", TEXT)
-    opened("ours").sync()
-    connections = Connections(database)
-    found = access.status(connections)
-    connections.close()
-    assert [(memory.name, memory.writer, memory.notes) for memory in found.memories] == [("ours", "someone at mine", 1)]
-    assert found.tables == found.latest
-    assert found.pgvector >= "0.8"
-
-
 def test_unknown_names_are_usage_errors(database: str, opened: Callable[..., Memory], write: Write) -> None:
     """A memory that is not there, a role that is not there."""
     write("a.md", TEXT)

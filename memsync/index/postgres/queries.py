@@ -91,8 +91,8 @@ WHERE n.root = %(root)s AND NOT n.archived AND {_WHERE}
 ORDER BY n.path
 """
 
-# (number of rows in the word index, their mean length)
-WORD_ROWS = "SELECT count(*), coalesce(avg(length), 1)::float8 FROM word_row WHERE root = %(root)s"
+# (number of rows in the word index, number of their words)
+WORD_ROWS = "SELECT count(*), coalesce(sum(length), 0) FROM word_row WHERE root = %(root)s"
 # (word, number of rows that have it) of those of :words that any row has.
 COUNTS_OF_WORDS = "SELECT word, rows FROM vocabulary WHERE root = %(root)s AND word = ANY (%(words)s)"
 # (number of rows that match) for each of :matches, in their order.

@@ -30,12 +30,9 @@ EXACT_PASSAGES = 20_000
 so few; beyond that it uses the HNSW index."""
 MANY_ROWS = 2_000
 """The rarest words that no more rows have choose the candidates; the others of a question only score them."""
-TESTED_ROWS = 1_000
-"""Look which of so many best rows pass a filter, before all chunks that pass it are listed."""
 NOT_SHARED = "is local-only: the shared index does not have it, and searches do not find it"
 Rows = Callable[[str, dict[str, Any]], Iterable[tuple[Any, ...]]]
 """Runs a statement of queries.py for one memory and returns its rows."""
-_MEAN_UNITS = 1_000
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
@@ -139,26 +136,24 @@ class PostgresReader(SqlReader):
         return {(chunk, item): bm25(vector, length / mean, idfs) for chunk, item, length, vector in rows}
 
     def _best_passing(self, query: Query, parameters: dict[str, Any]) -> Iterable[tuple[Any, ...]]:
-        """Return the best rows whose chunks pass the filters: of those that are best at all, otherwise of all."""
+        """Return the best rows whose chunks pass the filters: of twice as many rows, otherwise of all that pass."""
         filters, limit = self._parameters(query), parameters["limit"]
-        rows = list(self.rows(queries.BEST_ROWS, {**parameters, "limit": TESTED_ROWS}))
+        rows = list(self.rows(queries.BEST_ROWS, {**parameters, "limit": 2 * limit}))
         passing = {c for (c,) in self.rows(queries.PASSING, {**filters, "ids": list({row[0] for row in rows})})}
         passed = [row for row in rows if row[0] in passing][:limit]
-        if len(passed) == limit or len(rows) < TESTED_ROWS:
+        if len(passed) == limit or len(rows) < 2 * limit:
             return passed
         among = self.value(queries.ALL_PASSING, filters)
         return self.rows(queries.BEST_ROWS, {**parameters, "among": among})
 
     @cached_property
     def _size_of_word_index(self) -> tuple[int, float]:
-        """The number of rows in the word index and their mean length, which no later search of this generation counts.
-
-        The cache of frequencies has whole numbers.
-        """
+        """The number of rows in the word index and their mean length; counted once a generation."""
         if "" not in self._frequencies:
-            rows, mean = next(iter(self.rows(queries.WORD_ROWS)))
-            self._frequencies |= {"": rows, " ": round(mean * _MEAN_UNITS)}
-        return self._frequencies[""], self._frequencies[" "] / _MEAN_UNITS
+            rows, words = next(iter(self.rows(queries.WORD_ROWS)))
+            self._frequencies |= {"": rows, " ": int(words)}
+        rows, words = self._frequencies[""], self._frequencies[" "]
+        return rows, words / rows if words else 1.0
 
     def _word_row_count(self) -> int:
         return self._size_of_word_index[0]

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
-
-import apsw
+from typing import Any, NamedTuple
 
 from memsync.index.postgres.words import RowWords, row_words
-from memsync.index.rows import NoteRows, note_rows
+from memsync.index.rows import NoteRows, note_rows, to_json
 from memsync.model.note import Chunk, Note
 from memsync.model.vocabulary import NotePath
 
-# (key, text) of each value of a front matter that `where` compares: the scalars, and the items of lists. SQLite itself
-# makes the text, so that both backends compare the same.
-_FACTS = """
-SELECT f.key, CASE f.type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(f.value AS TEXT) END
-FROM json_each(:json) f
-UNION ALL
-SELECT f.key, CAST(i.value AS TEXT) FROM json_each(:json) f, json_each(f.value) i WHERE f.type = 'array'
-"""
-# The text of one field, as SQLite's ->> gives it.
-_FIELD = "SELECT coalesce(CAST(:json ->> :name AS TEXT), '')"
 FIELDS = ("user", "project", "status", "source", "agent")
 """The keys of the front matter that lists of threads and costs show."""
 
@@ -68,40 +55,27 @@ def postgres_note(note: Note, chunks: Sequence[Chunk], *, stores_text: bool = Fa
     if note.local_only:
         return PrivateNote(note.path)
     rows = note_rows(note, chunks)
-    head = rows.note[9]
+    head = note.front_matter
     return PostgresNote(
         rows,
         [list(map(row_words, chunk.columns)) for chunk in rows.chunks],
-        list(dict.fromkeys(_facts(head))) if note.front_matter else [],
-        [_field(head, name) for name in FIELDS] if note.front_matter else [""] * len(FIELDS),
+        list(dict.fromkeys(_facts(head))),
+        [_text(head.get(name)) for name in FIELDS],
         [sum(entry.token_count for entry in chunk.entries) for chunk in chunks],
         zlib.compress("\n".join(note.lines).encode()) if stores_text else None,
     )
 
 
-class _ThreadDatabase(threading.local):
-    """Each thread's own empty database, because two threads may not use one connection at once."""
-
-    def __init__(self) -> None:
-        self.execute = apsw.Connection(":memory:").execute
-
-
-_DATABASE = _ThreadDatabase()
+def _facts(front_matter: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield (key, text) of each value that `where` compares: the items of lists are values, too."""
+    for key, value in front_matter.items():
+        for item in (value, *value) if isinstance(value, list) else (value,):
+            if item is not None:
+                yield key, _text(item)
 
 
-def in_sqlite(statement: str, parameters: Mapping[str, str]) -> apsw.Cursor:
-    """Run a statement in an empty SQLite database, for what SQLite must decide in both backends."""
-    return _DATABASE.execute(statement, parameters)
-
-
-def _facts(front_matter: str) -> Iterator[tuple[str, str]]:
-    for key, text in in_sqlite(_FACTS, {"json": front_matter}):
-        if text is not None:
-            yield str(key), str(text)
-
-
-def _field(front_matter: str, name: str) -> str:
-    return str(in_sqlite(_FIELD, {"json": front_matter, "name": name}).get)
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else to_json(value)
 
 
 def path_key(path: str) -> bytes:

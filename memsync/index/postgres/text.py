@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from memsync.index.postgres.rows import in_sqlite
+import apsw
 
 _TEXTLESS = re.compile("[\0\ud800-\udfff]")
 # The positions of those of :paths that match one of :globs.
@@ -22,4 +22,5 @@ def storable(text: str) -> str:
 
 def matching(paths: Sequence[str], globs: Sequence[str]) -> list[int]:
     """Return the positions of the paths that match one of the globs; SQLite itself compares them."""
-    return [key for (key,) in in_sqlite(_MATCHING, {"paths": json.dumps(paths), "globs": json.dumps(globs)})]
+    rows = apsw.Connection(":memory:").execute(_MATCHING, {"paths": json.dumps(paths), "globs": json.dumps(globs)})
+    return [key for (key,) in rows]
