@@ -68,6 +68,22 @@ def test_up_and_down_and_up_again(
         migrate.migrate(database, 99)
 
 
+def test_words_are_made_again_after_a_change_of_their_tables(
+    dsn: str, database: Connections, settings: Settings, write: Write
+) -> None:
+    """The next sync reads every note, also in a process that has read them before; no vector is computed again."""
+    write("birds.md", "# Birds\n\nThe heron nests.\n")
+    migrate.migrate(database)
+    with memories(settings) as open_memory:
+        memory = open_memory(dsn)
+        memory.sync()
+        migrate.migrate(database, 3)
+        migrate.migrate(database)
+        report = memory.sync()
+        assert (report.changed, report.vectors_computed) == (1, 0)
+        assert memory.verify() is None
+
+
 def test_lost_table_is_named_until_all_are_made_anew(dsn: str, database: Connections) -> None:
     """A restore without pgvector has made all tables but one, and the version says that nothing is to do."""
     migrate.migrate(database)

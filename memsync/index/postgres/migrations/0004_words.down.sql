@@ -3,6 +3,9 @@ DROP TABLE IF EXISTS word_row, vocabulary;
 ALTER TABLE chunk ADD COLUMN lengths bytea NOT NULL DEFAULT '';
 UPDATE chunk SET words = '';
 UPDATE note SET parsed_by = '';
+UPDATE meta SET value = (value::bigint + 1)::text WHERE key = 'generation';  -- a running daemon looks again
+UPDATE meta n SET value = g.value FROM meta g
+WHERE g.root = n.root AND g.key = 'generation' AND n.key = 'notes_generation';
 CREATE TABLE posting (
     root integer NOT NULL,
     word text COLLATE "C" NOT NULL,

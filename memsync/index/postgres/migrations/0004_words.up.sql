@@ -5,6 +5,9 @@ ALTER TABLE chunk DROP COLUMN lengths;
 DELETE FROM meta WHERE key IN ('word_rows', 'word_total');
 UPDATE chunk SET words = '';
 UPDATE note SET parsed_by = '';
+UPDATE meta SET value = (value::bigint + 1)::text WHERE key = 'generation';  -- a running daemon looks again
+UPDATE meta n SET value = g.value FROM meta g
+WHERE g.root = n.root AND g.key = 'generation' AND n.key = 'notes_generation';
 
 -- `item` is 0 for a chunk, otherwise the number of a group's item. The labels A to D of a word's places say that it is
 -- in the body, the heading, the context or the script without spaces. The word `:7` is in every row of memory 7: the
