@@ -102,6 +102,9 @@ class Term(NamedTuple):
 
     def weight_in(self, vector: str) -> float:
         """Return how often a row has the term, given its tsvector; each time by the weight of the column."""
+        if self.word:  # most terms, and four times as fast
+            places_of_word = _patterns(self)[0].search(vector)
+            return places_of_word[1].count(",") + 1 - places_of_word[1].count("C") / 2 if places_of_word else 0.0
         places: dict[int, str] | None = None
         for shift, pattern in enumerate(_patterns(self)):
             found = {
