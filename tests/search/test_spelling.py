@@ -39,7 +39,7 @@ def notes(memory: Memory, write: Write) -> Memory:
         ("dokumentatoin", "documentation"),
         ("ruunning", "running"),
         ("complementay", "complementary"),
-        ("hidning", "hiding"),
+        ("hidinng", "hiding"),
         ("scheduel oncall", "schedule"),
         ("when do we recieve templaets", "receive, templates"),
         ("inthe", ""),  # `in the` stands nowhere
