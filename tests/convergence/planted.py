@@ -173,7 +173,10 @@ PLANTED_IN_POSTGRES: Mapping[str, Plant] = {
         "SELECT 1::bigint FROM unnest(%(passages)s::bigint[]) WHERE %(root)s < 0",
     ),
     "words of a forgotten chunk are left": lambda: mock.patch(
-        "memsync.index.postgres.writer._DELETE_WORD_ROWS", "SELECT '{}'::text[] WHERE %(ids)s::text = %(root)s::text"
+        # In the place of another chunk, because a new chunk may get the number of this one.
+        "memsync.index.postgres.writer._DELETE_WORD_ROWS",
+        "UPDATE word_row SET chunk = -chunk - 1000000 * floor(1000 * extract(epoch FROM clock_timestamp()))::bigint"
+        " WHERE root = %(root)s AND chunk = ANY (%(ids)s) RETURNING '{}'::text[]",
     ),
     "words are not counted": instead(PostgresWriter, "_count_words", _nothing),
     "facts of the old text are left": lambda: mock.patch.object(PostgresWriter, "_run", _without_facts),
