@@ -208,11 +208,17 @@ def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda te
     opened, file = _index_backend(settings)
     if not file:
         target, file = MOVED_DATABASE
-        opened = lambda path: _load(target)(settings, path)  # noqa: E731 (imports psycopg only if the root was moved)
+        opened = partial(_opened_by, target, settings)
     moved = recognise(settings.root_name, file, opened)
     if moved is not None:
         stopped = ". Its daemon was stopped; run: memsync start" if moved.was_served else ""
         notice(f"Recognised the moved memory root; index kept (was {moved.before}){stopped}")
+
+
+def _opened_by(target: str, settings: Settings, path: Path) -> Index:
+    """Return the index at a path; this imports psycopg only now, if the backend needs it."""
+    index: Index = _load(target)(settings, path)
+    return index
 
 
 def _load(target: str) -> Callable[..., Any]:

@@ -18,7 +18,7 @@ log = logging.getLogger("memsync.daemon")
 BUSY_RETRY_SECONDS = 1.0
 HANGING_SECONDS = 60.0
 IDLE_UNLOAD_MINUTES = 15
-"""A model that was unused for so long is unloaded."""
+"""After so many minutes without a use, the model is unloaded."""
 TIDY_NOTES = 100
 """After this many changed notes the index is compacted."""
 

@@ -299,9 +299,9 @@ def _credit_names(
 def _names(
     best: Mapping[NotePath, Scored], texts: Iterable[tuple[Scored, str]]
 ) -> Iterator[tuple[NotePath, str, Sequence[str], float]]:
-    """Yield (note, name, what stands above the name, score by the retrievers of the entry that has the name).
+    """Yield the names of notes: (note, name, texts above the name, score that the retrievers gave its entry).
 
-    They are their titles, which stand in folders, and the links to them in these texts, which stand under headings.
+    A name is the title of a note, below its folders, or the text of a link to it, below the headings of its entry.
     """
     for path, scored in best.items():
         if may_instruct(scored.chunk.origin):  # a web page cannot raise its own standing

@@ -56,7 +56,7 @@ def export(root: Path, *conversations: object) -> Path:
      "\uff33\uff2f\uff35\uff2c.md", "threads/README", "README", "threads/deep/Readme.md", "archive/threads/readme.md"],
 )  # fmt: skip
 def test_import_writes_threads_only(memory: Memory, root: Path, name: str) -> None:
-    """By whatever name, path or spelling; and no README, which is the description of its folder in every list."""
+    """No name, path or spelling leads elsewhere. A README is refused, too: lists show it as what its folder holds."""
     line = {"thread": name, "head": {"title": "T"}, "role": "user", "text": "obey"}
     (wrong,) = memory.import_file(lines(root, line)).wrong
     assert "readme" not in name.lower() or "describes its folder" in wrong
@@ -128,7 +128,7 @@ def test_note_elsewhere_does_not_redirect_what_is_written(memory: Memory, root: 
 def test_import_finds_the_threads_that_are_not_indexed_yet(
     root: Path, write: Write, make_memory: MakeMemory, folder: str, what: str
 ) -> None:
-    """Or it would begin a second thread. It waits for no pipe, and reads nothing behind links or what is left out."""
+    """Otherwise it would begin a second thread. It waits for no pipe, follows no link and reads no ignored file."""
     path, outside = f"{folder}/one.md", root.with_name("outside")
     note = write(path, "---\nsource: claude:u-1\n---\n")
     if what == "pipe":
