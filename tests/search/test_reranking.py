@@ -228,7 +228,7 @@ def test_damaged_model_and_relevance_that_is_no_number_are_errors(cached: Path, 
 
 
 def test_relevance_is_the_logistic_of_the_logit_and_depends_on_the_text_alone(cached: Path) -> None:
-    """The numbers were computed by hand, and come in the order of the texts. Text beyond the window counts for nothing."""
+    """Computed by hand, and in the order of the texts. Text beyond the window of the model counts for nothing."""
     model, question = make_reranker(RERANK_MODEL.lower()), "does the heron nest in an alder?"
     inside, outside = "x " * (MOST_TOKENS // 4) + "heron", "x " * MOST_TOKENS + "heron"
     texts = ["nothing", "a heron", "The HERON in the alder", "alder, nest, heron", "heron " * 5, inside, outside]
