@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from memsync.agents.recalls import failures
+from memsync.agents.recall_records import failures
 from memsync.cli.hook import trial
 from memsync.daemon.daemon_lock import running
 from memsync.errors import IndexDamaged, MemsyncError, how_to_install

@@ -200,7 +200,7 @@ class Parameter(NamedTuple):
         return names.get(self.item_type, "lists" if get_origin(self.item_type) is tuple else "objects")
 
 
-class Runs(Protocol):
+class RunsOperations(Protocol):
     """A memory: it runs operations here or through a daemon."""
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -232,7 +232,7 @@ class Operation(Generic[P, R]):
         self.name = self.function.__name__
         self.__doc__ = self.function.__doc__
 
-    def __call__(self, memory: Runs, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, memory: RunsOperations, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run it on a memory, as `Memory.search(memory, …)` does; also one that is not a method of Memory."""
         return memory.run(self, *args, **kwargs)
 
@@ -350,9 +350,9 @@ class Lazy(Generic[P, R]):
     def __get__(self, memory: None, owner: type) -> Operation[P, R]: ...
 
     @overload
-    def __get__(self, memory: Runs, owner: type) -> Callable[P, R]: ...
+    def __get__(self, memory: RunsOperations, owner: type) -> Callable[P, R]: ...
 
-    def __get__(self, memory: Runs | None, owner: type) -> Operation[P, R] | Callable[P, R]:
+    def __get__(self, memory: RunsOperations | None, owner: type) -> Operation[P, R] | Callable[P, R]:
         operation = self.load()
         if memory is None:
             return operation

@@ -23,9 +23,9 @@ from msgspec.structs import replace
 
 from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, NoSuchNote, NoteError, RootError
 from memsync.model.answer import Excerpt, Hit, SearchResult
+from memsync.model.commits import Commit, cited_at
 from memsync.model.grouped import grouped
 from memsync.model.note import FileStamp
-from memsync.model.past import Commit, cited_at
 from memsync.model.query import SearchRequest
 from memsync.model.vocabulary import Fresh, NotePath
 from memsync.notes.files import FileScan, NoteFiles, Places

@@ -12,7 +12,7 @@ from memsync.model.conversation import Cost, Thread, ThreadMessage
 from memsync.model.note import Chunk, FileStamp, Link, Note
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query
 from memsync.model.status import IndexCounts, IndexedFile, PendingPassage
-from memsync.model.upkeep import Place
+from memsync.model.upkeep import NoteLines
 from memsync.model.vocabulary import JsonValue, NotePath, WatcherState
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class IndexReader(Protocol):
 
     def repetitions(
         self, min_score: float, min_tokens: int, max_pairs: int, max_compared: int, progress: Progress
-    ) -> tuple[list[tuple[float, Sequence[Place]]], int]:
+    ) -> tuple[list[tuple[float, Sequence[NoteLines]]], int]:
         """Return text that several notes share: equal (score 1) or with a cosine of `min_score` or more.
 
         Skips archived notes and passages of fewer than `min_tokens` tokens. Compares the `max_compared` longest

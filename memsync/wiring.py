@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from memsync.index.postgres.access import DatabaseStatus
     from memsync.index.postgres.database import Database
-    from memsync.index.postgres.stored import StoredIndex
+    from memsync.index.postgres.stored import ReadOnlyIndex
     from memsync.model.query import EmbeddingSpace
     from memsync.model.status import HeldByIndex
     from memsync.ports import Embedder, Index, Reranker, TokenCounter, VectorCache
@@ -31,7 +31,7 @@ DATABASE = "memsync.index.postgres.database:Database"
 DATABASE_STATUS = "memsync.index.postgres.database:status_of"
 FORGET = "memsync.index.postgres.database:forget_memory"
 MOVED_DATABASE = ("memsync.index.postgres.opening:open_moved", "memory.json")
-STORED_INDEX = "memsync.index.postgres.stored:StoredIndex"
+STORED_INDEX = "memsync.index.postgres.stored:ReadOnlyIndex"
 
 # A model's name or its prefix -> its loader, and how to call it with the name.
 EMBEDDERS: dict[str, tuple[str, Callable[[Callable[..., Embedder], str], Embedder]]] = {
@@ -149,12 +149,12 @@ def _forget_index(settings: Settings, *, apply: bool) -> HeldByIndex:
         return HeldByIndex(index.place, counts.notes, counts.passages, daemon_stopped=was_served)
 
 
-def make_stored_index(dsn: str, name: str, source: str) -> StoredIndex:
+def make_stored_index(dsn: str, name: str, source: str) -> ReadOnlyIndex:
     """Open a memory of a database whose files are elsewhere; `source` says in errors where `dsn` comes from.
 
     Raises ConfigError, IndexFailure.
     """
-    index: StoredIndex = _load(STORED_INDEX)(dsn, name, source)
+    index: ReadOnlyIndex = _load(STORED_INDEX)(dsn, name, source)
     return index
 
 

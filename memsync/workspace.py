@@ -205,7 +205,7 @@ class Workspace:
 
     def excerpt(self, location: str) -> Excerpt:
         """Return the lines that a location names, as they are now or, after an `@`, at a commit. Raises NoSuchNote."""
-        from memsync.model.past import cited_at
+        from memsync.model.commits import cited_at
         from memsync.notes.git_files import is_bare
         from memsync.notes.revisions import split_location
         from memsync.search.excerpt import read_excerpt

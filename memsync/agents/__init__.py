@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memsync.errors import UsageError
 
 if TYPE_CHECKING:
-    from memsync.agents.port import Agent
+    from memsync.agents.agent import Agent
 
 NAMES = ("claude-code", "codex", "gemini", "copilot", "cursor", "opencode", "openclaw")
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memsync.agents import agent_named
+from memsync.agents.agent import NAME, Agent
 from memsync.agents.connecting import is_as_written, places, read_settings
 from memsync.agents.edits import OWN, parsed, text_of, texts_in
 from memsync.agents.events import at
 from memsync.agents.ingest import never_taken
-from memsync.agents.port import NAME, Agent
-from memsync.agents.recalls import CANARY, SESSION_KEYS
+from memsync.agents.recall_records import CANARY, SESSION_KEYS
 from memsync.model.text import count
 from memsync.system import clock
 

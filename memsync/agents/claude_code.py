@@ -7,29 +7,29 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from memsync.agents.events import About, Event, Record, Who, answered, at, parts_of, text_at, words_of
-from memsync.agents.port import Agent, Obstacle, SetupFile, below, folder, grouped, server
+from memsync.agents.agent import Agent, Obstacle, SetupFile, below, folder, grouped, server
+from memsync.agents.events import About, Record, SessionEvent, Who, answered, at, parts_of, text_at, words_of
 
 _TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
-def read(record: Record, about: About) -> Iterator[Event]:
+def read(record: Record, about: About) -> Iterator[SessionEvent]:
     """Return the events of a line. Each part of a model's message has its own line, which repeats the usage."""
     kind, time = record.get("type"), record.get("timestamp")
     content = at(record, "message", "content")
     about.learn(session=record.get("sessionId"), cwd=record.get("cwd"), branch=record.get("gitBranch"))
     agent = text_at(record, "agentId") or ("subagent" if record.get("isSidechain") is True else "")
     if kind == "system" and record.get("subtype") == "compact_boundary":
-        yield Event(Who.SYSTEM, "The agent compacted the conversation here.", time)
+        yield SessionEvent(Who.SYSTEM, "The agent compacted the conversation here.", time)
     elif kind == "attachment" and text_at(record, "attachment", "commandMode") == "prompt":
-        yield Event(Who.USER, words_of(at(record, "attachment", "prompt")), time, agent=agent)
+        yield SessionEvent(Who.USER, words_of(at(record, "attachment", "prompt")), time, agent=agent)
     elif kind == "user":
         for part in parts_of(content):
             if part.get("type") == "tool_result":
-                yield Event(Who.UNSEEN, words_of(part.get("content")), time, text_at(part, "tool_use_id"))
+                yield SessionEvent(Who.UNSEEN, words_of(part.get("content")), time, text_at(part, "tool_use_id"))
         if record.get("isMeta") is not True:
             is_summary = record.get("isCompactSummary") is True
-            yield Event(Who.SYSTEM if is_summary else Who.USER, words_of(content), time, agent=agent)
+            yield SessionEvent(Who.SYSTEM if is_summary else Who.USER, words_of(content), time, agent=agent)
     elif kind == "assistant" and record.get("isApiErrorMessage") is not True:
         message = record.get("message")
         if at(message, "model") != "<synthetic>":  # which Claude Code itself writes

@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from memsync.agents.events import About, Event, Record, Who, at, call, count_at, moment_of, spent, text_at, words_of
-from memsync.agents.port import Agent, Obstacle, SetupFile, below, folder, grouped, is_false, server, specific
+from memsync.agents.agent import Agent, Obstacle, SetupFile, below, folder, grouped, is_false, server, specific
+from memsync.agents.events import (
+    About,
+    Record,
+    SessionEvent,
+    Who,
+    at,
+    call,
+    count_at,
+    moment_of,
+    spent,
+    text_at,
+    words_of,
+)
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
 _ANSWERS = ("function_call_output", "custom_tool_call_output")
@@ -15,7 +27,7 @@ _USER_TEXT = "user.text"
 """How Codex marks a message that the user typed. Older versions mark nothing."""
 
 
-def read(record: Record, about: About) -> Iterator[Event]:
+def read(record: Record, about: About) -> Iterator[SessionEvent]:
     """Return the events of a line. Messages are in `response_item`; `event_msg` repeats them, with the tokens."""
     kind, time, payload = record.get("type"), record.get("timestamp"), record.get("payload")
     inner = text_at(payload, "type")
@@ -28,7 +40,9 @@ def read(record: Record, about: About) -> Iterator[Event]:
     elif kind == "turn_context":
         about.learn(model=at(payload, "model"), cwd=at(payload, "cwd"))
     elif kind == "compacted":
-        yield Event(Who.SYSTEM, text_at(payload, "message") or "The agent compacted the conversation here.", time)
+        yield SessionEvent(
+            Who.SYSTEM, text_at(payload, "message") or "The agent compacted the conversation here.", time
+        )
     elif kind == "event_msg" and inner == "token_count":
         total = count_at(payload, "info", "total_token_usage", "total_tokens")
         if total and total == about.total:  # only the limits of the account changed
@@ -43,20 +57,20 @@ def read(record: Record, about: About) -> Iterator[Event]:
         yield from _said(payload, inner, time)
 
 
-def _said(payload: Any, inner: str, time: Any) -> Iterator[Event]:
+def _said(payload: Any, inner: str, time: Any) -> Iterator[SessionEvent]:
     if inner in _CALLS:
         given = at(payload, "arguments") or at(payload, "input") or at(payload, "action")
         yield call(at(payload, "name") or inner, given, time, at(payload, "call_id"))
     elif inner in _ANSWERS:
         output = at(payload, "output")
-        yield Event(Who.UNSEEN, words_of(at(output, "content") or output), time, text_at(payload, "call_id"))
+        yield SessionEvent(Who.UNSEEN, words_of(at(output, "content") or output), time, text_at(payload, "call_id"))
     elif text_at(payload, "role") == "assistant":
-        yield Event(Who.ASSISTANT, words_of(at(payload, "content")), time)
+        yield SessionEvent(Who.ASSISTANT, words_of(at(payload, "content")), time)
     elif text_at(payload, "role") == "user":
         text = words_of(at(payload, "content"))
         kinds = at(payload, "internal_chat_message_metadata_passthrough", "content_item_kinds")
         is_said = _USER_TEXT in kinds if isinstance(kinds, list) else not text.startswith(_OF_THE_PROJECT)
-        yield Event(Who.USER if is_said else Who.UNSEEN, text, time)
+        yield SessionEvent(Who.USER if is_said else Who.UNSEEN, text, time)
 
 
 HOME = folder("CODEX_HOME", ".codex")

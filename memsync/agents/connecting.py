@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memsync.agents import agents
+from memsync.agents.agent import NAME, Agent, SetupFile
 from memsync.agents.edits import added, parsed, removed, text_of
 from memsync.agents.events import at
-from memsync.agents.port import NAME, Agent, SetupFile
 from memsync.edit import note_file
 from memsync.edit.note_paths import cannot_write, check_writable
 from memsync.errors import ConfigError, FilesystemError, IndexBusy, UsageError, WriteRefused
@@ -40,7 +40,7 @@ Record = Mapping[str, Any]
 `entries`: the entries that it added, None if it owns the whole file; `project`: the project's folder, or empty."""
 
 
-class Change(NamedTuple):
+class SetupChange(NamedTuple):
     """The bytes of one file before and after (None: no file), and the record to store afterwards (None: no record)."""
 
     path: str
@@ -83,7 +83,7 @@ def places(agent: Agent, project: Path | None) -> list[tuple[SetupFile, str]]:
     return found
 
 
-def planned(agent: Agent, program: Sequence[str], project: Path | None) -> list[Change]:
+def planned(agent: Agent, program: Sequence[str], project: Path | None) -> list[SetupChange]:
     """Return the changes that connect an agent for the user, or in a project. Raises MemsyncError."""
     found = places(agent, project)
     if not found:
@@ -96,7 +96,7 @@ def _entries(agent: Agent, setup: SetupFile, program: Sequence[str]) -> Mapping[
     return setup.entries(program, lambda event: shlex.join([*program, "hook", event, "--agent", agent.name]))
 
 
-def taken_back(agent: Agent, program: Sequence[str]) -> tuple[list[Change], list[str]]:
+def taken_back(agent: Agent, program: Sequence[str]) -> tuple[list[SetupChange], list[str]]:
     """Return the changes that disconnect an agent, and sentences about files that stay. Raises ConfigError.
 
     Checks the user's files that have no record, too: the record may be lost, or the file may have replaced a link.
@@ -111,13 +111,13 @@ def taken_back(agent: Agent, program: Sequence[str]) -> tuple[list[Change], list
         else:  # a file that is memsync's as a whole
             base = None if old == entries.encode() else old
         if base != old:
-            changes.append(Change(path, old, base, None))
+            changes.append(SetupChange(path, old, base, None))
     for path, record in records.items():
         old = read_settings(path)
         if old is not None and record["entries"] is None and digest_of(old) not in record["after"]:
             remarks.append(f"{path} stays, because it was edited after memsync wrote it")
         else:
-            changes.append(Change(path, old, _base(path, old, record, record["entries"]), None))
+            changes.append(SetupChange(path, old, _base(path, old, record, record["entries"]), None))
     return changes, remarks
 
 
@@ -141,7 +141,7 @@ def is_as_written(agent: Agent, path: str) -> bool:
     return record is not None and digest_of(read_settings(path) or b"") in record["after"]
 
 
-def diff_of(change: Change) -> list[str]:
+def diff_of(change: SetupChange) -> list[str]:
     """Return a change as the lines of a unified diff."""
     texts = [(content or b"").decode("utf-8", "replace").splitlines(keepends=True) for content in change[1:3]]
     names = [change.path if content is not None else os.devnull for content in change[1:3]]
@@ -149,7 +149,7 @@ def diff_of(change: Change) -> list[str]:
     return [part for line in lines for part in line.rstrip("\r\n").split("\r")]
 
 
-def apply(agent: Agent, changes: Sequence[Change]) -> None:
+def apply(agent: Agent, changes: Sequence[SetupChange]) -> None:
     """Make all changes or none. Each file changes in one step, and only if it is still as it was planned.
 
     The records are stored first. They also fit files that are not changed yet, so `disconnect` cleans up after a
@@ -159,7 +159,7 @@ def apply(agent: Agent, changes: Sequence[Change]) -> None:
     with file_lock(lock, LOCK_SECONDS, _busy, poll_seconds=0.02):
         records = connections(agent)
         _keep(agent, {**records, **{change.path: change.record for change in changes if change.record is not None}})
-        done: list[Change] = []
+        done: list[SetupChange] = []
         try:
             for change in changes:
                 if change.new != change.old:
@@ -182,7 +182,7 @@ def apply(agent: Agent, changes: Sequence[Change]) -> None:
 # ------------------------------------------------------------------------------------------------ planning
 
 
-def _connected(agent: Agent, path: str, entries: Mapping[str, Any] | str, project: str) -> Change:
+def _connected(agent: Agent, path: str, entries: Mapping[str, Any] | str, project: str) -> SetupChange:
     """Return the change of one file that connects an agent."""
     old, before, own = read_settings(path), None, None
     # Read after the file, because another process stores the record before it writes the file.
@@ -199,7 +199,7 @@ def _connected(agent: Agent, path: str, entries: Mapping[str, Any] | str, projec
             new = old  # the agent has only formatted its file in another way
     kept = None if before is None else base64.b64encode(before).decode()
     made = {"before": kept, "after": [*written, digest_of(new)], "entries": own, "project": project}
-    return Change(path, old, new, made)
+    return SetupChange(path, old, new, made)
 
 
 def _base(path: str, old: bytes | None, record: Record | None, entries: Mapping[str, Any]) -> bytes | None:
@@ -229,7 +229,7 @@ def read_settings(path: str) -> bytes | None:
         raise FilesystemError(f"{path} cannot be read: {error.strerror}", hint="Check its permissions.") from error
 
 
-def _write(change: Change) -> None:
+def _write(change: SetupChange) -> None:
     """Create, replace or delete one file; its mode and attributes stay. Raises WriteRefused, FilesystemError."""
     name, path, is_done = os.path.basename(change.path), NotePath(change.path), True
     try:

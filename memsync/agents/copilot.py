@@ -6,11 +6,23 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, spent, text_at, words_of
-from memsync.agents.port import HOOK_SECONDS, Agent, Caller, SetupFile, as_file, below, folder, server, under
+from memsync.agents.agent import HOOK_SECONDS, Agent, Caller, SetupFile, as_file, below, folder, server, under
+from memsync.agents.events import (
+    About,
+    Record,
+    SessionEvent,
+    Who,
+    at,
+    call,
+    count_at,
+    parts_of,
+    spent,
+    text_at,
+    words_of,
+)
 
 
-def read(record: Record, about: About) -> Iterator[Event]:
+def read(record: Record, about: About) -> Iterator[SessionEvent]:
     """Return the events of a line."""
     kind, time, data = record.get("type"), record.get("timestamp"), record.get("data")
     if kind in ("session.start", "session.resume"):
@@ -20,17 +32,19 @@ def read(record: Record, about: About) -> Iterator[Event]:
         about.learn(model=at(data, "newModel"))
     elif kind == "user.message":
         said = [text_at(data, "content"), words_of(at(data, "attachments"))]
-        yield Event(Who.USER, "\n\n".join(filter(None, said)), time)
+        yield SessionEvent(Who.USER, "\n\n".join(filter(None, said)), time)
     elif kind == "assistant.message":
         message_id = text_at(data, "messageId")
-        yield Event(Who.ASSISTANT, text_at(data, "content"), time, message_id)
+        yield SessionEvent(Who.ASSISTANT, text_at(data, "content"), time, message_id)
         for made in parts_of(at(data, "toolRequests")):
             yield call(made.get("name"), made.get("arguments"), time, made.get("toolCallId"))
         yield spent(message_id, (0, count_at(data, "outputTokens"), 0))
     elif kind == "tool.execution_complete":
-        yield Event(Who.UNSEEN, text_at(data, "result", "content"), time, text_at(data, "toolCallId"))
+        yield SessionEvent(Who.UNSEEN, text_at(data, "result", "content"), time, text_at(data, "toolCallId"))
     elif kind == "session.compaction_complete":
-        yield Event(Who.SYSTEM, text_at(data, "summaryContent") or "The agent compacted the conversation here.", time)
+        yield SessionEvent(
+            Who.SYSTEM, text_at(data, "summaryContent") or "The agent compacted the conversation here.", time
+        )
 
 
 HOME = folder("COPILOT_HOME", ".copilot")

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from memsync.agents.events import About, Event, Record, Who, at, call, parts_of, text_at, words_of
-from memsync.agents.port import HOOK_SECONDS, Agent, Caller, SetupFile, below, folder, server, under
+from memsync.agents.agent import HOOK_SECONDS, Agent, Caller, SetupFile, below, folder, server, under
+from memsync.agents.events import About, Record, SessionEvent, Who, at, call, parts_of, text_at, words_of
 
 _ASKED = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
 
 
-def read(record: Record, about: About) -> Iterator[Event]:  # noqa: ARG001 (because all readers have these parameters)
+def read(record: Record, about: About) -> Iterator[SessionEvent]:  # noqa: ARG001 (because all readers have these parameters)
     """Return the events of a line, without the open files, rules and dates that Cursor adds to the user's question."""
     content = at(record, "message", "content")
     if record.get("type"):
@@ -21,13 +21,13 @@ def read(record: Record, about: About) -> Iterator[Event]:  # noqa: ARG001 (beca
         text = words_of(content)
         asked = _ASKED.search(text) if "</user_query>" in text else None
         attached = words_of([part for part in parts_of(content) if part.get("type") != "text"])
-        yield Event(Who.USER, "\n\n".join(filter(None, [asked[1], attached])) if asked else text)
+        yield SessionEvent(Who.USER, "\n\n".join(filter(None, [asked[1], attached])) if asked else text)
     elif record.get("role") == "assistant":
         for part in parts_of(content):
             if part.get("type") == "tool_use":
                 yield call(part.get("name"), part.get("input"), "", part.get("id"))
             elif text := text_at(part, "text"):
-                yield Event(Who.ASSISTANT, text)
+                yield SessionEvent(Who.ASSISTANT, text)
 
 
 HOME = folder("CURSOR_CONFIG_DIR", ".cursor")

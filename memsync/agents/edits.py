@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from memsync.agents.agent import NAME
 from memsync.agents.events import at
-from memsync.agents.port import NAME
 from memsync.errors import ConfigError
 
 MAX_DEPTH = 50

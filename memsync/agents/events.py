@@ -56,7 +56,7 @@ class Who(StrEnum):
     UNSEEN = "unseen"
 
 
-class Event(NamedTuple):
+class SessionEvent(NamedTuple):
     """A message, tool call or token count. `agent` names the subagent it is from; `used` are tokens in, out, cached."""
 
     who: Who
@@ -138,22 +138,22 @@ def _words(part: Mapping[str, Any]) -> str:
     return "[file]" if form or kind in _FILES else ""
 
 
-def call(name: Any, given: Any, time: Any, call_id: Any, **more: Any) -> Event:
+def call(name: Any, given: Any, time: Any, call_id: Any, **more: Any) -> SessionEvent:
     """Return the event of a tool call; its arguments are JSON or a text."""
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False) if given is not None else ""
-    return Event(Who.TOOL, text, time, tool=str(name or "tool")[:100], id=str(call_id or "")[:200], **more)
+    return SessionEvent(Who.TOOL, text, time, tool=str(name or "tool")[:100], id=str(call_id or "")[:200], **more)
 
 
-def spent(message_id: str, used: tuple[int, int, int], cost: Any = None) -> Event:
+def spent(message_id: str, used: tuple[int, int, int], cost: Any = None) -> SessionEvent:
     """Return the event that counts what a message used: tokens in, out and cached, and dollars."""
-    return Event(
+    return SessionEvent(
         Who.USAGE, id=message_id, used=used, cost=cost if type(cost) in (int, float) and 0 <= cost < 1e6 else 0
     )
 
 
 def answered(
     message: Any, message_id: str, time: Any, about: About, counts: Sequence[str], cost: Any, agent: str = ""
-) -> Iterator[Event]:
+) -> Iterator[SessionEvent]:
     """Yield the events of a model's message.
 
     `counts` are the names of its numbers of tokens: new, written to the cache, read from it, out.
@@ -161,11 +161,11 @@ def answered(
     about.learn(model=at(message, "model"))
     for part in parts_of(at(message, "content")):
         if part.get("type") == "text":
-            yield Event(Who.ASSISTANT, words_of([part]), time, message_id, agent=agent)
+            yield SessionEvent(Who.ASSISTANT, words_of([part]), time, message_id, agent=agent)
         elif part.get("type") in ("tool_use", "toolCall"):
             yield call(part.get("name"), part.get("input", part.get("arguments")), time, part.get("id"), agent=agent)
         else:
-            yield Event(Who.UNSEEN, text_at(part, "thinking"))
+            yield SessionEvent(Who.UNSEEN, text_at(part, "thinking"))
     new, written, cached, out = (count_at(message, "usage", name) for name in counts)
     yield spent(message_id, (new + written + cached, out, cached), cost)
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, spent, text_at, words_of
-from memsync.agents.port import (
+from memsync.agents.agent import (
     HOOK_SECONDS,
     NAME,
     Agent,
@@ -22,6 +21,19 @@ from memsync.agents.port import (
     server,
     specific,
     united,
+)
+from memsync.agents.events import (
+    About,
+    Record,
+    SessionEvent,
+    Who,
+    at,
+    call,
+    count_at,
+    parts_of,
+    spent,
+    text_at,
+    words_of,
 )
 from memsync.agents.sources import opened
 
@@ -46,21 +58,21 @@ def fold(records: Iterable[Record]) -> list[Record]:
     return [head, *messages.values()]
 
 
-def read(record: Record, about: About) -> Iterator[Event]:
+def read(record: Record, about: About) -> Iterator[SessionEvent]:
     """Return the events of the head or of a message."""
     kind, time, message_id = record.get("type"), record.get("timestamp"), text_at(record, "id")
     if "sessionId" in record:
         about.learn(session=record["sessionId"])
     elif kind == "user":
-        yield Event(Who.USER, words_of(record.get("content")), time)
+        yield SessionEvent(Who.USER, words_of(record.get("content")), time)
     elif kind == "gemini":
         about.learn(model=record.get("model"))
-        yield Event(Who.ASSISTANT, words_of(record.get("content")), time, message_id)
+        yield SessionEvent(Who.ASSISTANT, words_of(record.get("content")), time, message_id)
         for made in parts_of(record.get("toolCalls")):
             yield call(made.get("name"), made.get("args"), time, made.get("id"))
             for part in parts_of(made.get("result")):
                 output = text_at(part, "functionResponse", "response", "output")
-                yield Event(Who.UNSEEN, output, time, text_at(made, "id"))
+                yield SessionEvent(Who.UNSEEN, output, time, text_at(made, "id"))
         used = record.get("tokens")
         counts = (count_at(used, "input"), count_at(used, "output"), count_at(used, "cached"))
         yield spent(message_id, counts)

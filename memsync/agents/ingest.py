@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from memsync.agents import NAMES, agent_named, raw_files
-from memsync.agents.events import About, Event, Record, Who, moment_of, text_at
-from memsync.agents.port import Agent
+from memsync.agents.agent import Agent
+from memsync.agents.events import About, Record, SessionEvent, Who, moment_of, text_at
 from memsync.agents.session_threads import SessionThread, may_write
 from memsync.agents.sources import (
     MAX_DOCUMENT_BYTES,
-    Source,
+    Transcript,
     begun_at,
     document_of,
     events_in,
@@ -221,21 +221,21 @@ class Ingester:
                 path.unlink(missing_ok=True)
         return database
 
-    def known(self, source: Source) -> _Taken | None:
+    def known(self, source: Transcript) -> _Taken | None:
         """Return the state of a transcript; None if it was never taken in."""
         found = self._database.execute("SELECT row FROM taken WHERE source = ?", (source.key,)).fetchone()
         return _Taken(**json.loads(found[0])) if found else None
 
-    def _keep(self, source: Source, row: _Taken) -> None:
+    def _keep(self, source: Transcript, row: _Taken) -> None:
         """Store a transcript's row. Another source with this name loses its row, because this one contains it."""
         owned = f"{source.agent.name}\n{row.name}" if row.name else None
         self._database.execute("REPLACE INTO taken VALUES (?, ?, ?)", (source.key, owned, json.dumps(asdict(row))))
 
-    def _is_free(self, source: Source, name: str) -> bool:
+    def _is_free(self, source: Transcript, name: str) -> bool:
         owned = (f"{source.agent.name}\n{name}", source.key)
         return not self._database.execute("SELECT 1 FROM taken WHERE owned = ? AND source <> ?", owned).fetchone()
 
-    def run(self, found: Sequence[Source], progress: Progress, agents: Iterable[str] = ()) -> IngestReport:
+    def run(self, found: Sequence[Transcript], progress: Progress, agents: Iterable[str] = ()) -> IngestReport:
         """Take in transcripts, and all of some agents.
 
         The rows are committed at the end, after the files are on disk. So after a kill, the same transcripts are read
@@ -261,13 +261,13 @@ class Ingester:
             self._database.execute("COMMIT")
         return self._report
 
-    def _sources_of(self, name: str) -> list[Source]:
-        found: list[Source] = []
+    def _sources_of(self, name: str) -> list[Transcript]:
+        found: list[Transcript] = []
         with self._named_if_wrong(name):
             found += sources_of(agent_named(name))
         return found
 
-    def _take_file(self, source: Source, stamp: list[int]) -> None:
+    def _take_file(self, source: Transcript, stamp: list[int]) -> None:
         with self._named_if_wrong(source.label):
             if not is_database(source.path):
                 with opened(source.path) as file:
@@ -302,14 +302,14 @@ class Ingester:
     def _wrong(self, name: str, reason: str) -> None:
         self._report.wrong.append(f"{name}: {reason[:200]}")
 
-    def _is_wanted(self, source: Source, stamp: list[int]) -> bool:
+    def _is_wanted(self, source: Transcript, stamp: list[int]) -> bool:
         """Tell whether a transcript has changed since it was taken in."""
         known = self.known(source)
         is_wanted = known is None or known.stamp != stamp
         self._report.unchanged += not is_wanted
         return is_wanted
 
-    def _take(self, source: Source, file: BinaryIO, stamp: list[int]) -> None:
+    def _take(self, source: Transcript, file: BinaryIO, stamp: list[int]) -> None:
         """Take in the part of a transcript that was not taken in yet."""
         size = file.seek(0, os.SEEK_END)
         row = self._continued(source, file, stamp, size)
@@ -341,7 +341,7 @@ class Ingester:
             self._report.unchanged += 1
         self._keep(source, replace(row, stamp=stamp) if row.offset else _Taken(stamp))
 
-    def _continued(self, source: Source, file: BinaryIO, stamp: list[int], size: int) -> _Taken | None:
+    def _continued(self, source: Transcript, file: BinaryIO, stamp: list[int], size: int) -> _Taken | None:
         """Return the state from which to continue a transcript; None if all of it was taken in before.
 
         A rewritten transcript is recognized by the bytes before the offset, and by the raw file if another file is at
@@ -362,7 +362,7 @@ class Ingester:
                 return known
         return self._named(source, file, known)
 
-    def _named(self, source: Source, file: BinaryIO, known: _Taken | None) -> _Taken | None:
+    def _named(self, source: Transcript, file: BinaryIO, known: _Taken | None) -> _Taken | None:
         """Return the state under the first name that is free, or whose raw file is a beginning of the transcript.
 
         So a rewritten transcript gets another name, and the old session stays. None if a raw file has all of it.
@@ -382,11 +382,11 @@ class Ingester:
             elif mine is None and self._is_free(source, name):
                 return _Taken([], name)
 
-    def _raw_path(self, source: Source, name: str) -> Path:
+    def _raw_path(self, source: Transcript, name: str) -> Path:
         ending = ".json" if source.path.endswith(".json") else ".jsonl"
         return self._root / raw_files.FOLDER / source.agent.name / f"{name}{ending}.gz"
 
-    def _read(self, source: Source, file: BinaryIO, row: _Taken, end: int) -> bool:
+    def _read(self, source: Transcript, file: BinaryIO, row: _Taken, end: int) -> bool:
         """Write the thread and the raw file of source[:end], and update `row`; return whether it was taken in.
 
         A session in a folder that is kept out is not.
@@ -444,8 +444,8 @@ class Ingester:
             return False
 
     def _said_first(
-        self, agent: Agent, thread: SessionThread, record: Record, place: int, events: Iterable[Event]
-    ) -> Iterator[Event]:
+        self, agent: Agent, thread: SessionThread, record: Record, place: int, events: Iterable[SessionEvent]
+    ) -> Iterator[SessionEvent]:
         """Yield the events of a record that no other transcript of the agent has, and no line above it.
 
         The tokens of a message count in one transcript, from the part on in which its first record is.
@@ -472,7 +472,7 @@ class Ingester:
         first = self._database.execute("SELECT owner, place FROM said WHERE key = ?", (number,)).fetchone()
         return int(first[1]) if first[0] == owner else -1
 
-    def _records(self, source: Source, file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, Any]]:
+    def _records(self, source: Transcript, file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, Any]]:
         """Yield the (offset, record) of each line. Count lines without a record as skipped."""
         if source.is_document and not source.session:
             yield 0, document_of(file)
@@ -483,7 +483,7 @@ class Ingester:
             self._report.skipped += not records and (bool(line.strip()) or not line)
 
 
-def _age(found: tuple[Source, list[int]]) -> tuple[bool, str, float, int]:
+def _age(found: tuple[Transcript, list[int]]) -> tuple[bool, str, float, int]:
     """Return a key that sorts what is copied before its copies."""
     source, stamp = found
     begun = "" if source.is_document or is_database(source.path) else begun_at(source)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from memsync.agents.events import About, Event, Record, Who, answered, at, text_at, words_of
-from memsync.agents.port import NAME, Agent, Caller, Obstacle, SetupFile, below, folder, plugin
+from memsync.agents.agent import NAME, Agent, Caller, Obstacle, SetupFile, below, folder, plugin
+from memsync.agents.events import About, Record, SessionEvent, Who, answered, at, text_at, words_of
 
 _OF_PROGRAM = re.compile(
     r"^(?:System: \[\d{4}-[^\n]*|\[message_id: [^\n]*\])$"
@@ -19,7 +19,7 @@ _OF_PROGRAM = re.compile(
 """What OpenClaw writes into a user's message: who sent it and when."""
 
 
-def read(record: Record, about: About) -> Iterator[Event]:
+def read(record: Record, about: About) -> Iterator[SessionEvent]:
     """Return the events of a line."""
     kind, time, message = record.get("type"), record.get("timestamp"), record.get("message")
     role, content, message_id = text_at(message, "role"), at(message, "content"), text_at(record, "id")
@@ -29,13 +29,13 @@ def read(record: Record, about: About) -> Iterator[Event]:
     elif kind == "model_change":
         about.learn(model=record.get("modelId"))
     elif kind in ("compaction", "branch_summary"):
-        yield Event(Who.SYSTEM, text_at(record, "summary") or "The agent compacted the conversation here.", time)
+        yield SessionEvent(Who.SYSTEM, text_at(record, "summary") or "The agent compacted the conversation here.", time)
     elif kind != "message":
         return
     elif role == "user":
-        yield Event(Who.USER, _OF_PROGRAM.sub("", words_of(content)).strip("\n"), time)
+        yield SessionEvent(Who.USER, _OF_PROGRAM.sub("", words_of(content)).strip("\n"), time)
     elif role == "toolResult":
-        yield Event(Who.UNSEEN, words_of(content), time, text_at(message, "toolCallId"))
+        yield SessionEvent(Who.UNSEEN, words_of(content), time, text_at(message, "toolCallId"))
     elif role == "assistant":
         tokens = ("input", "cacheWrite", "cacheRead", "output")
         yield from answered(message, message_id, time, about, tokens, at(message, "usage", "cost", "total"))

@@ -6,11 +6,23 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from memsync.agents.events import About, Event, Record, Who, at, call, count_at, parts_of, spent, text_at, words_of
-from memsync.agents.port import NAME, Agent, Caller, SetupFile, below, folder, plugin
+from memsync.agents.agent import NAME, Agent, Caller, SetupFile, below, folder, plugin
+from memsync.agents.events import (
+    About,
+    Record,
+    SessionEvent,
+    Who,
+    at,
+    call,
+    count_at,
+    parts_of,
+    spent,
+    text_at,
+    words_of,
+)
 
 
-def read(record: Record, about: About) -> Iterator[Event]:
+def read(record: Record, about: About) -> Iterator[SessionEvent]:
     """Return the events of a row of the database: a session, or a message with its parts."""
     data = record.get("data")
     time = at(data, "time", "created")
@@ -23,16 +35,16 @@ def read(record: Record, about: About) -> Iterator[Event]:
     about.learn(model=at(data, "modelID"))
     said = [part for part in parts_of(record.get("parts")) if part.get("synthetic") is not True]
     if is_user:
-        yield Event(Who.USER, words_of(said), time)
+        yield SessionEvent(Who.USER, words_of(said), time)
     for part in parts_of(record.get("parts")):
         kind = part.get("type")
         if kind == "text" and not is_user and part.get("synthetic") is not True:
-            yield Event(Who.ASSISTANT, text_at(part, "text"), time, message_id)
+            yield SessionEvent(Who.ASSISTANT, text_at(part, "text"), time, message_id)
         elif kind == "tool":
             yield call(at(part, "tool"), at(part, "state", "input"), time, at(part, "callID"))
-            yield Event(Who.UNSEEN, text_at(part, "state", "output"), time, text_at(part, "callID"))
+            yield SessionEvent(Who.UNSEEN, text_at(part, "state", "output"), time, text_at(part, "callID"))
         elif kind == "compaction":
-            yield Event(Who.SYSTEM, "The agent compacted the conversation here.", time)
+            yield SessionEvent(Who.SYSTEM, "The agent compacted the conversation here.", time)
     tokens = at(data, "tokens")
     cached = count_at(tokens, "cache", "read")
     used = (count_at(tokens, "input") + count_at(tokens, "cache", "write") + cached, count_at(tokens, "output"), cached)

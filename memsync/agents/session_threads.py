@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from memsync.agents.events import About, Event, Who, is_prompt_of_program, moment_of, without_injected
+from memsync.agents.events import About, SessionEvent, Who, is_prompt_of_program, moment_of, without_injected
 from memsync.agents.project import facts_of, project_of
 from memsync.edit.markdown import exact_message, one_line
 from memsync.edit.set_fields import head_of
@@ -108,7 +108,7 @@ class SessionThread:
         self.secrets += secrets
         return text
 
-    def add_line(self, offset: int, before: About, events: Iterable[Event]) -> None:
+    def add_line(self, offset: int, before: About, events: Iterable[SessionEvent]) -> None:
         """Add the events of the line at an offset; `before` has the facts known before the line."""
         may_end_part = True
         for event in events:
@@ -127,13 +127,13 @@ class SessionThread:
                 self._add(event, text, (offset, before) if may_end_part else None)
                 may_end_part = False
 
-    def _count(self, message: _Message, event: Event) -> None:
+    def _count(self, message: _Message, event: SessionEvent) -> None:
         """Add what an event counts beyond earlier ones of its message: each record of a message repeats its usage."""
         before = self._counted.get(event.id, (0, 0, 0, 0.0))
         most = self._counted[event.id] = tuple(map(max, before, (*event.used, event.cost)))
         message.used = [used + now - then for used, now, then in zip(message.used, most, before, strict=True)]
 
-    def _add(self, event: Event, text: str, place: tuple[int, About] | None) -> None:
+    def _add(self, event: SessionEvent, text: str, place: tuple[int, About] | None) -> None:
         role = _role_of(event)
         is_new = self._open is None or self._open.role != role or role in ("user", "system", "handoff")
         if self._open is not None and not is_new and event.who is not Who.TOOL:
@@ -228,7 +228,7 @@ class SessionThread:
         })  # fmt: skip
 
 
-def _role_of(event: Event) -> str:
+def _role_of(event: SessionEvent) -> str:
     """Return the role of an event. A subagent's task is a handoff, because the user did not write it."""
     if event.agent and event.who is Who.USER:
         return "handoff"

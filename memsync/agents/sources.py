@@ -17,8 +17,8 @@ from urllib.parse import quote
 from zlib import crc32
 
 from memsync.agents import NAMES, agent_named, agents
-from memsync.agents.events import About, Event, Record, Who, at, moment_of, text_at
-from memsync.agents.port import Agent
+from memsync.agents.agent import Agent
+from memsync.agents.events import About, Record, SessionEvent, Who, at, moment_of, text_at
 from memsync.errors import FilesystemError, UsageError
 from memsync.model.text import quoted, whole_characters
 from memsync.system.user_folders import digest_of
@@ -62,7 +62,7 @@ FROM transcript_events AS event WHERE session_id = ? ORDER BY seq
 """
 
 
-class Source(NamedTuple):
+class Transcript(NamedTuple):
     """One transcript. `session` is the session's id if `path` is a database."""
 
     agent: Agent
@@ -96,11 +96,11 @@ class Source(NamedTuple):
         return bool(self.session) or self.path.endswith(".json")
 
 
-def sources_of(agent: Agent) -> Iterator[Source]:
+def sources_of(agent: Agent) -> Iterator[Transcript]:
     """Yield the transcripts in an agent's folder."""
     for pattern in agent.sessions:
         folder = os.path.realpath((agent.data or agent.home)())
-        yield from (Source(agent, path) for path in _matching(folder, pattern))
+        yield from (Transcript(agent, path) for path in _matching(folder, pattern))
 
 
 def _matching(folder: str, pattern: str) -> Iterator[str]:
@@ -113,7 +113,7 @@ def _matching(folder: str, pattern: str) -> Iterator[str]:
             yield path
 
 
-def named_sources(name: str) -> Iterator[Source]:
+def named_sources(name: str) -> Iterator[Transcript]:
     """Yield the transcripts of an agent, of a file, or of a folder. Raises UsageError, FilesystemError."""
     if name in NAMES:
         yield from sources_of(agent_named(name))
@@ -123,7 +123,7 @@ def named_sources(name: str) -> Iterator[Source]:
         hint = f"Agents: {', '.join(NAMES)}."
         raise UsageError(f"{quoted(name)} is neither an agent nor a file or folder", hint=hint)
     paths = [path] if os.path.isfile(path) else _matching(path, "**/*.*")
-    found = [Source(agent, path) for path in paths if path.endswith(_ENDINGS) and (agent := _agent_of(path))]
+    found = [Transcript(agent, path) for path in paths if path.endswith(_ENDINGS) and (agent := _agent_of(path))]
     if not found and os.path.isfile(path):
         hint = f"Known agents: {', '.join(NAMES)}. For exports of chats, run: memsync import FILE"
         raise UsageError(f"{quoted(name)} is not a transcript of an agent that memsync knows", hint=hint)
@@ -155,7 +155,7 @@ def _agent_of(path: str) -> Agent | None:
     return agent if messages(agent) else None
 
 
-def events_in(agent: Agent, record: Record, about: About) -> list[Event] | None:
+def events_in(agent: Agent, record: Record, about: About) -> list[SessionEvent] | None:
     """Return the events of a record; None if the record is not in the agent's format."""
     try:
         return list(agent.read(record, about))
@@ -163,7 +163,7 @@ def events_in(agent: Agent, record: Record, about: About) -> list[Event] | None:
         return None
 
 
-def begun_at(source: Source) -> str:
+def begun_at(source: Transcript) -> str:
     """Return the time of the first record that is no copy of another session's, as ISO 8601; `~` if none tells it.
 
     A copy says so, or names the other session. `~` is later than any time.

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from memsync.cli.line import GLOBAL_OPTIONS, looks_like_option
+from memsync.cli.typed_line import GLOBAL_OPTIONS, looks_like_option
 from memsync.errors import UsageError
 
 FREE_TEXT = {"allow_interspersed_args": False}

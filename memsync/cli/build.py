@@ -15,13 +15,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from memsync.cli.arguments import FREE_TEXT
+from memsync.cli.chosen_memories import covered, roots_options
 from memsync.cli.common import here, json_option, long_output, opened, opened_here, progress_on_stderr, say_waiting
-from memsync.cli.covered import covered, roots_options
 from memsync.cli.output import KEPT, NotServed, say_json
 from memsync.cli.render import document, exit_code, remarks, render
 from memsync.errors import MemsyncError, Unrelated, UsageError
 from memsync.model.text import count, printable
-from memsync.operation import Command, Operation, Parameter, Runs
+from memsync.operation import Command, Operation, Parameter, RunsOperations
 
 _LAST_LINE_END = re.compile(r"(?:\r\n|\n|\r)\Z")
 _EDIT = "edit"
@@ -92,7 +92,7 @@ def commands_in(module: ModuleType, first_word: str = "") -> dict[str, click.Com
     return {path: by_hand[path] if path in by_hand else command_of(*offered[path]) for path in paths}
 
 
-def run_on(memory: Runs, operation: Operation[Any, Any], arguments: dict[str, Any]) -> Any:
+def run_on(memory: RunsOperations, operation: Operation[Any, Any], arguments: dict[str, Any]) -> Any:
     """Run an operation on an open memory, with progress on stderr; return the result."""
     if "on_wait" in operation.parameters:
         arguments["on_wait"] = say_waiting

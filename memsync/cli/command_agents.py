@@ -16,14 +16,14 @@ import click
 from memsync.agents import NAMES, agent_named, agents
 from memsync.cli.common import answering, load, own_program
 from memsync.cli.hook import pause_file
-from memsync.cli.output import Answer, local_time, say
+from memsync.cli.output import CommandAnswer, local_time, say
 from memsync.errors import MemsyncError, UsageError
 from memsync.model.text import printable
 from memsync.system.user_folders import write_own_file
 
 if TYPE_CHECKING:
-    from memsync.agents.connecting import Change
-    from memsync.agents.port import Agent
+    from memsync.agents.agent import Agent
+    from memsync.agents.connecting import SetupChange
 
 SECTION = "Set up"
 
@@ -35,7 +35,7 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 @click.group("agents", invoke_without_command=True)
 @answering
-def agents_(context: click.Context) -> Answer:
+def agents_(context: click.Context) -> CommandAnswer:
     """Connect coding agents with memsync. Without a command, print the agents of this machine (docs/agents.md).
 
     Prints where each keeps its memory and transcripts, whether it is connected, and what was last recalled for it.
@@ -50,12 +50,12 @@ def agents_(context: click.Context) -> Answer:
     if context.invoked_subcommand is not None:
         if context.params["as_json"]:
             raise UsageError("--json must come after the command", hint="Write: memsync agents connect NAME --json")
-        return Answer(None)
+        return CommandAnswer(None)
     described = [_described(agent) for agent in agents() if agent.home().is_dir()]
     remarks = [] if described else ["no agent was found"]
     remarks += [PAUSED] * os.path.exists(pause_file())
     lines = [line for one in described for line in _lines(one)]
-    return Answer({"agents": described, "paused": os.path.exists(pause_file())}, lines, remarks)
+    return CommandAnswer({"agents": described, "paused": os.path.exists(pause_file())}, lines, remarks)
 
 
 @agents_.command()
@@ -64,13 +64,13 @@ def agents_(context: click.Context) -> Answer:
 @click.option("--dry-run", is_flag=True, help="Print the changes, and change nothing.")
 @_yes
 @answering
-def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes: bool) -> Answer:
+def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes: bool) -> CommandAnswer:
     """Connect the agent NAME: add hooks and the MCP server to its settings, and register its memory for searches.
 
     NAME is claude-code, codex, gemini, copilot, cursor, opencode or openclaw. Prints the changes of each file and asks
     once. All other bytes of these files stay. memsync reads the agent's notes where they are, and never writes them.
     """
-    from memsync.agents.connecting import Change, apply, connections, own_memories, planned
+    from memsync.agents.connecting import SetupChange, apply, connections, own_memories, planned
     from memsync.agents.ingest import transcripts_root
     from memsync.cli.hook import settings_to_ask
     from memsync.daemon.autostart import start_if_wanted
@@ -91,14 +91,14 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     new += [f"registers the memory {TRANSCRIPTS}, for conversations"] * (transcripts_root() is None)
     document = _shown(context, changes, new, is_agreed=yes or dry_run)
     if dry_run:
-        return Answer({**document, "changed": []}, [] if document["diff"] else ["nothing to change"])
+        return CommandAnswer({**document, "changed": []}, [] if document["diff"] else ["nothing to change"])
     before = connections(agent)
     apply(agent, changes)
     try:
         transcripts_root(create=True)  # so that hooks start its daemon, which takes in the agent's conversations
         remarks = _register(agent, memories)
     except BaseException:
-        apply(agent, [Change(path, new, old, before.get(path)) for path, old, new, _ in changes])
+        apply(agent, [SetupChange(path, new, old, before.get(path)) for path, old, new, _ in changes])
         raise
     if document["changed"]:
         remarks += [agent.afterwards] * bool(agent.afterwards)
@@ -108,7 +108,7 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
             start_if_wanted(asked, remarks.append)
     used = root_for(os.getcwd())
     remarks += [f"in this folder, hooks use the memory {used.name}: {used.place}" if used else NO_MEMORY]
-    return Answer({**document, "memory": used.name if used else ""}, [f"{agent.title} is connected"], remarks)
+    return CommandAnswer({**document, "memory": used.name if used else ""}, [f"{agent.title} is connected"], remarks)
 
 
 def _memory_here(context: click.Context) -> str:
@@ -122,7 +122,7 @@ def _memory_here(context: click.Context) -> str:
 @_name
 @_yes
 @answering
-def disconnect(context: click.Context, name: str, yes: bool) -> Answer:
+def disconnect(context: click.Context, name: str, yes: bool) -> CommandAnswer:
     """Remove everything that connect added for the agent NAME, and unregister its memory.
 
     A file that was not edited since gets back the bytes that it had before connect.
@@ -138,12 +138,12 @@ def disconnect(context: click.Context, name: str, yes: bool) -> Answer:
         if (root := registered_roots().get(own)) and root.only:
             remove_root(own)
     done = "is disconnected" if changes else "was not connected"
-    return Answer(document, [f"{agent.title} {done}"], remarks, code=int(bool(remarks)))
+    return CommandAnswer(document, [f"{agent.title} {done}"], remarks, code=int(bool(remarks)))
 
 
 @agents_.command()
 @answering
-def check(_: click.Context) -> Answer:
+def check(_: click.Context) -> CommandAnswer:
     """Run the hooks of each connected agent as the agent does, and print the text that would reach its model.
 
     The hooks get a trial event, for which memsync searches no memory and records nothing. Then the daemon gets a
@@ -152,7 +152,7 @@ def check(_: click.Context) -> Answer:
     hooks silent in the last day, and if memsync was not tried with the agent's version.
     """
     from memsync.agents.checking import MAX_SECONDS, faults, installed, untried_version
-    from memsync.agents.recalls import failures
+    from memsync.agents.recall_records import failures
     from memsync.cli.hook import settings_to_ask, trial
     from memsync.settings.load import default_of
     from memsync.settings.paths import is_in_any
@@ -160,7 +160,7 @@ def check(_: click.Context) -> Answer:
 
     is_off = is_in_any(str(Path.cwd()), default_of("agents.off"))
     if os.path.exists(pause_file()):
-        return Answer({"agents": [], "paused": True}, [], [PAUSED], code=1)
+        return CommandAnswer({"agents": [], "paused": True}, [], [PAUSED], code=1)
     folder, found, lines, deadline = Path.cwd(), [], [], time.monotonic() + MAX_SECONDS
     for agent in agents():
         said, wrong = dict[str, str](), list[str]()
@@ -182,30 +182,30 @@ def check(_: click.Context) -> Answer:
     remarks += [NO_MEMORY] * (bool(found) and root_for(str(folder)) is None)
     remarks += [f"the daemon does not answer a question: {silence}"] * bool(silence) + [*filter(None, [failures()])]
     is_well = bool(found) and not silence and not any(one["faults"] for one in found)
-    return Answer({"agents": found, "paused": False}, lines, remarks, code=int(not is_well))
+    return CommandAnswer({"agents": found, "paused": False}, lines, remarks, code=int(not is_well))
 
 
 @agents_.command()
 @answering
-def pause(_: click.Context) -> Answer:
+def pause(_: click.Context) -> CommandAnswer:
     """Stop all hooks from recalling anything, until you run: memsync agents resume."""
     write_own_file(pause_file(), b"")
-    return Answer({"paused": True}, [PAUSED])
+    return CommandAnswer({"paused": True}, [PAUSED])
 
 
 @agents_.command()
 @answering
-def resume(_: click.Context) -> Answer:
+def resume(_: click.Context) -> CommandAnswer:
     """Let hooks recall again after memsync agents pause."""
     Path(pause_file()).unlink(missing_ok=True)
-    return Answer({"paused": False}, ["hooks recall again"])
+    return CommandAnswer({"paused": False}, ["hooks recall again"])
 
 
 def _described(agent: Agent) -> dict[str, Any]:
     """Return the facts about an agent on this machine."""
     from memsync.agents.checking import hooks_in
     from memsync.agents.connecting import connections, places
-    from memsync.agents.recalls import last_delivered
+    from memsync.agents.recall_records import last_delivered
 
     home, last, connected = agent.home(), last_delivered(agent.name), []
     for path in dict.fromkeys([*(path for _, path in places(agent, None)), *connections(agent)]):
@@ -233,7 +233,9 @@ def _lines(one: dict[str, Any]) -> Iterator[str]:
         yield f"  {key.replace('_', ' ')}: {text or 'none'}"
 
 
-def _shown(context: click.Context, changes: Sequence[Change], new: Sequence[str], *, is_agreed: bool) -> dict[str, Any]:
+def _shown(
+    context: click.Context, changes: Sequence[SetupChange], new: Sequence[str], *, is_agreed: bool
+) -> dict[str, Any]:
     """Print the changes of files and the sentences in `new`, ask for confirmation, and return them as a document.
 
     Raises UsageError without a terminal to ask on, click.Abort if the user says no.

@@ -6,7 +6,7 @@ import click
 
 from memsync.cli.build import option
 from memsync.cli.common import answering, opened
-from memsync.cli.output import NO_EXIT_CODE, Answer, local_time
+from memsync.cli.output import NO_EXIT_CODE, CommandAnswer, local_time
 from memsync.errors import UsageError
 from memsync.features.preferences import preferences
 from memsync.features.recovery import MAX_DAYS, overwritten
@@ -24,7 +24,9 @@ SECTION = "Notes"
 @click.option("--dismiss", is_flag=True, help="Forget the entries ID: they were deleted on purpose.")
 @option(overwritten.values["days"])
 @answering
-def recover(context: click.Context, ids: tuple[str, ...], is_applied: bool, dismiss: bool, days: int | None) -> Answer:
+def recover(
+    context: click.Context, ids: tuple[str, ...], is_applied: bool, dismiss: bool, days: int | None
+) -> CommandAnswer:
     """Show entries that memsync appended and that are gone. An editor may have saved an older version over them.
 
     With ID, show only these entries.
@@ -45,7 +47,7 @@ def recover(context: click.Context, ids: tuple[str, ...], is_applied: bool, dism
     with opened(context) as memory:
         if dismiss:
             forgotten = memory.dismiss(ids)
-            return Answer({"dismissed": forgotten}, [f"{forgotten} forgotten"])
+            return CommandAnswer({"dismissed": forgotten}, [f"{forgotten} forgotten"])
         since = {"days": MAX_DAYS} if ids and not is_applied else {} if days is None else {"days": days}
         entries = memory.overwritten(**since)
         if not is_applied:
@@ -57,7 +59,7 @@ def recover(context: click.Context, ids: tuple[str, ...], is_applied: bool, dism
         skipped = count(len(entries) - len(ids_to_restore), "entry was", "entries were")
         where = "edited, deleted with the note, or on another branch"
         remarks.append(f"{skipped} {where}: memsync recover shows them, --apply ID restores one")
-    return Answer({"recovered": written}, [entry.citation for entry in written], remarks)
+    return CommandAnswer({"recovered": written}, [entry.citation for entry in written], remarks)
 
 
 def _only(ids: tuple[str, ...], entries: tuple[Overwritten, ...]) -> tuple[Overwritten, ...]:
@@ -67,7 +69,7 @@ def _only(ids: tuple[str, ...], entries: tuple[Overwritten, ...]) -> tuple[Overw
     return tuple(entry for entry in entries if entry.id in ids)
 
 
-def _overwritten(entries: tuple[Overwritten, ...]) -> Answer:
+def _overwritten(entries: tuple[Overwritten, ...]) -> CommandAnswer:
     lines = []
     for entry in entries:
         marks = [f"on branch {entry.other_branch}" * bool(entry.other_branch)]
@@ -76,18 +78,18 @@ def _overwritten(entries: tuple[Overwritten, ...]) -> Answer:
         lines.append("  ".join(filter(None, (place, *marks))))
         lines += [f"  {line}".expandtabs() for line in entry.text.split("\n")]
     if not entries:
-        return Answer({"overwritten": entries}, remarks=["No overwritten text found."])
-    return Answer({"overwritten": entries}, lines, code=NO_EXIT_CODE)
+        return CommandAnswer({"overwritten": entries}, remarks=["No overwritten text found."])
+    return CommandAnswer({"overwritten": entries}, lines, code=NO_EXIT_CODE)
 
 
 @click.command("pref get")
 @click.argument("key")
 @option(preferences.values["user"])
 @answering
-def pref_get(context: click.Context, key: str, user: str | None) -> Answer:
+def pref_get(context: click.Context, key: str, user: str | None) -> CommandAnswer:
     """Print the value of KEY. Exits with 1 when it is not set."""
     with opened(context) as memory:
         preference = next((p for p in memory.preferences(user=user or "") if p.key == key), None)
     if preference is None:
-        return Answer({"preference": None}, code=NO_EXIT_CODE)
-    return Answer({"preference": preference}, [preference.value])
+        return CommandAnswer({"preference": None}, code=NO_EXIT_CODE)
+    return CommandAnswer({"preference": preference}, [preference.value])

@@ -14,7 +14,7 @@ import click
 
 from memsync.cli.common import answering, load
 from memsync.cli.main import run_command
-from memsync.cli.output import NO_EXIT_CODE, Answer, remark, say
+from memsync.cli.output import NO_EXIT_CODE, CommandAnswer, remark, say
 from memsync.errors import DaemonRunning, FilesystemError, IndexFailure, MemsyncError
 from memsync.model.text import printable
 
@@ -42,7 +42,7 @@ START_WAIT = click.option(
 @click.command()
 @START_WAIT
 @answering
-def start(context: click.Context, wait: float) -> Answer:
+def start(context: click.Context, wait: float) -> CommandAnswer:
     """Start the daemon in the background and wait until it answers, including semantic queries.
 
     From then on it indexes each file when you save it, and searches use the model that it has loaded. It serves one
@@ -54,19 +54,19 @@ def start(context: click.Context, wait: float) -> Answer:
 
 @click.command()
 @answering
-def stop(context: click.Context) -> Answer:
+def stop(context: click.Context) -> CommandAnswer:
     """Stop the daemon and wait until it has ended. If no daemon runs, stop says so."""
     from memsync.daemon import process
 
     stopped = process.stop(load(context))
     line = f"process {stopped['process']} has ended" if stopped else "no daemon is running"
-    return Answer({"stopped": stopped is not None, **(stopped or {})}, [line])
+    return CommandAnswer({"stopped": stopped is not None, **(stopped or {})}, [line])
 
 
 @click.command()
 @START_WAIT
 @answering
-def restart(context: click.Context, wait: float) -> Answer:
+def restart(context: click.Context, wait: float) -> CommandAnswer:
     """Stop the daemon if there is one, and start it with the present settings and version."""
     return _start(load(context), wait, restart=True)
 
@@ -115,7 +115,7 @@ def logs(context: click.Context, follow: bool, lines: int) -> None:
             say(line, end="")
 
 
-def _start(settings: Settings, wait: float, *, restart: bool = False) -> Answer:
+def _start(settings: Settings, wait: float, *, restart: bool = False) -> CommandAnswer:
     """Start the daemon; tell which one serves, why it replaced another, and what it lacks to answer by meaning."""
     from memsync.daemon import process
 
@@ -127,7 +127,7 @@ def _start(settings: Settings, wait: float, *, restart: bool = False) -> Answer:
     lacks, meanwhile = _await_model(settings, limit)
     line = f"process {daemon['process']} {'serves' if is_new else 'already serves'} {settings.root}"
     remarks = [*[f"{reason}: it was restarted"] * bool(reason), *[f"{lacks}; {meanwhile}"] * bool(lacks)]
-    return Answer({"started": is_new, "restarted": reason, "lacks": lacks, **daemon}, [line], remarks)
+    return CommandAnswer({"started": is_new, "restarted": reason, "lacks": lacks, **daemon}, [line], remarks)
 
 
 def daemon_started(settings: Settings, wait: float) -> tuple[dict[str, Any], bool, str]:
@@ -236,7 +236,7 @@ def uninstall(context: click.Context, dry_run: bool) -> None:
 
 @service.command()
 @answering
-def status(context: click.Context) -> Answer:
+def status(context: click.Context) -> CommandAnswer:
     """Say whether a service is installed and runs. Exits with 1 if not."""
     from memsync.daemon import service as services
 
@@ -245,7 +245,7 @@ def status(context: click.Context) -> Answer:
     active = installed and services.is_active(unit)
     state = "runs" if active else "is installed and does not run" if installed else "is not installed"
     document = {"name": unit.name, "path": str(unit.path), "installed": installed, "active": active}
-    return Answer(document, [f"{unit.name} {state}: {unit.path}"], code=0 if active else NO_EXIT_CODE)
+    return CommandAnswer(document, [f"{unit.name} {state}: {unit.path}"], code=0 if active else NO_EXIT_CODE)
 
 
 def _finish(complaints: list[str], done: str) -> None:

@@ -8,19 +8,19 @@ import click
 
 from memsync.cli.build import pair
 from memsync.cli.common import answering, load, name_of, opened_here, progress_on_stderr, say_waiting
-from memsync.cli.output import Answer
+from memsync.cli.output import CommandAnswer
 from memsync.errors import UsageError
 from memsync.model.text import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memsync.features.evaluation.evaluator import Asked, Effect, Figure, Floor, Measured
+    from memsync.features.evaluation.evaluator import AskedQuestion, Effect, Figure, Floor, Measured
     from memsync.features.evaluation.questions import Question
     from memsync.ports import Progress
     from memsync.settings.load import Settings
 
-    _Run = tuple[Settings, dict[str, Any], list[Asked]]
+    _Run = tuple[Settings, dict[str, Any], list[AskedQuestion]]
     """Settings, the ones among them that were changed, and the answers under them."""
 
 SECTION = "Upkeep"
@@ -49,7 +49,9 @@ FEW_ANSWERS = 100
     help="Compare with this search setting; may be repeated.",
 )
 @answering
-def eval_(context: click.Context, file: BinaryIO | None, limit: int | None, assignments: tuple[str, ...]) -> Answer:
+def eval_(
+    context: click.Context, file: BinaryIO | None, limit: int | None, assignments: tuple[str, ...]
+) -> CommandAnswer:
     """Measure how well searches find answers in the notes, with the questions of FILE (-: standard input).
 
     \b
@@ -92,7 +94,7 @@ def eval_(context: click.Context, file: BinaryIO | None, limit: int | None, assi
 
 def _first_run(
     context: click.Context, content: bytes | None, file: str | None, limit: int, progress: Progress
-) -> tuple[list[Question], list[Asked], dict[str, None]]:
+) -> tuple[list[Question], list[AskedQuestion], dict[str, None]]:
     """Index changed notes; return the questions, their answers under the present settings, and warnings."""
     with opened_here(context) as memory:
         report = memory.sync(progress=progress, wait_seconds=WAIT_SECONDS, on_wait=say_waiting)
@@ -109,7 +111,9 @@ def _first_run(
 # ------------------------------------------------------------------------------------------------- output
 
 
-def _answer(file: str | None, questions: Sequence[Question], runs: Sequence[_Run], warnings: Sequence[str]) -> Answer:
+def _answer(
+    file: str | None, questions: Sequence[Question], runs: Sequence[_Run], warnings: Sequence[str]
+) -> CommandAnswer:
     from memsync.features.evaluation.evaluator import changes, measured
     from memsync.model.vocabulary import Mode
 
@@ -130,7 +134,7 @@ def _answer(file: str | None, questions: Sequence[Question], runs: Sequence[_Run
         lines += _calibration(run, "" if len(measurements) == 1 else f"  ({_changes_of(run)})")
     counted = {"file": file, "answerable": answerable, "unanswerable": unanswerable}
     document = {"questions": counted, "runs": measurements, "changes": differences, "warnings": warnings}
-    return Answer(document, lines, warnings)
+    return CommandAnswer(document, lines, warnings)
 
 
 def _cautions(run: Measured, *, is_generated: bool) -> Iterator[str]:

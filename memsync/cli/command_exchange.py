@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import click
 
 from memsync.cli.common import answering, here, opened, opened_here, progress_on_stderr
-from memsync.cli.output import NO_EXIT_CODE, Answer, remark, say_as_it_is
+from memsync.cli.output import NO_EXIT_CODE, CommandAnswer, remark, say_as_it_is
 from memsync.errors import UsageError
 from memsync.model.json import to_json
 from memsync.model.text import count, json_line, printable
@@ -23,7 +23,7 @@ SECTION = "Conversations"
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
 @answering
-def import_(context: click.Context, files: tuple[str, ...]) -> Answer:
+def import_(context: click.Context, files: tuple[str, ...]) -> CommandAnswer:
     """Write the conversations of FILES into threads. Messages that are there already stay as they are.
 
     A file is memsync's own JSON Lines, or an export from ChatGPT or Claude: conversations.json, or the .zip with it.
@@ -37,13 +37,13 @@ def import_(context: click.Context, files: tuple[str, ...]) -> Answer:
         lines.append(f"{file}: {added} and {report.continued:,} continued; {report.known:,} already there")
         wrong += [f"{file}: {reason}" for reason in report.wrong]
     document = {"files": [{"file": file, **to_json(report)} for file, report in reports]}
-    return Answer(document, lines, wrong, NO_EXIT_CODE if wrong else 0)
+    return CommandAnswer(document, lines, wrong, NO_EXIT_CODE if wrong else 0)
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[AGENT|FILE|FOLDER]...")
 @answering
-def ingest(_: click.Context, names: tuple[str, ...]) -> Answer:
+def ingest(_: click.Context, names: tuple[str, ...]) -> CommandAnswer:
     """Take in the conversations of all agents, or only those of an AGENT, a FILE or a FOLDER.
 
     memsync writes them to the memory `transcripts` in your data folder: a thread for each session, and a copy of the
@@ -68,7 +68,7 @@ def ingest(_: click.Context, names: tuple[str, ...]) -> Answer:
     if report.without_raw:
         lines.append(f"{count(len(report.without_raw), 'raw file')} left out because of a secret:")
         lines += [f"  {printable(path)}" for path in report.without_raw]
-    return Answer(to_json(report), lines, report.wrong, NO_EXIT_CODE if report.wrong else 0)
+    return CommandAnswer(to_json(report), lines, report.wrong, NO_EXIT_CODE if report.wrong else 0)
 
 
 @click.command()

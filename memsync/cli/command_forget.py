@@ -8,7 +8,7 @@ import click
 
 from memsync.cli.build import run_on, show
 from memsync.cli.common import answering, json_option, opened_here
-from memsync.cli.output import Answer
+from memsync.cli.output import CommandAnswer
 from memsync.errors import UsageError
 from memsync.features.forgetting import forget as forget_operation
 from memsync.features.forgetting import purge_forgotten, undo_forget
@@ -79,7 +79,7 @@ def forget(
 
 
 @answering
-def _forget_memory(_: click.Context, name: str, is_applied: bool, take_over: bool) -> Answer:
+def _forget_memory(_: click.Context, name: str, is_applied: bool, take_over: bool) -> CommandAnswer:
     """Show or delete what an index holds of a memory."""
     from memsync.wiring import forget_memory
 
@@ -91,7 +91,7 @@ def _forget_memory(_: click.Context, name: str, is_applied: bool, take_over: boo
     written = {"writer": held.writer, "last_sync": held.last_sync, "is_own": held.is_own}
     outcomes = {"deleted": is_applied, "registered": held.is_registered, "daemon_stopped": held.daemon_stopped}
     remarks = _what_stays(name, held) if is_applied else [_NOT_DELETED if held.is_own else _NOT_OWN]
-    return Answer({**document, **written, **outcomes}, [line], remarks)
+    return CommandAnswer({**document, **written, **outcomes}, [line], remarks)
 
 
 def _what_stays(name: str, held: HeldByIndex) -> list[str]:

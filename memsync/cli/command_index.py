@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memsync.cli.common import answering, load
-from memsync.cli.output import Answer
+from memsync.cli.output import CommandAnswer
 from memsync.errors import ConfigError, NoMemoryRoot, UsageError
 from memsync.model.text import count, printable
 
@@ -51,7 +51,7 @@ def _database(settings: Settings) -> closing[Database]:
 @click.option("--to", type=click.IntRange(min=0), metavar="N", help="Stop at version N; 0 removes all tables.")
 @click.option("--apply", "is_applied", is_flag=True, help="With --to: remove tables even if they hold memories.")
 @answering
-def migrate(context: click.Context, to: int | None, is_applied: bool) -> Answer:
+def migrate(context: click.Context, to: int | None, is_applied: bool) -> CommandAnswer:
     """Make the tables, or bring them to the version that this memsync uses.
 
     A version below the present one undoes migrations, for all memories of the database: what they made is gone. A sync
@@ -62,7 +62,7 @@ def migrate(context: click.Context, to: int | None, is_applied: bool) -> Answer:
             _refuse_loss(database, to)
         steps = database.migrate(to)
     lines = [f"{direction}  {name}" for direction, name in steps] or ["the tables are up to date"]
-    return Answer({"steps": [{"direction": direction, "migration": name} for direction, name in steps]}, lines)
+    return CommandAnswer({"steps": [{"direction": direction, "migration": name} for direction, name in steps]}, lines)
 
 
 def _refuse_loss(database: Database, to: int) -> None:
@@ -79,7 +79,7 @@ def _refuse_loss(database: Database, to: int) -> None:
 @index.command()
 @click.argument("name", required=False, metavar="[NAME]")
 @answering
-def status(context: click.Context, name: str | None) -> Answer:
+def status(context: click.Context, name: str | None) -> CommandAnswer:
     """Print the versions of server, pgvector and tables, and the memories that this database role sees.
 
     The database is that of the current memory, or of the registered memory NAME. Outside of every memory root it is the
@@ -96,7 +96,7 @@ def status(context: click.Context, name: str | None) -> Answer:
         synced = f"synced {memory.last_sync}" if memory.last_sync else "never synced"
         size = f"{count(memory.notes, 'note')}, {count(memory.passages, 'passage')}"
         lines.append(f"memory    {memory.name}: {size}, {synced}; written by {memory.writer}{readers}")
-    return Answer(found, lines)
+    return CommandAnswer(found, lines)
 
 
 def _status_of(context: click.Context, name: str | None) -> DatabaseStatus:
@@ -135,7 +135,7 @@ def _pgvector(found: DatabaseStatus) -> str:
 @index.command()
 @click.option("--take-over", is_flag=True, help="Proceed even if another machine or folder has claimed it.")
 @answering
-def claim(context: click.Context, take_over: bool) -> Answer:
+def claim(context: click.Context, take_over: bool) -> CommandAnswer:
     """Make this machine and folder the one that writes this memory.
 
     The first sync does so by itself. With --take-over the former writer is refused from then on, so use it only if that
@@ -144,35 +144,35 @@ def claim(context: click.Context, take_over: bool) -> Answer:
     with _database(load(context)) as database:
         before = database.claim(take_over=take_over)
     outcome = f"taken over from {before}" if before else "this machine and folder write it"
-    return Answer({"memory": database.name, "before": before}, [f"{database.name}: {outcome}"])
+    return CommandAnswer({"memory": database.name, "before": before}, [f"{database.name}: {outcome}"])
 
 
 @index.command()
 @click.argument("role")
 @answering
-def grant(context: click.Context, role: str) -> Answer:
+def grant(context: click.Context, role: str) -> CommandAnswer:
     """Let the database role ROLE read this memory, and no other one."""
     with _database(load(context)) as database:
         database.grant(role)
     document = {"memory": database.name, "role": role, "granted": True}
-    return Answer(document, [f"{role} may read {database.name}"])
+    return CommandAnswer(document, [f"{role} may read {database.name}"])
 
 
 @index.command()
 @click.argument("role")
 @answering
-def revoke(context: click.Context, role: str) -> Answer:
+def revoke(context: click.Context, role: str) -> CommandAnswer:
     """Take the right to read this memory from the database role ROLE."""
     with _database(load(context)) as database:
         could_read = database.revoke(role)
     outcome = "may not read it any more" if could_read else "could not read it"
     document = {"memory": database.name, "role": role, "revoked": could_read}
-    return Answer(document, [f"{database.name}: {role} {outcome}"])
+    return CommandAnswer(document, [f"{database.name}: {role} {outcome}"])
 
 
 @index.command("list")
 @answering
-def list_(_: click.Context) -> Answer:
+def list_(_: click.Context) -> CommandAnswer:
     """List the indexes in your state folder: folder of notes, size, last write, and whether the folder is gone."""
     from memsync.sync.stored_indexes import stored_indexes
 
@@ -182,14 +182,14 @@ def list_(_: click.Context) -> Answer:
         f"{each.root or each.folder}"
         for each in found
     ]
-    return Answer({"indexes": found}, lines)
+    return CommandAnswer({"indexes": found}, lines)
 
 
 @index.command()
 @click.argument("path", required=False)
 @click.option("--gone", "is_gone", is_flag=True, help="Delete each index whose folder of notes is gone.")
 @answering
-def remove(_: click.Context, path: str | None, is_gone: bool) -> Answer:
+def remove(_: click.Context, path: str | None, is_gone: bool) -> CommandAnswer:
     """Delete the index of the folder of notes at PATH, or with --gone of each folder that is gone.
 
     Notes are never deleted. The journal and the copies of `forget` stay, too, and the command prints where they are. If
@@ -204,4 +204,4 @@ def remove(_: click.Context, path: str | None, is_gone: bool) -> Answer:
     for each in chosen:
         stored.remove(each)
     lines = [f"removed the index of {each.root or each.folder}; {each.kept} stays" for each in chosen]
-    return Answer({"removed": chosen}, lines)
+    return CommandAnswer({"removed": chosen}, lines)

@@ -11,13 +11,13 @@ import click
 from memsync.agents import NAMES
 from memsync.cli import hook as hook_process
 from memsync.cli.common import answering
-from memsync.cli.output import Answer, local_time
+from memsync.cli.output import CommandAnswer, local_time
 from memsync.errors import UsageError
 from memsync.model.json import to_json
 from memsync.model.text import count
 
 if TYPE_CHECKING:
-    from memsync.agents.recalls import Recall
+    from memsync.agents.recall_records import Recall
 
 SECTION = "Conversations"
 
@@ -40,7 +40,7 @@ def hook(event: str, agent: str) -> None:
 @click.argument("session", default="", metavar="[SESSION]")
 @click.option("--why", is_flag=True, help="Also print what was held back, and why.")
 @answering
-def recall(_: click.Context, session: str, why: bool) -> Answer:
+def recall(_: click.Context, session: str, why: bool) -> CommandAnswer:
     """Print what agents recalled in SESSION, prompt by prompt.
 
     SESSION is a session's id or its beginning (default: the last session). `recall list` prints the last sessions.
@@ -50,17 +50,17 @@ def recall(_: click.Context, session: str, why: bool) -> Answer:
     memsync recall --why 4f1c
     memsync recall list
     """
-    from memsync.agents.recalls import sessions
+    from memsync.agents.recall_records import sessions
 
     if session == "list":
         found = list(islice(sessions(), MAX_SESSIONS))
-        return Answer([to_json(recalls[-1]) for recalls in found], [_headline(recalls) for recalls in found])
+        return CommandAnswer([to_json(recalls[-1]) for recalls in found], [_headline(recalls) for recalls in found])
     recalls = next((recalls for recalls in sessions() if recalls[0].session.startswith(session)), None)
     if recalls is None:
         what = f"no session begins with {session[:100]!r}" if session else "no hook has run yet"
         hint = "See: memsync recall list" if session else "Connect an agent (docs/agents.md): memsync agents connect"
         raise UsageError(what, hint=hint)
-    return Answer([to_json(recall) for recall in recalls], [_headline(recalls), *_events(recalls, why=why)])
+    return CommandAnswer([to_json(recall) for recall in recalls], [_headline(recalls), *_events(recalls, why=why)])
 
 
 def _headline(recalls: Sequence[Recall]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from memsync.cli.common import answering
-from memsync.cli.output import Answer, table
+from memsync.cli.output import CommandAnswer, table
 from memsync.errors import IndexFailure, UsageError
 from memsync.settings.connection_string import is_dsn
 from memsync.settings.registering import add_root
@@ -41,7 +41,7 @@ def roots() -> None:
 @click.argument("place", metavar="PATH|DSN")
 @click.option("--memory", metavar="NAME", help="DSN: the memory's name in the database. [default: NAME]")
 @answering
-def add(_: click.Context, name: str, place: str, memory: str | None) -> Answer:
+def add(_: click.Context, name: str, place: str, memory: str | None) -> CommandAnswer:
     """Register the memory root at PATH as NAME, or the memory of the database that the connection string DSN names.
 
     NAME has lower-case letters, digits, - and _. Citations of this memory begin with it: NAME:path:line. A memory of a
@@ -63,7 +63,7 @@ def add(_: click.Context, name: str, place: str, memory: str | None) -> Answer:
         raise UsageError("--memory belongs to a database", hint="Name one: postgresql://user@host/database")
     else:
         added = add_root(name, place)
-    return Answer(_described(added), [f"{added.name}  {added.place}"], remarks)
+    return CommandAnswer(_described(added), [f"{added.name}  {added.place}"], remarks)
 
 
 def _described(root: RegisteredRoot) -> dict[str, str]:
@@ -72,7 +72,7 @@ def _described(root: RegisteredRoot) -> dict[str, str]:
 
 @roots.command("list")
 @answering
-def list_(_: click.Context) -> Answer:
+def list_(_: click.Context) -> CommandAnswer:
     """Print each registered memory: its name, its folder or database, and whether it can be searched.
 
     Names the default memory (see memsync roots default).
@@ -89,14 +89,14 @@ def list_(_: click.Context) -> Answer:
         state = f"cannot be searched: {fault}" if fault else "reachable"
         rows.append((root.name, root.place, state, "default" * (root.name == default_name)))
     none = [] if rows else ["no memory is registered. Register one: memsync roots add NAME PATH"]
-    return Answer({"path": roots_path(), "default": default_name, "roots": described}, table(rows), none)
+    return CommandAnswer({"path": roots_path(), "default": default_name, "roots": described}, table(rows), none)
 
 
 @roots.command()
 @click.argument("name", default="", metavar="[NAME]")
 @click.option("--none", "is_none", is_flag=True, help="Use no default.")
 @answering
-def default(_: click.Context, name: str, is_none: bool) -> Answer:
+def default(_: click.Context, name: str, is_none: bool) -> CommandAnswer:
     """Make the memory NAME the one that commands use outside of every memory root; without NAME, print which it is.
 
     There, a search still covers all registered memories.
@@ -107,13 +107,15 @@ def default(_: click.Context, name: str, is_none: bool) -> Answer:
         set_default(name)
     chosen = default_root()
     line = f"{chosen.name}  {chosen.place}" if chosen else "no memory is the default"
-    return Answer({"default": chosen.name if chosen else None}, [line])
+    return CommandAnswer({"default": chosen.name if chosen else None}, [line])
 
 
 @roots.command()
 @click.argument("name")
 @answering
-def remove(_: click.Context, name: str) -> Answer:
+def remove(_: click.Context, name: str) -> CommandAnswer:
     """Take the memory NAME off the list. Its files and its index stay as they are."""
     removed = remove_root(name)
-    return Answer(_described(removed), [f"{removed.name} is not registered any more; {removed.place} is unchanged"])
+    return CommandAnswer(
+        _described(removed), [f"{removed.name} is not registered any more; {removed.place} is unchanged"]
+    )

@@ -12,12 +12,12 @@ from urllib.parse import quote
 import click
 
 from memsync.cli.build import arguments_of, help_of, run_on, with_parameters
+from memsync.cli.chosen_memories import covered, roots_options
 from memsync.cli.command_open import keep_hits
 from memsync.cli.common import here, json_option, load, long_output, opened, setting_of
-from memsync.cli.covered import covered, roots_options
-from memsync.cli.here import Here
 from memsync.cli.output import KEPT, NO_EXIT_CODE, NotServed, has_colour, is_terminal, say_json
 from memsync.cli.render import Layout, show_hits, show_lines
+from memsync.cli.typed_paths import Here
 from memsync.errors import NoteError, UsageError
 from memsync.features.search import search as operation
 from memsync.model.answer import Hit, SearchResult

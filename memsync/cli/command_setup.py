@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from memsync.cli.common import answering, load
-from memsync.cli.output import NO_EXIT_CODE, Answer, say_as_it_is
+from memsync.cli.output import NO_EXIT_CODE, CommandAnswer, say_as_it_is
 from memsync.errors import ConfigError, MemsyncError, UsageError
 from memsync.model.text import count, json_line
 
@@ -20,7 +20,7 @@ SECTION = "Set up"
 @click.command()
 @click.argument("directory", default=".", metavar="[DIR]")
 @answering
-def init(context: click.Context, directory: str) -> Answer:
+def init(context: click.Context, directory: str) -> CommandAnswer:
     """Make DIR a memory root: templates, .gitignore, .gitattributes and config.toml.
 
     Never overwrites a file; in a folder that has notes already it adds only what is missing.
@@ -47,7 +47,7 @@ def init(context: click.Context, directory: str) -> Answer:
         lines.append("config.toml belongs to another program: memsync knows this folder by its identity")
     first = "" if scaffold.root == Path.cwd() else f"cd {shlex.quote(str(scaffold.root))} && "
     lines += ["", f'Next: {first}memsync sync && memsync search "something you know is in your notes"']
-    return Answer({"root": str(scaffold.root), "created": scaffold.created, "kept": scaffold.kept}, lines)
+    return CommandAnswer({"root": str(scaffold.root), "created": scaffold.created, "kept": scaffold.kept}, lines)
 
 
 @click.group()
@@ -57,7 +57,7 @@ def config() -> None:
 
 @config.command()
 @answering
-def show(context: click.Context) -> Answer:
+def show(context: click.Context) -> CommandAnswer:
     """Print every setting, its value and its source."""
     from memsync.settings.load import DSN
 
@@ -69,7 +69,7 @@ def show(context: click.Context) -> Answer:
     globs = {"kinds": settings.kinds, "tiers": settings.tiers}
     lines += [f"{table}.{_as_json(glob)} = {value}" for table in globs for glob, value in globs[table].items()]
     described = {name: {"value": value, "source": settings.sources[name]} for name, value in values.items()}
-    return Answer({"settings": described, **globs}, lines)
+    return CommandAnswer({"settings": described, **globs}, lines)
 
 
 HIDDEN = "(hidden)"
@@ -85,7 +85,7 @@ def _as_json(value: object) -> str:
 @click.option("--revoke", is_flag=True, help="Stop trusting FILE.")
 @click.option("--list", "is_list", is_flag=True, help="Print the files that are trusted.")
 @answering
-def trust(context: click.Context, file: str, revoke: bool, is_list: bool) -> Answer:
+def trust(context: click.Context, file: str, revoke: bool, is_list: bool) -> CommandAnswer:
     """Let a config file that came with your notes decide every setting that it has now.
 
     If one of the settings that need trust changes, or another is added, memsync asks again.
@@ -99,16 +99,16 @@ def trust(context: click.Context, file: str, revoke: bool, is_list: bool) -> Ans
         if file or revoke:
             raise UsageError("--list takes neither a file nor --revoke", hint="Write: memsync trust --list")
         paths = trusting.trusted_paths()
-        return Answer({"trusted": paths}, paths)
+        return CommandAnswer({"trusted": paths}, paths)
     path = os.path.abspath(os.path.expanduser(file)) if file else _path_found(context)
     if revoke:
         was_trusted = trusting.revoke(path)
         outcome = "is not trusted any more" if was_trusted else "was not trusted"
-        return Answer({"path": path, "revoked": was_trusted}, [f"{path} {outcome}"])
+        return CommandAnswer({"path": path, "revoked": was_trusted}, [f"{path} {outcome}"])
     settings = _trust(path)
     lines = [f"  {name} = {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()]
     lines = lines or ["  It sets nothing that needs trust."]
-    return Answer({"path": path, "settings": settings}, [f"trusted  {path}", *lines])
+    return CommandAnswer({"path": path, "settings": settings}, [f"trusted  {path}", *lines])
 
 
 def _path_found(context: click.Context) -> str:
@@ -140,7 +140,7 @@ def _trust(path: str) -> dict[str, object]:
 
 @click.command()
 @answering
-def doctor(context: click.Context) -> Answer:
+def doctor(context: click.Context) -> CommandAnswer:
     """Check everything memsync depends on, and say what to do about each fault. Exits with 1 if there is one."""
     from memsync.doctor import Check, check_all
 
@@ -153,7 +153,7 @@ def doctor(context: click.Context) -> Answer:
     for check in checks:
         lines.append(f"{'ok   ' if check.ok else 'FAULT'} {check.name:<12} {check.finding}")
         lines += [f"{'':18} {line}" for line in check.advice.splitlines()]
-    return Answer({"healthy": is_healthy, "checks": checks}, lines, code=0 if is_healthy else NO_EXIT_CODE)
+    return CommandAnswer({"healthy": is_healthy, "checks": checks}, lines, code=0 if is_healthy else NO_EXIT_CODE)
 
 
 @click.command()

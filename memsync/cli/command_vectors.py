@@ -12,7 +12,7 @@ from typing import BinaryIO
 import click
 
 from memsync.cli.common import answering, name_of, progress_on_stderr
-from memsync.cli.output import Answer
+from memsync.cli.output import CommandAnswer
 from memsync.errors import UsageError
 from memsync.model.text import count
 from memsync.system.user_folders import filesystem_errors, open_private
@@ -35,7 +35,7 @@ def vectors() -> None:
 
 @vectors.command()
 @answering
-def status(_: click.Context) -> Answer:
+def status(_: click.Context) -> CommandAnswer:
     """Print how many vectors are cached in each space, and how much disk they take."""
     from memsync.embed.cache.cache import MAX_BYTES
     from memsync.embed.cache.vector_files import cached_spaces
@@ -48,7 +48,7 @@ def status(_: click.Context) -> Answer:
     size = f"{used_bytes / 1e6:,.1f} MB (of at most {MAX_BYTES // 1_000_000} MB)"
     lines = [f"vector cache  {path}", f"size          {size}"]
     lines += [f"space         {cached.space.name}: {count(cached.vectors, 'vector')}" for cached in spaces]
-    return Answer(document, lines)
+    return CommandAnswer(document, lines)
 
 
 @vectors.command("export")
@@ -56,7 +56,7 @@ def status(_: click.Context) -> Answer:
 @click.option("--space", "spaces", multiple=True, metavar="NAME", help="Only this space or model; may be repeated.")
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @answering
-def export(context: click.Context, file: str, spaces: tuple[str, ...], force: bool) -> Answer:
+def export(context: click.Context, file: str, spaces: tuple[str, ...], force: bool) -> CommandAnswer:
     """Write the cached vectors to FILE (-: standard output), for `memsync vectors import` on another machine.
 
     FILE holds neither texts nor paths, but vectors can reveal what a text is about: keep it as private as the notes.
@@ -72,13 +72,13 @@ def export(context: click.Context, file: str, spaces: tuple[str, ...], force: bo
         exported = export_vectors(vector_cache_path(), spaces, stream, progress)
     lines = [f"{part.space}: {count(part.vectors, 'vector')} written" for part in exported]
     document = {"file": file, "spaces": [{"name": part.space, "vectors": part.vectors} for part in exported]}
-    return Answer(document, remarks=lines) if file == STANDARD else Answer(document, lines)
+    return CommandAnswer(document, remarks=lines) if file == STANDARD else CommandAnswer(document, lines)
 
 
 @vectors.command("import")
 @click.argument("file", type=click.File("rb"))
 @answering
-def import_(_: click.Context, file: BinaryIO) -> Answer:
+def import_(_: click.Context, file: BinaryIO) -> CommandAnswer:
     """Add the vectors of FILE (-: standard input) to the cache: all of them, or none if anything is wrong.
 
     A file from somebody else can hold wrong vectors, which make searches find the wrong notes: import only your own.
@@ -95,7 +95,7 @@ def import_(_: click.Context, file: BinaryIO) -> Answer:
         f"{part.space}: {count(part.added, 'vector')} added, {part.vectors - part.added:,} already there"
         for part in spaces
     ]
-    return Answer({"file": name_of(file), "spaces": described}, lines)
+    return CommandAnswer({"file": name_of(file), "spaces": described}, lines)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import click
 
 from memsync.cli.command_daemon import START_WAIT, daemon_started
 from memsync.cli.common import answering, load
-from memsync.cli.output import Answer, remark
+from memsync.cli.output import CommandAnswer, remark
 from memsync.daemon.startup import report, report_failure
 from memsync.daemon.web_server import PORT, Page, turn_on, turned_on
 from memsync.errors import DaemonUnavailable, MemsyncError
@@ -37,7 +37,7 @@ _URL = click.option("--public-url", metavar="URL", help="URL under which the por
 @answering
 def web(
     context: click.Context, off: bool, port: int | None, public_url: str | None, no_browser: bool, wait: float
-) -> Answer:
+) -> CommandAnswer:
     """Open the memory in your browser: search, notes, conversations and the state of the index.
 
     This starts the daemon if none runs. The daemon then serves the pages on this machine until you turn them off. The
@@ -59,14 +59,14 @@ def web(
         turn_on(settings, before)
         raise
     if wanted is None:
-        return Answer({"url": ""}, ["the pages are off"])
+        return CommandAnswer({"url": ""}, ["the pages are off"])
     from memsync.web.access import TOKEN, Access
 
     link = url + Access(settings.keep_dir).make_link()
     if not no_browser and _can_browse():
         webbrowser.open(link)
     document = {"url": url, "link": link, "token_file": str(settings.keep_dir / TOKEN)}
-    return Answer(document, [link], ["the link works once, within five minutes"])
+    return CommandAnswer(document, [link], ["the link works once, within five minutes"])
 
 
 @click.command()

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
 
-from memsync.cli.output import Answer, is_terminal, paged, remark, say, say_json
+from memsync.cli.output import CommandAnswer, is_terminal, paged, remark, say, say_json
 from memsync.errors import NoMemoryRoot
 from memsync.model.text import printable
 from memsync.ports import no_progress
 
 if TYPE_CHECKING:
-    from memsync.cli.here import Here
+    from memsync.cli.typed_paths import Here
     from memsync.memory import Memory, MemoryApi
     from memsync.ports import Progress
     from memsync.settings.load import Settings
@@ -45,7 +45,7 @@ class Invocation(NamedTuple):
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
-def answering(command: Callable[..., Answer]) -> Callable[..., None]:
+def answering(command: Callable[..., CommandAnswer]) -> Callable[..., None]:
     """Make a callback of a function that returns a command's answer: print that, and exit with its code.
 
     The command gets the option --json. Each line and each remark is made safe for a terminal.
@@ -96,7 +96,7 @@ def load(context: click.Context) -> Settings:
 
 def here(context: click.Context) -> Here:
     """Return the current folder as seen from the memory root that the global options name."""
-    from memsync.cli.here import Here
+    from memsync.cli.typed_paths import Here
 
     return Here(load(context).root_name, context.obj.folder)
 

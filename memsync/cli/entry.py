@@ -12,8 +12,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from memsync.cli.line import INTERRUPTED, INTERRUPTED_EXIT_CODE, may_name_roots, split_global_options
 from memsync.cli.table import SERVED, WRITING
+from memsync.cli.typed_line import INTERRUPTED, INTERRUPTED_EXIT_CODE, may_name_roots, split_global_options
 
 TYPE_CHECKING = False  # and not typing's, because importing it would take a tenth of the time of a served search
 if TYPE_CHECKING:

@@ -67,7 +67,7 @@ def _answer(asked: Mapping[str, str]) -> None:
 
 def trial(settings: Settings | None) -> str:
     """Ask the daemon of a memory a question, as hooks do; return why it gave no answer, empty if it did."""
-    from memsync.agents.recalls import CANARY
+    from memsync.agents.recall_records import CANARY
 
     asked = _asked("prompt", "claude-code", json.dumps({"session_id": CANARY, "prompt": "What was decided?"}))
     try:
@@ -135,7 +135,7 @@ class _Starting(DaemonUnavailable):
 
 def _record(event: str, agent: str, payload: bytes, error: Exception) -> None:
     """Record why a hook was silent, for `memsync recall` and `memsync agents check`."""
-    from memsync.agents.recalls import CANARY, SESSION_KEYS, Recall, now, record
+    from memsync.agents.recall_records import CANARY, SESSION_KEYS, Recall, now, record
 
     try:
         given = json.loads(payload)

@@ -14,9 +14,9 @@ import click
 from memsync import __version__
 from memsync.cli.arguments import Arranged
 from memsync.cli.common import Invocation
-from memsync.cli.line import GLOBAL_OPTIONS, INTERRUPTED, INTERRUPTED_EXIT_CODE, split_global_options
-from memsync.cli.output import COLOUR, KEPT, Kept, NotServed, after_failed_output, remark, report, say
+from memsync.cli.output import COLOUR, KEPT, CapturedOutput, NotServed, after_failed_output, remark, report, say
 from memsync.cli.table import COMMANDS, SERVED
+from memsync.cli.typed_line import GLOBAL_OPTIONS, INTERRUPTED, INTERRUPTED_EXIT_CODE, split_global_options
 from memsync.errors import MemsyncError, UsageError
 from memsync.model.text import did_you_mean
 
@@ -170,8 +170,8 @@ def run(arguments: list[str], invocation: Invocation | None = None) -> int:
 
 def _says_status() -> bool:
     """Print the state of the memory root that the current folder belongs to; return False if it belongs to none."""
+    from memsync.cli.chosen_memories import is_in_root
     from memsync.cli.common import opened
-    from memsync.cli.covered import is_in_root
     from memsync.cli.render import say_briefly
 
     with click.Context(cli, info_name="memsync", obj=Invocation()) as context:
@@ -196,7 +196,7 @@ def run_command(
     options, arguments = split_global_options(command)
     if options or not arguments or arguments[0] not in SERVED:
         return {}
-    mark = KEPT.set(Kept(out, err, **terminal))
+    mark = KEPT.set(CapturedOutput(out, err, **terminal))
     try:
         code = run(arguments, Invocation(memory=memory, folder=folder, open_with=open_with))
     except NotServed:

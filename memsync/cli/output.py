@@ -44,7 +44,7 @@ def report(error: MemsyncError) -> None:
         say(f"  {printable(line)}", err=True)
 
 
-class Kept(NamedTuple):
+class CapturedOutput(NamedTuple):
     """What a command prints, if it is not printed at once, and the terminal that it is for.
 
     A daemon sends it to the client for which it runs the command; `paged` shows it in a pager, without remarks.
@@ -61,7 +61,7 @@ class NotServed(Exception):
     """A command that runs in the daemon needs its client's standard input or editor."""
 
 
-KEPT: ContextVar[Kept | None] = ContextVar("kept", default=None)
+KEPT: ContextVar[CapturedOutput | None] = ContextVar("kept", default=None)
 MIN_COLUMN_WIDTH = 10
 """No column of a table gets narrower."""
 NO_EXIT_CODE = 1
@@ -95,7 +95,7 @@ def paged() -> Iterator[None]:
         yield
         return
     out = StringIO()
-    mark = KEPT.set(Kept(out, sys.stderr, is_terminal(), has_colour(), width()))
+    mark = KEPT.set(CapturedOutput(out, sys.stderr, is_terminal(), has_colour(), width()))
     try:
         yield
     finally:
@@ -178,7 +178,7 @@ def say_json(value: object) -> None:
     say_as_it_is(json_line(json.dumps(to_json(value), ensure_ascii=False, indent=2)))
 
 
-class Answer(NamedTuple):
+class CommandAnswer(NamedTuple):
     """What a command prints: one JSON document or lines for people, then remarks on stderr; and its exit code."""
 
     document: object

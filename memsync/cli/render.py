@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import asdict
 
-from memsync.cli import render_past, render_upkeep
+from memsync.cli import render_history, render_upkeep
 from memsync.cli.command_open import linked
-from memsync.cli.here import Here
 from memsync.cli.output import (
     NO_EXIT_CODE,
     is_terminal,
@@ -21,8 +20,10 @@ from memsync.cli.output import (
     say_table,
     table_day,
 )
+from memsync.cli.typed_paths import Here
 from memsync.errors import IndexFailure
 from memsync.model.answer import Excerpt, Hit, SearchResult
+from memsync.model.commits import SHORT, cited_at
 from memsync.model.context import Context
 from memsync.model.conversation import (
     Conversation,
@@ -35,7 +36,6 @@ from memsync.model.conversation import (
     Usage,
 )
 from memsync.model.json import to_json
-from memsync.model.past import SHORT, cited_at
 from memsync.model.query import TimeHint
 from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
 from memsync.model.text import also_searched, count, duration, listed, printable, visible
@@ -436,7 +436,7 @@ def _daemon(daemon: DaemonStatus | None) -> list[tuple[str, str]]:
 
 RENDERERS: dict[Any, Callable[[Any, Command], None]] = {
     **render_upkeep.RENDERERS,
-    **render_past.RENDERERS,
+    **render_history.RENDERERS,
     Excerpt: _excerpt,
     Written: _written,
     Notes: _notes,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from memsync.errors import MemsyncError, NoMemoryRoot, UsageError
 from memsync.mcp_server.memories import ServedMemories
-from memsync.mcp_server.protocol import Server
+from memsync.mcp_server.protocol import McpServer
 from memsync.settings.load import load_settings
 from memsync.settings.roots import chosen_roots, registered_roots
 
@@ -69,7 +69,7 @@ def serve(settings: Settings | None, port: int | None, *, read_only: bool, only_
         return Opener(settings.load_again)
 
     memories = ServedMemories(open_own if settings is not None else None, is_alone=only_this_root)
-    server = Server(memories, read_only=read_only)
+    server = McpServer(memories, read_only=read_only)
     _end_on_signals(memories)
     try:
         if port is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from memsync import __version__
-from memsync.daemon.health import Health
+from memsync.daemon.health import DaemonFaults
 from memsync.daemon.keeper import Keeper
 from memsync.daemon.nightly import Nightly
 from memsync.daemon.transcripts import TranscriptKeeper
@@ -35,7 +35,7 @@ class Engine:
 
     def __init__(self, memory: Memory, make_watcher: MakeWatcher, socket: str, clock: Clock = system_clock) -> None:
         self.memory = memory
-        self.health = Health()
+        self.health = DaemonFaults()
         self._socket = socket
         self._in_use = 0
         self._unused = threading.Condition()

@@ -13,7 +13,7 @@ FIRST_RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 300.0
 
 
-class Health:
+class DaemonFaults:
     """The faults of one daemon. Safe to use from any thread."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from memsync.daemon.health import Health
+from memsync.daemon.health import DaemonFaults
 from memsync.daemon.reported_paths import EVERYTHING, ReportedPaths
 from memsync.daemon.watch import MakeWatcher
 from memsync.daemon.worker import NEVER, Worker
@@ -51,7 +51,7 @@ class Keeper(Worker):
         self,
         memory: Memory,
         make_watcher: MakeWatcher,
-        health: Health,
+        health: DaemonFaults,
         on_text: Callable[[int], None],
         clock: Clock = system_clock,
     ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from memsync.daemon.health import Health
+from memsync.daemon.health import DaemonFaults
 from memsync.daemon.worker import Worker
 from memsync.memory import Memory
 from memsync.system import clock
@@ -20,7 +20,7 @@ NIGHT_HOUR, LAST_HOUR = 3, 23
 class Nightly(Worker):
     """Runs `memsync curate --auto` on a thread of its own."""
 
-    def __init__(self, memory: Memory, health: Health) -> None:
+    def __init__(self, memory: Memory, health: DaemonFaults) -> None:
         super().__init__("curator", health)
         self._memory = memory
         self._tried_on: date | None = None

@@ -22,10 +22,10 @@ READ_LIMIT = wire.MAX_REQUEST_BYTES - 1
 """The limit of a connection's StreamReader, which does not count the first byte of a request."""
 _BLOCK_BYTES = 65_536
 
-Respond = Callable[[dict[str, Any], "Connection"], Awaitable[dict[str, Any] | None]]
+Respond = Callable[[dict[str, Any], "PeerConnection"], Awaitable[dict[str, Any] | None]]
 
 
-class Connection:
+class PeerConnection:
     """Answers one peer's requests in the order in which they arrive; `respond` returns the answer to a message."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, respond: Respond) -> None:

@@ -22,7 +22,7 @@ from memsync.daemon.engine import Engine
 from memsync.daemon.footprint import keep_few_arenas
 from memsync.daemon.isolated import IsolatedEmbedder, IsolatedReranker
 from memsync.daemon.methods import Host, RunCommand
-from memsync.daemon.server import Server, where
+from memsync.daemon.server import DaemonServer, where
 from memsync.daemon.startup import reported
 from memsync.daemon.watch import Watcher
 from memsync.errors import DaemonError, DaemonOutdated, DaemonUnavailable, MemsyncError
@@ -75,7 +75,7 @@ class Daemon:
         path = wire.socket_path(self._settings.index_name)
         memory = connect_here(self._settings, IsolatedEmbedder, IsolatedReranker)
         engine = Engine(memory, partial(Watcher, self._settings.root), path)
-        server = Server(path, Host(engine, lambda: loop.call_soon_threadsafe(self._stop), self._run_command))
+        server = DaemonServer(path, Host(engine, lambda: loop.call_soon_threadsafe(self._stop), self._run_command))
         engine.start()
         log.info("memsync %s serves %s as process %d", __version__, self._settings.root, os.getpid())
         checks = loop.create_task(self._check(server, engine))
@@ -87,7 +87,7 @@ class Daemon:
             log.info("stopped" if stopped else "stopped; a thread still hangs")
         return stopped
 
-    async def _check(self, server: Server, engine: Engine) -> None:
+    async def _check(self, server: DaemonServer, engine: Engine) -> None:
         """End the run once it is idle for too long, or if its place is lost or its settings have changed."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
@@ -101,7 +101,7 @@ class Daemon:
                 self.begins_anew = True
                 self._until.set()
 
-    def _why_anew(self, server: Server, engine: Engine) -> str:
+    def _why_anew(self, server: DaemonServer, engine: Engine) -> str:
         """Return why the daemon has to begin anew; empty text if it need not."""
         if not self._has_lock():
             return "the lock was removed or replaced"

@@ -18,7 +18,7 @@ from typing import Any
 from memsync.client import wire
 from memsync.daemon.daemon_lock import is_in_place
 from memsync.daemon.methods import Host, Request, RequestError, is_method, method_names, pool_of
-from memsync.daemon.peer import READ_LIMIT, Connection
+from memsync.daemon.peer import READ_LIMIT, PeerConnection
 from memsync.errors import DaemonError, MemsyncError, own_error
 from memsync.sync.gate import Stopped
 
@@ -31,13 +31,13 @@ GREETERS = 2
 STOP_SECONDS = 0.5
 
 
-class Server:
+class DaemonServer:
     """Serves one engine on one socket."""
 
     def __init__(self, path: str, host: Host) -> None:
         self._path = path
         self._host = host
-        self._peers: dict[Connection, asyncio.Task[None]] = {}
+        self._peers: dict[PeerConnection, asyncio.Task[None]] = {}
         threads = {"quick": WORKERS, "greeting": GREETERS, "long": MAX_CONNECTIONS}
         self._pools = {name: ThreadPoolExecutor(number, name) for name, number in threads.items()}
         self._loop = asyncio.get_running_loop()
@@ -72,7 +72,7 @@ class Server:
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a peer; refuse processes of other users, and more than MAX_CONNECTIONS peers."""
-        peer = Connection(reader, writer, self._respond)
+        peer = PeerConnection(reader, writer, self._respond)
         if not wire.is_own_user(writer.get_extra_info("socket")):
             log.warning("a process of another user was refused")
             peer.close()
@@ -96,7 +96,7 @@ class Server:
 
     # ---------------------------------------------------------------------------------------- requests
 
-    async def _respond(self, message: dict[str, Any], peer: Connection) -> dict[str, Any] | None:
+    async def _respond(self, message: dict[str, Any], peer: PeerConnection) -> dict[str, Any] | None:
         """Return the response to one request; None for a notification, which gets no response."""
         self._last_request = time.monotonic()
         number, method, params = message.get("id"), message.get("method"), message.get("params")
@@ -116,7 +116,7 @@ class Server:
             answer = await self._call(method, params or {}, number, peer)
         return {"id": number, **answer} if "id" in message else None
 
-    async def _call(self, method: str, params: dict[str, Any], number: object, peer: Connection) -> dict[str, Any]:
+    async def _call(self, method: str, params: dict[str, Any], number: object, peer: PeerConnection) -> dict[str, Any]:
         def notify(name: str, values: dict[str, Any]) -> None:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(peer.notify, {"method": name, "params": {"id": number, **values}})

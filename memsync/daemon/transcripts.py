@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from memsync.agents import NAMES, agent_named
 from memsync.agents.ingest import Ingester, transcripts_root
-from memsync.agents.sources import Source
-from memsync.daemon.health import Health
+from memsync.agents.sources import Transcript
+from memsync.daemon.health import DaemonFaults
 from memsync.daemon.worker import Worker
 from memsync.errors import IndexBusy, MemsyncError
 from memsync.memory import Memory
@@ -27,7 +27,7 @@ SCAN_SECONDS = 60.0
 class TranscriptKeeper(Worker):
     """Takes in transcripts on its own thread: when a hook has run, while they grow, and all of them every minute."""
 
-    def __init__(self, memory: Memory, health: Health, clock: Clock = system_clock) -> None:
+    def __init__(self, memory: Memory, health: DaemonFaults, clock: Clock = system_clock) -> None:
         super().__init__("transcripts", health, clock, SCAN_SECONDS)
         self._memory = memory
         self._scan_at = clock.monotonic()
@@ -67,7 +67,7 @@ class TranscriptKeeper(Worker):
     def _take_in(self, hooked: set[str]) -> None:
         ingester = Ingester(self._memory.settings.root)
         with ingester.locked():
-            growing = [Source(agent_named(name), path) for name, path in self._growing if name not in hooked]
+            growing = [Transcript(agent_named(name), path) for name, path in self._growing if name not in hooked]
             report = ingester.run(growing, self._progress, hooked)
         now = self._clock.monotonic()
         self._growing |= {file: now for file in report.files if _is_growing(file[1])}

@@ -6,7 +6,7 @@ import logging
 from contextlib import suppress
 
 from memsync.daemon.footprint import give_memory_back
-from memsync.daemon.health import Health
+from memsync.daemon.health import DaemonFaults
 from memsync.daemon.worker import NEVER, Worker
 from memsync.errors import IndexBusy, IndexDamaged, MemsyncError
 from memsync.memory import Memory
@@ -29,7 +29,7 @@ class VectorKeeper(Worker):
     `has_warmed` is True once the model is loaded or has failed to load.
     """
 
-    def __init__(self, memory: Memory, health: Health, clock: Clock = system_clock) -> None:
+    def __init__(self, memory: Memory, health: DaemonFaults, clock: Clock = system_clock) -> None:
         super().__init__("model", health, clock)
         self._memory = memory
         self._untidy = 0

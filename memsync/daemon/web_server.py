@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from memsync.daemon.health import Health
+from memsync.daemon.health import DaemonFaults
 from memsync.daemon.startup import reported
 from memsync.daemon.worker import Worker
 from memsync.errors import ConfigError, DaemonError
@@ -58,7 +58,7 @@ def _path(settings: Settings) -> Path:
 class WebServer(Worker):
     """Starts and ends the server on a thread of its own. `url` is where it serves; empty while it does not."""
 
-    def __init__(self, settings: Settings, health: Health) -> None:
+    def __init__(self, settings: Settings, health: DaemonFaults) -> None:
         super().__init__("web", health, longest_retry=LONGEST_RETRY_SECONDS)
         self._settings = settings
         self._guard = threading.Lock()

@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from contextlib import suppress
 
-from memsync.daemon.health import LONGEST_RETRY_SECONDS, Health
+from memsync.daemon.health import LONGEST_RETRY_SECONDS, DaemonFaults
 from memsync.errors import own_error
 from memsync.ports import Clock
 from memsync.sync.gate import Stopped
@@ -26,7 +26,7 @@ class Worker(ABC):
     """
 
     def __init__(
-        self, name: str, health: Health, clock: Clock = system_clock, longest_retry: float = LONGEST_RETRY_SECONDS
+        self, name: str, health: DaemonFaults, clock: Clock = system_clock, longest_retry: float = LONGEST_RETRY_SECONDS
     ) -> None:
         self._name = name
         self._health = health

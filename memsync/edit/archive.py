@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from memsync.edit.kept import Work
 from memsync.edit.note_paths import is_half_moved
-from memsync.edit.runs import Change, Outcome, Runs
+from memsync.edit.runs import NoteChange, Outcome, Runs
 from memsync.model.status import Failure
 from memsync.model.text import count
 from memsync.model.upkeep import Retirement
@@ -43,7 +43,7 @@ class Retiring(Runs):
         """Move the notes that still have their mtime in `mtimes_ns`. Raises FilesystemError before the first move."""
         with self._writer.lock():
             # Another process may have moved some notes while this one waited for the lock.
-            changes = [Change(one.path, one.target) for one in due if self._is_there(one.path)]
+            changes = [NoteChange(one.path, one.target) for one in due if self._is_there(one.path)]
             stale = [one for one in changes if self._mtime_ns(one.path) != mtimes_ns[one.path]]
             moved = [one for one in changes if one not in stale]
             outcome = self.carry_out(moved, f"memsync prune: {count(len(moved), 'note')}")

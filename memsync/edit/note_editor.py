@@ -19,7 +19,7 @@ from memsync.notes.decode import split_lines
 from memsync.notes.files import NoteFiles
 from memsync.notes.origin import BY
 from memsync.notes.parse import NoteReader
-from memsync.notes.validity import marks_of
+from memsync.notes.validity_marks import marks_of
 
 _MARK = re.compile(r'[ \t]*\{by=(?:[^\s{}"]+|"[^"{}]*")\}$')
 

@@ -32,7 +32,7 @@ NEW = -1
 """The mode of a step whose note did not exist before."""
 
 
-class Change(Struct, frozen=True):
+class NoteChange(Struct, frozen=True):
     """A note to change: its content before and after it.
 
     `before` is None if the note is new, `after` if the whole note goes.
@@ -70,7 +70,7 @@ class Runs:
         self._kind = kind
         self._commits = commits
 
-    def carry_out(self, changes: Sequence[Change], message: str, user: str = "") -> Outcome:
+    def carry_out(self, changes: Sequence[NoteChange], message: str, user: str = "") -> Outcome:
         """Keep a copy of each note, then change it. The caller holds the writers' lock. Raises FilesystemError.
 
         A move is done as a whole or undone: then only `failed` is set.
@@ -144,7 +144,7 @@ class Runs:
     def _moves(self, path: NotePath, other: NotePath) -> bool:
         return self._kind is not Work.FORGET and path != other
 
-    def _step(self, user: str, change: Change) -> Step:
+    def _step(self, user: str, change: NoteChange) -> Step:
         mode = NEW
         try:
             if change.before is not None:
@@ -166,7 +166,7 @@ class Runs:
 
     # --------------------------------------------------------------------------------------------- changing
 
-    def _change(self, change: Change) -> None:
+    def _change(self, change: NoteChange) -> None:
         if change.before is None:
             make_new(self._root, change.path, change.after or b"", 0o644)
         elif change.after is None:

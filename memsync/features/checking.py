@@ -26,7 +26,7 @@ from memsync.notes.ignore import is_note_name
 from memsync.notes.ignore_pattern import as_bytes, read_pattern
 from memsync.notes.links import Anchors, Linked, is_external, outside_code
 from memsync.notes.naming import folded
-from memsync.notes.validity import SUPERSEDES, VALID_UNTIL, marks_of, reference_of, statements
+from memsync.notes.validity_marks import SUPERSEDES, VALID_UNTIL, marks_of, reference_of, statements
 from memsync.operation import Cli, Command, one_of, operation
 from memsync.ports import Progress, no_progress
 from memsync.search.validity import Validity, today

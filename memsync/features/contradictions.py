@@ -20,14 +20,14 @@ from memsync.model.json import to_json
 from memsync.model.status import Failure
 from memsync.model.upkeep import Contradiction, Contradictions, Side
 from memsync.model.vocabulary import Kind, NotePath, Origin, is_remembered
-from memsync.notes.contrast import Said, opposed, said_in
+from memsync.notes.contradicting import FramedStatement, opposed, said_in
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import open_folder
 from memsync.notes.frontmatter import read_head
-from memsync.notes.validity import statements
+from memsync.notes.validity_marks import statements
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.ports import Progress, no_progress
-from memsync.search.validity import Place, Read, Validity, today
+from memsync.search.validity import MarkedLines, Read, Validity, today
 from memsync.system.ask import ask_program
 from memsync.system.user_folders import digest_of, filesystem_errors
 
@@ -48,7 +48,7 @@ _MARKED = re.compile(r"\s*[\"']?(?:superse|status)", re.IGNORECASE)
 
 class _Place(NamedTuple):
     note: IndexedNote
-    said: Said
+    said: FramedStatement
 
 
 @operation(
@@ -133,11 +133,11 @@ def _refused(notes: Mapping[NotePath, IndexedNote], read: Read, validity: Validi
             yield _contradiction(sides)
 
 
-def _claim(note: IndexedNote, place: Place, lines: Sequence[str]) -> _Place:
+def _claim(note: IndexedNote, place: MarkedLines, lines: Sequence[str]) -> _Place:
     """Return the first statement of a place or, of a whole note, what its front matter says from the first mark on."""
     first = place.first or next((number for number, line in enumerate(lines, 1) if _MARKED.match(line)), 1)
     said = next(statements(lines[first - 1 : place.last], first), None)
-    return _Place(note, Said(said.first if said else first, "", said.text if said else ""))
+    return _Place(note, FramedStatement(said.first if said else first, "", said.text if said else ""))
 
 
 def _judged(

@@ -12,8 +12,8 @@ from msgspec import Meta
 
 from memsync.errors import NoteError
 from memsync.model.answer import SearchResult
+from memsync.model.commits import Changed, Commit, Diff, Digest, Stated, cited_at
 from memsync.model.grouped import grouped
-from memsync.model.past import Changed, Commit, Diff, Digest, Stated, cited_at
 from memsync.model.query import SearchRequest
 from memsync.model.text import count, printable
 from memsync.model.vocabulary import NotePath, citation
@@ -21,7 +21,7 @@ from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import NoteFiles
 from memsync.notes.git_files import is_bare
 from memsync.notes.revisions import IGNORE_FILE, Blob
-from memsync.notes.validity import statements
+from memsync.notes.validity_marks import statements
 from memsync.operation import Cli, Command, operation
 from memsync.past import GIT_SECONDS
 from memsync.ports import Progress, no_progress

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from memsync.errors import NoteError
 from memsync.model.text import not_shared
-from memsync.model.upkeep import Duplicates, Place, Repetition
+from memsync.model.upkeep import Duplicates, NoteLines, Repetition
 from memsync.operation import Command, operation
 from memsync.ports import Progress, no_progress
 
@@ -66,7 +66,7 @@ def duplicates(
     return Duplicates(tuple(repetitions), pending, waiting, left_out, warnings)
 
 
-def _quote(memory: Workspace, place: Place) -> str:
+def _quote(memory: Workspace, place: NoteLines) -> str:
     """Return the current lines of a place; empty if its note is gone or unreadable."""
     try:
         note = memory.editor.read(place.path)

@@ -25,7 +25,7 @@ from memsync.edit.forgotten import Removed
 from memsync.edit.journal import missing
 from memsync.edit.markdown import one_line
 from memsync.edit.note_end import read_end
-from memsync.edit.runs import Change
+from memsync.edit.runs import NoteChange
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
 from memsync.index.fields import bigrams, cjk_runs, without_cjk
 from memsync.model.note import Block, Note, Section, with_children
@@ -175,16 +175,16 @@ def _plain(name: str) -> str:
 class _Found(NamedTuple):
     """What one note has of a user: its parts, or the reason why they cannot be taken out."""
 
-    change: Change | None
+    change: NoteChange | None
     parts: tuple[ForgottenPart, ...] = ()
     failure: str = ""
     warnings: tuple[str, ...] = ()
 
 
-def _look(memory: Workspace, owner: _Owner, progress: Progress) -> tuple[Forgetting, list[Change]]:
+def _look(memory: Workspace, owner: _Owner, progress: Progress) -> tuple[Forgetting, list[NoteChange]]:
     """Read all notes; return what they have of a user, and the changes that take it out, by path."""
     scan = memory.files.scan()
-    failed, changes = list(scan.failures), list[Change]()
+    failed, changes = list(scan.failures), list[NoteChange]()
     parts, warnings = list[ForgottenPart](), list[str]()
     for number, path in enumerate(sorted(scan.files), 1):
         try:
@@ -219,7 +219,7 @@ def _found(memory: Workspace, owner: _Owner, path: NotePath, content: bytes) -> 
         others = {user for message in note.messages if (user := message.attributes.get("user"))}
         if not all(map(owner.owns, others)):
             warnings = (*warnings, "it goes as a whole, with the messages of other users")
-        return _Found(Change(path, _former(memory, path), content, None, ((1, last),)), (whole,), warnings=warnings)
+        return _Found(NoteChange(path, _former(memory, path), content, None, ((1, last),)), (whole,), warnings=warnings)
     parts = _merged(_parts(note, owner))
     if not parts:
         return _Found(None, warnings=warnings)
@@ -228,7 +228,7 @@ def _found(memory: Workspace, owner: _Owner, path: NotePath, content: bytes) -> 
     except MemsyncError as error:
         return _Found(None, parts, f"{error.message}: take {parts[0].citation} out by hand", warnings)
     lines = tuple((part.start_line, part.end_line) for part in parts)
-    return _Found(Change(path, _former(memory, path), content, after, lines), parts, warnings=warnings)
+    return _Found(NoteChange(path, _former(memory, path), content, after, lines), parts, warnings=warnings)
 
 
 def _former(memory: Workspace, path: NotePath) -> NotePath:

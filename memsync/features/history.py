@@ -16,11 +16,11 @@ from msgspec import Meta
 
 from memsync.errors import NoSuchNote, NoteError
 from memsync.model.answer import Excerpt
-from memsync.model.past import Blame, BlamedLine, Commit, History, Version
+from memsync.model.commits import Blame, BlamedLine, Commit, Version, Versions
 from memsync.model.vocabulary import NotePath
+from memsync.notes.commit_dates import MAX_LOG_BYTES, REGULAR, parts
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import MAX_NOTE_BYTES
-from memsync.notes.history import MAX_LOG_BYTES, REGULAR, parts
 from memsync.notes.ignore import is_note_name
 from memsync.notes.revisions import COMMIT, Blob, Revisions, read_commit, split_location
 from memsync.operation import Cli, Command, operation
@@ -69,7 +69,7 @@ def history(
     ] = "",
     *,
     limit: Annotated[int, Meta(ge=1, le=MAX_VERSIONS, description="Maximum number of versions."), Cli(("-n",))] = 20,
-) -> History:
+) -> Versions:
     """Return what LOCATION said, commit by commit, newest first; without one, the commits that changed notes.
 
     Raises UsageError if the notes are in no repository, NoSuchNote.
@@ -78,7 +78,7 @@ def history(
     is_cut = (CUT,) if revisions.is_shallow() else ()
     with revisions.git(GIT_SECONDS) as git:
         if not location:
-            return History(tuple(islice(_commits(git, revisions, head), limit)), is_cut)
+            return Versions(tuple(islice(_commits(git, revisions, head), limit)), is_cut)
         place, revision = _place(memory, location)
         commit = memory.past.resolve(revision).name if revision else head
         versions = _versions(memory, git, revisions, place.path, commit)
@@ -86,7 +86,7 @@ def history(
         found = tuple(islice(_changes(memory, place, texts), limit))
     if not found:
         raise NoSuchNote(f"{place.path} was never committed", hint="Commit it, and its history begins.")
-    return History(found, is_cut)
+    return Versions(found, is_cut)
 
 
 def _commits(git: Git, revisions: Revisions, head: str) -> Iterator[Version]:

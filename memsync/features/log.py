@@ -25,7 +25,7 @@ from memsync.model.written import Written
 from memsync.notes.dates import leading_time, parse_day, parse_when
 from memsync.notes.decode import decode
 from memsync.notes.entry_text import stems
-from memsync.notes.validity import SUPERSEDES, VALID_FROM, VALID_UNTIL, statement_at
+from memsync.notes.validity_marks import SUPERSEDES, VALID_FROM, VALID_UNTIL, statement_at
 from memsync.operation import Cli, Command, Tool, one_of, operation
 from memsync.ports import WRITES_FOR_AGENT
 from memsync.search.excerpt import parse_location, read_excerpt

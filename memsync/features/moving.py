@@ -17,7 +17,7 @@ from memsync.edit.kept import Work
 from memsync.edit.markdown import one_line
 from memsync.edit.note_paths import new_note_path
 from memsync.edit.relinking import NoteText, recited
-from memsync.edit.runs import Change
+from memsync.edit.runs import NoteChange
 from memsync.errors import NoteError, UsageError, WriteRefused
 from memsync.model.note import Link
 from memsync.model.query import IndexedNote
@@ -218,11 +218,11 @@ class _Renaming:
             pairs = enumerate(zip(text.lines, lines, strict=True), 1)
             yield from (ChangedLine(path, number, old, new) for number, (old, new) in pairs if old != new)
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[NoteChange]:
         """Return the changes of notes: first those that stay, then the moves."""
         contents = {path: (text.content, text.with_lines(lines)) for path, (text, lines) in self._changed.items()}
         return [
-            Change(NotePath(path), NotePath(self.moved.get(path, path)), *contents.get(NotePath(path), ()))
+            NoteChange(NotePath(path), NotePath(self.moved.get(path, path)), *contents.get(NotePath(path), ()))
             for path in sorted({*self._changed, *self.moved}, key=lambda path: (path in self.moved, path))
         ]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from memsync.model.text import not_shared
-from memsync.model.upkeep import Asked, NoteUse, Stale, Stats
+from memsync.model.upkeep import DayOfSearches, NoteUse, Stale, Stats
 from memsync.notes.dates import last_active
 from memsync.notes.retiring import unused
 from memsync.operation import Cli, Command, operation
@@ -95,11 +95,11 @@ def stats(
     )
 
 
-def _asked(day: str, searches: Sequence[tuple[str, float, int]]) -> Asked:
+def _asked(day: str, searches: Sequence[tuple[str, float, int]]) -> DayOfSearches:
     from memsync.search.retrievals import percentile
 
     median = percentile((ms for _, ms, _ in searches), 0.5)
-    return Asked(day, len(searches), sum(not hits for _, _, hits in searches), round(median, 1))
+    return DayOfSearches(day, len(searches), sum(not hits for _, _, hits in searches), round(median, 1))
 
 
 def _counting_faults(memory: Workspace) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from memsync.model.grouped import grouped
 from memsync.model.note import Entry, Link
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query, names_tag
 from memsync.model.status import IndexCounts
-from memsync.model.upkeep import Place
+from memsync.model.upkeep import NoteLines
 from memsync.model.vocabulary import Form, Kind, NotePath, Tier
 
 if TYPE_CHECKING:
@@ -225,12 +225,12 @@ class SqlReader(ABC):
 
     def repetitions(
         self, min_score: float, min_tokens: int, max_pairs: int, max_compared: int, progress: Progress
-    ) -> tuple[list[tuple[float, Sequence[Place]]], int]:
+    ) -> tuple[list[tuple[float, Sequence[NoteLines]]], int]:
         """Return groups of equal or similar passages of several notes, and how many passages were not compared."""
-        places: dict[int, list[Place]] = {}
+        places: dict[int, list[NoteLines]] = {}
         lengths: dict[int, int] = {}
         for passage, tokens, *place in self.rows(self.statements.SINGLE_ENTRIES, {"tokens": min_tokens}):
-            places.setdefault(passage, []).append(Place(*place))
+            places.setdefault(passage, []).append(NoteLines(*place))
             lengths[passage] = tokens
         compared = sorted(places, key=lambda passage: -lengths[passage])[:max_compared]
         rows = self.rows(self.statements.ACTIVE_VECTORS, {"passages": self._listed(compared)})

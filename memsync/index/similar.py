@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memsync.index.vectors import to_matrix
-from memsync.model.upkeep import Place
+from memsync.model.upkeep import NoteLines
 
 if TYPE_CHECKING:
     from memsync.ports import Progress
@@ -15,12 +15,12 @@ _BLOCK_ROWS = 256
 
 
 def similar_passages(
-    places: Mapping[int, Sequence[Place]],
+    places: Mapping[int, Sequence[NoteLines]],
     vectors: Mapping[int, bytes],
     min_score: float,
     max_pairs: int,
     progress: Progress,
-) -> list[tuple[float, Sequence[Place]]]:
+) -> list[tuple[float, Sequence[NoteLines]]]:
     """Return groups of equal (score 1) or similar passages that are in several notes, highest score first.
 
     Joins the nearest pairs of `vectors` (float16, by passage) first: a group's score is the cosine of its last pair.
@@ -44,7 +44,7 @@ def similar_passages(
     return sorted(result, key=lambda group: (-group[0], group[1][0].path, group[1][0].start_line))
 
 
-def _home(passage: int, places: Sequence[Place]) -> str | int:
+def _home(passage: int, places: Sequence[NoteLines]) -> str | int:
     """Return the note of a passage: passages of one note are not compared. A passage of several notes has none."""
     paths = {place.path for place in places}
     return paths.pop() if len(paths) == 1 else passage

@@ -15,7 +15,7 @@ from memsync.mcp_server.protocol import MARKDOWN, SCHEME, Message, Refused, text
 from memsync.mcp_server.tools import answer, arguments_of, may_name_roots, offered, roots_of
 from memsync.model.answer import Excerpt
 from memsync.model.text import printable, quotable, visible
-from memsync.operation import Operation, Runs
+from memsync.operation import Operation, RunsOperations
 from memsync.ports import for_agent
 
 features.load()
@@ -95,7 +95,7 @@ def _text_of(memories: ServedMemories, path: str) -> str:
     return excerpt.text
 
 
-def _run_on(memory: Runs, operation: Operation[Any, Any], arguments: Mapping[str, Any]) -> Any:
+def _run_on(memory: RunsOperations, operation: Operation[Any, Any], arguments: Mapping[str, Any]) -> Any:
     return memory.run(operation, **arguments)
 
 
@@ -104,7 +104,7 @@ def _ask(
     operation: Operation[Any, Any],
     arguments: Mapping[str, Any],
     names: tuple[str, ...] = (),
-    run: Callable[[Runs, Operation[Any, Any], Mapping[str, Any]], Any] = _run_on,
+    run: Callable[[RunsOperations, Operation[Any, Any], Mapping[str, Any]], Any] = _run_on,
     agent: str = "",
 ) -> Any:
     """Run an operation for an agent on the memories that it is for; `names` are of registered ones."""

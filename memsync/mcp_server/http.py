@@ -24,9 +24,9 @@ from memsync.mcp_server.protocol import (
     MAX_MESSAGE_BYTES,
     STATELESS,
     VERSION_KEY,
+    McpServer,
     Peer,
     Refused,
-    Server,
     id_of,
     line_of,
     parsed,
@@ -46,7 +46,7 @@ _NAMED_BY = {"tools/call": "name", "resources/read": "uri"}
 _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 
 
-def serve_http(server: Server, bound: socket.socket, token: str) -> None:
+def serve_http(server: McpServer, bound: socket.socket, token: str) -> None:
     """Serve clients on a socket until SIGINT or SIGTERM."""
     serve(_App(server, token, bound.getsockname()[1]), bound)
 
@@ -58,7 +58,7 @@ class _Status(Exception):
 class _App:
     """The ASGI application."""
 
-    def __init__(self, server: Server, token: str, port: int) -> None:
+    def __init__(self, server: McpServer, token: str, port: int) -> None:
         self._server = server
         self._expected = f"Bearer {token}"
         self._hosts = [f"{name}:{port}" for name in (HOST, "localhost")]

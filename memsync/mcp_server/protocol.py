@@ -107,7 +107,7 @@ def text_in(params: Message, name: str) -> str:
     return value
 
 
-class Server:
+class McpServer:
     """Answers messages. It may be asked from several threads at once."""
 
     def __init__(self, memories: ServedMemories, *, read_only: bool) -> None:

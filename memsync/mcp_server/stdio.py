@@ -9,7 +9,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
-from memsync.mcp_server.protocol import MAX_MESSAGE_BYTES, Peer, Refused, Server, line_of, parsed, reply
+from memsync.mcp_server.protocol import MAX_MESSAGE_BYTES, McpServer, Peer, Refused, line_of, parsed, reply
 
 MAX_CALLS = 16
 """How many calls run at once; others wait for them."""
@@ -17,7 +17,7 @@ LAST_SECONDS = 10.0
 """How long calls may go on after the client's last message."""
 
 
-def serve_stdio(server: Server) -> None:
+def serve_stdio(server: McpServer) -> None:
     """Serve until standard input ends. Nothing else can use the two streams, because a stray byte would end it all."""
     incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -35,7 +35,7 @@ def serve_stdio(server: Server) -> None:
 class _Conversation:
     """Answers the messages of one client. What is quick is answered at once, even while calls run."""
 
-    def __init__(self, server: Server, outgoing: BinaryIO) -> None:
+    def __init__(self, server: McpServer, outgoing: BinaryIO) -> None:
         self._server = server
         self._outgoing = outgoing
         self._sending = threading.Lock()

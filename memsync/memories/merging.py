@@ -28,7 +28,7 @@ _WATCHERS = (WatcherState.LIVE, WatcherState.POLLING, WatcherState.DEGRADED, Wat
 """From the state that keeps an index most current to the one that keeps it least current."""
 
 
-class Answered(NamedTuple):
+class AnsweredMemory(NamedTuple):
     """What one memory answered, or the error that it raised; `notices` are remarks on how it was opened."""
 
     name: str
@@ -43,7 +43,9 @@ class Answered(NamedTuple):
         return self.failure.sentences() if self.failure else ""
 
 
-def merged(query: Query, answers: Sequence[Answered], count_tokens: CountTokens = lambda texts: ()) -> SearchResult:
+def merged(
+    query: Query, answers: Sequence[AnsweredMemory], count_tokens: CountTokens = lambda texts: ()
+) -> SearchResult:
     """Return one answer with at most `query.limit` hits, best first; at least one memory must have answered.
 
     Each hit gets the name of its memory as its `root`. Hits that exceed a budget of tokens are left out.
@@ -75,7 +77,7 @@ def merged(query: Query, answers: Sequence[Answered], count_tokens: CountTokens 
     )
 
 
-def _status(answer: Answered, hits: int) -> RootAnswer:
+def _status(answer: AnsweredMemory, hits: int) -> RootAnswer:
     model = answer.value.model if answer.value is not None else ""
     return RootAnswer(answer.name, hits, round(answer.milliseconds, 1), model, answer.error)
 
@@ -127,7 +129,7 @@ def by_date(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
 # ------------------------------------------------------------------------------------------------- warnings
 
 
-def _of_memories(answers: Sequence[Answered], *, is_empty: bool) -> list[str]:
+def _of_memories(answers: Sequence[AnsweredMemory], *, is_empty: bool) -> list[str]:
     """Return the warnings of all memories with their names; a warning that all give has none.
 
     That no score is high enough in one memory matters only if the answer has no hits at all.

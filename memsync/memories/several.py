@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from memsync import features
 from memsync.errors import MemsyncError, NoSuchNote, UsageError, own_error
-from memsync.memories.merging import Answered, merged
+from memsync.memories.merging import AnsweredMemory, merged
 from memsync.memories.opener import Openers, open_stored
 from memsync.model.answer import Excerpt, SearchResult
 from memsync.model.conversation import Neighbours
@@ -237,7 +237,7 @@ class Memories:
 
     def _ask_all(
         self, roots: Mapping[str, RegisteredRoot], ask: Callable[[MemoryApi, str], Any], patience: float = 0.0
-    ) -> list[Answered]:
+    ) -> list[AnsweredMemory]:
         """Ask each memory on a thread of its own, and return the answers in the order of `roots`.
 
         `ask` also gets the memory's name. A memory that does not answer in time counts as failed; its thread ends
@@ -246,9 +246,9 @@ class Memories:
         patience = patience or self._patience
         late = MemsyncError(f"no answer within {patience:g} s", hint="See memsync status in that memory root.")
         answers = _at_once(roots, lambda root: self._ask(root, ask), patience)
-        return [answers.get(name) or Answered(name, failure=late, milliseconds=patience * 1000) for name in roots]
+        return [answers.get(name) or AnsweredMemory(name, failure=late, milliseconds=patience * 1000) for name in roots]
 
-    def _ask(self, root: RegisteredRoot, ask: Callable[[MemoryApi, str], Any]) -> Answered:
+    def _ask(self, root: RegisteredRoot, ask: Callable[[MemoryApi, str], Any]) -> AnsweredMemory:
         """Open one memory and ask it; return its answer or its error."""
         started = time.perf_counter()
         value, failure, notices = None, None, list[str]()
@@ -258,7 +258,7 @@ class Memories:
         except Exception as error:  # noqa: BLE001 (because a fault in one memory must not hide the answers of the others)
             failure = own_error(error)
         milliseconds = (time.perf_counter() - started) * 1000
-        return _for_anywhere(Answered(root.name, value, failure, milliseconds, tuple(notices)), root.path)
+        return _for_anywhere(AnsweredMemory(root.name, value, failure, milliseconds, tuple(notices)), root.path)
 
 
 def _at_once(roots: Mapping[str, RegisteredRoot], work: Callable[[RegisteredRoot], R], patience: float) -> dict[str, R]:
@@ -278,7 +278,7 @@ def _at_once(roots: Mapping[str, RegisteredRoot], work: Callable[[RegisteredRoot
     return results
 
 
-def _for_anywhere(asked: Answered, folder: str) -> Answered:
+def _for_anywhere(asked: AnsweredMemory, folder: str) -> AnsweredMemory:
     """Return an answer whose advice works in any folder: its commands name the memory root `folder`, if there is one.
 
     Otherwise a command would be about the current memory, or fail because there is none.
@@ -296,7 +296,7 @@ def _for_anywhere(asked: Answered, folder: str) -> Answered:
     return asked
 
 
-def _all_failed(asked: Sequence[Answered]) -> MemsyncError:
+def _all_failed(asked: Sequence[AnsweredMemory]) -> MemsyncError:
     """Return the error of a search in which no memory answered; its exit code is that of the first one's error."""
     failures = [(answer.name, answer.failure) for answer in asked if answer.failure is not None]
     first = failures[0][1]

@@ -45,7 +45,7 @@ from memsync.sync.indexer import TextReport
 from memsync.wiring import make_embedder, make_reranker, make_stored_index, make_token_counter
 
 if TYPE_CHECKING:
-    from memsync.index.postgres.stored import StoredIndex
+    from memsync.index.postgres.stored import ReadOnlyIndex
     from memsync.notes.files import NoteFiles
     from memsync.ports import Embedder, Reranker, TokenCounter
     from memsync.sync.syncer import Syncer
@@ -69,7 +69,7 @@ class StoredNotes:
 
     root = _ROOT
 
-    def __init__(self, index: StoredIndex) -> None:
+    def __init__(self, index: ReadOnlyIndex) -> None:
         self._index = index
 
     def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
@@ -114,7 +114,7 @@ class NotCompared:
 
     advice = "run memsync sync where its files are"
 
-    def __init__(self, index: StoredIndex) -> None:
+    def __init__(self, index: ReadOnlyIndex) -> None:
         self._index = index
         self.gate = Gate()
 
@@ -150,7 +150,7 @@ class StoredMemory(MemoryApi):
 
     def __init__(
         self,
-        index: StoredIndex,
+        index: ReadOnlyIndex,
         counter: TokenCounter,
         make_embedder: Callable[[], Embedder],
         make_reranker: Callable[[], Reranker],

@@ -8,8 +8,8 @@ from typing import ClassVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from memsync.model.commits import SHORT, cited_at
 from memsync.model.filters import Filters
-from memsync.model.past import SHORT, cited_at
 from memsync.model.query import TimeHint
 from memsync.model.vocabulary import Kind, Mode, NotePath, Origin, Tier, WatcherState, citation, in_root
 

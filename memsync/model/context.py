@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from memsync.model.upkeep import Place
+from memsync.model.upkeep import NoteLines
 from memsync.model.vocabulary import NotePath, Origin
 
 
-class ContextPassage(Place, frozen=True):
+class ContextPassage(NoteLines, frozen=True):
     """Whole lines of a note. `tokens` counts its text without the citation; `origin` is as that of a hit."""
 
     text: str

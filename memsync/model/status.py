@@ -18,7 +18,7 @@ class ChangeType(StrEnum):
     DELETED = "deleted"
 
 
-class Change(Struct, frozen=True):
+class FileChange(Struct, frozen=True):
     """One file to index again or to forget."""
 
     type: ChangeType

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from memsync.model.status import Failure
 from memsync.model.vocabulary import Kind, NotePath, Tier, citation
-from memsync.model.written import Line
+from memsync.model.written import NoteLine
 
 
 class Retirement(Struct, frozen=True):
@@ -37,7 +37,7 @@ class Pruning(Struct, frozen=True):
     applied: bool = False
 
 
-class Place(Struct, frozen=True):
+class NoteLines(Struct, frozen=True):
     """Lines of a note."""
 
     path: NotePath
@@ -50,7 +50,7 @@ class Place(Struct, frozen=True):
         return citation(self.path, self.start_line, self.end_line)
 
 
-class ForgottenPart(Place, frozen=True):
+class ForgottenPart(NoteLines, frozen=True):
     """Lines of a note that belong to a user.
 
     `what` is `thread` (the whole note), `message`, `preferences` (a section under `user:NAME`), `section` or `item`.
@@ -100,7 +100,7 @@ class Repetition(Struct, frozen=True):
     """
 
     score: float
-    places: tuple[Place, ...]
+    places: tuple[NoteLines, ...]
     text: str
     is_equal: bool = False
 
@@ -119,7 +119,7 @@ class Duplicates(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-class Side(Line, frozen=True):
+class Side(NoteLine, frozen=True):
     """One statement of a contradiction: its place, date (ISO 8601, empty if none is written), origin and text."""
 
     date: str
@@ -148,7 +148,7 @@ class Contradictions(Struct, frozen=True):
     pending_text: int = 0
 
 
-class Finding(Line, frozen=True):
+class Finding(NoteLine, frozen=True):
     """What is wrong on a line of a note; `rule` is one of features.checking.RULES. `is_fixed`: it was repaired."""
 
     rule: str
@@ -170,7 +170,7 @@ class Checked(Struct, frozen=True):
     ignored: int = 0
 
 
-class LinkPlace(Line, frozen=True):
+class LinkPlace(NoteLine, frozen=True):
     """A link on a line of the note `path`, as it is written; `note` is the file that it means, empty if it is dead."""
 
     target: str
@@ -298,7 +298,7 @@ class Days(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-class Asked(Struct, frozen=True):
+class DayOfSearches(Struct, frozen=True):
     """The searches of a day (UTC): how many, how many of them found nothing, and the median of their milliseconds."""
 
     day: str
@@ -341,7 +341,7 @@ class Stats(Struct, frozen=True):
     never_retrieved: tuple[NoteUse, ...]
     never_count: int
     growth: tuple[Growth, ...]
-    by_day: tuple[Asked, ...] = ()
+    by_day: tuple[DayOfSearches, ...] = ()
     queries: tuple[AskedQuery, ...] = ()
     warnings: tuple[str, ...] = ()
     pending_text: int = 0

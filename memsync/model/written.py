@@ -9,7 +9,7 @@ from msgspec import Struct
 from memsync.model.vocabulary import NotePath
 
 
-class Line(Struct, frozen=True):
+class NoteLine(Struct, frozen=True):
     """A line of a note."""
 
     computed: ClassVar = ("citation",)
@@ -23,7 +23,7 @@ class Line(Struct, frozen=True):
         return f"{self.path}:{self.line}"
 
 
-class Written(Line, frozen=True):
+class Written(NoteLine, frozen=True):
     """One write: the note, and the line on which the written text begins.
 
     `generation` names a state of the index that includes it, for `search(generation=…)`. It is 0 if the note is not

@@ -28,7 +28,7 @@ from memsync.notes.attributes import cut_attributes
 from memsync.notes.entry_text import opening_of, said, speaker_of, tasks_in, traits_of, without_comments
 from memsync.notes.links import outside_code
 from memsync.notes.origin import BY, least_trusted, origin_of
-from memsync.notes.validity import STATUS_LINES, attributes_in, marks_of
+from memsync.notes.validity_marks import STATUS_LINES, attributes_in, marks_of
 
 _DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]{1,200}\]:[ \t].*$", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\[\]\n]{0,500})\](?:\([^()\n]{0,1000}\)|\[[^\[\]\n]{0,200}\])")

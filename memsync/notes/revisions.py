@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memsync.errors import FilesystemError, UsageError
-from memsync.model.past import Commit
+from memsync.model.commits import Commit
 from memsync.model.text import quoted
+from memsync.notes.commit_dates import MAX_LOG_BYTES, parts, tree_files
 from memsync.notes.dates import end_of, parse_when
 from memsync.notes.files import LATEST_NS, MAX_NOTE_BYTES
 from memsync.notes.git import Git, open_git
@@ -29,7 +30,6 @@ from memsync.notes.git_files import (
     repository_of,
     state_of,
 )
-from memsync.notes.history import MAX_LOG_BYTES, parts, tree_files
 from memsync.notes.ignore import is_hidden, is_note_name
 from memsync.system import clock
 

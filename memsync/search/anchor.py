@@ -14,7 +14,7 @@ from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
 from memsync.notes.message_format import find_headings, messages_in, text_of_message, text_within
 from memsync.notes.parse import NoteReader
-from memsync.notes.stillness import EMPTIED_SECONDS, read_settled
+from memsync.notes.unfinished_saves import EMPTIED_SECONDS, read_settled
 from memsync.search.rank import Scored
 from memsync.search.spans import Span
 

@@ -21,7 +21,7 @@ from memsync.notes.links import block_line, names_place
 from memsync.notes.naming import spellings
 from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER
-from memsync.notes.validity import statements
+from memsync.notes.validity_marks import statements
 
 if TYPE_CHECKING:
     from memsync.notes.files import NoteFiles

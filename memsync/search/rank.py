@@ -26,8 +26,8 @@ from memsync.model.query import Candidate, IndexedChunk, TimeHint, is_between, n
 from memsync.model.vocabulary import Form, NotePath, Trait, is_remembered, may_instruct
 from memsync.notes.entry_text import LINK, stem_number, stems
 from memsync.notes.inline import wiki_parts
+from memsync.search.question_wording import Wording, asks_about_self, asks_for_answer
 from memsync.search.time_hints import asks_when
-from memsync.search.wording import Wording, asks_about_self, asks_for_answer
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _CLOCK = re.compile(r"[T ]\d{2}:\d{2}", re.ASCII)

@@ -31,7 +31,8 @@ from memsync.ports import Index, IndexReader
 from memsync.search.anchor import Anchor, Anchored
 from memsync.search.budget import costs, why_empty, within
 from memsync.search.confidence import are_letters_only, certainty, likely_hits
-from memsync.search.differing import COMPARED, differing
+from memsync.search.hit_contradictions import COMPARED, differing
+from memsync.search.question_wording import Wording
 from memsync.search.rank import (
     KEYWORD_SCALE,
     Pool,
@@ -51,7 +52,6 @@ from memsync.search.snippet import holds_all, make_snippet, stems_of
 from memsync.search.spans import Span, form_spans
 from memsync.search.spelling import as_written, respelled
 from memsync.search.validity import Validity, today
-from memsync.search.wording import Wording
 from memsync.system import clock
 
 if TYPE_CHECKING:

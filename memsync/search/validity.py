@@ -24,7 +24,7 @@ from memsync.model.query import IndexedChunk, IndexedNote
 from memsync.model.vocabulary import Form, Kind, NotePath, Origin, citation, trust
 from memsync.notes.naming import by_titles, folded
 from memsync.notes.origin import origin_of
-from memsync.notes.validity import (
+from memsync.notes.validity_marks import (
     PAST,
     STATUS,
     SUPERSEDED_BY,
@@ -51,7 +51,7 @@ Read = Callable[[NotePath], tuple[Sequence[str], Sequence[Chunk]]]
 """Returns the lines and chunks of a note, none if it cannot be read."""
 
 
-class Place(NamedTuple):
+class MarkedLines(NamedTuple):
     """Lines of a note; `time` is that of the entry, or the date of the note.
 
     Of these lines, only the statements with a `digest`, or the entries `at` a time are meant, if they are set.
@@ -74,7 +74,7 @@ class Place(NamedTuple):
         return self.path == path and self.first <= last and first <= self.last
 
 
-UNKNOWN = Place(NotePath(""))
+UNKNOWN = MarkedLines(NotePath(""))
 
 
 class Pair(NamedTuple):
@@ -83,9 +83,9 @@ class Pair(NamedTuple):
     `mark` is the place that says so, and `by` the origin of the text there.
     """
 
-    old: Place
-    new: Place
-    mark: Place
+    old: MarkedLines
+    new: MarkedLines
+    mark: MarkedLines
     by: str
 
     def may_replace(self, origin: str) -> bool:
@@ -158,18 +158,18 @@ class Validity:
             return ""
         return next((f"{IN_PART}{one.first}: {why}" for one, why in zip(said, reasons, strict=True) if why), "")
 
-    def refused(self, path: NotePath, entry: Entry, text: str, origin: str) -> Iterator[tuple[Place, Pair]]:
+    def refused(self, path: NotePath, entry: Entry, text: str, origin: str) -> Iterator[tuple[MarkedLines, Pair]]:
         """Yield the marks that would replace an entry, or a statement in it, that is trusted more, and what that is."""
-        said: list[tuple[Place, Sequence[str | int]]]
-        said = [(Place(path, entry.start_line, entry.end_line), (0, entry.time[:16] or 0))]
+        said: list[tuple[MarkedLines, Sequence[str | int]]]
+        said = [(MarkedLines(path, entry.start_line, entry.end_line), (0, entry.time[:16] or 0))]
         said += [
-            (Place(path, one.first, one.last), (one.digest, *range(one.first, one.last + 1)))
+            (MarkedLines(path, one.first, one.last), (one.digest, *range(one.first, one.last + 1)))
             for one in statements(text.split("\n"), entry.start_line)
         ]
         for place, names in said if path in self.replaced else ():
             yield from ((place, pair) for pair in self._naming(path, entry, names) if not pair.may_replace(origin))
 
-    def all_refused(self, read: Read) -> Iterator[tuple[Place, Pair, str]]:
+    def all_refused(self, read: Read) -> Iterator[tuple[MarkedLines, Pair, str]]:
         """Yield each mark of an index that counts for nothing, with the first text that it is about, and its origin."""
         seen = set[Pair]()
         for path in sorted(self.replaced):
@@ -240,16 +240,16 @@ def _pairs(chunks: Iterable[IndexedChunk], days: Mapping[NotePath, str], notes: 
     for chunk in chunks:
         own_by, by = chunk.origin, _at_most(chunk.origin, chunk.kind)
         for entry in chunk.entries:
-            own = Place(chunk.path, entry.start_line, entry.end_line, entry.time or chunk.note_date)
+            own = MarkedLines(chunk.path, entry.start_line, entry.end_line, entry.time or chunk.note_date)
             marks = marks_of(entry.attributes)
             yield from (Pair(old, own, own, by) for old in names.places(marks.get(SUPERSEDES, []), own, by))
             yield from (Pair(own, new, own, own_by) for new in names.places(marks.get(SUPERSEDED_BY, []), own, own_by))
             if STATUS in entry.attributes:
-                whole = Place(chunk.path, time=chunk.note_date)
+                whole = MarkedLines(chunk.path, time=chunk.note_date)
                 places = names.places([entry.attributes[STATUS]], own, by) or [UNKNOWN]
                 yield from (Pair(whole, new, own, by) for new in places)
     for path, (by, head) in notes.items():
-        own = Place(path, time=days[path])
+        own = MarkedLines(path, time=days[path])
         yield from (Pair(old, own, own, by) for old in names.places(head.get(SUPERSEDES, []), own, by))
         if SUPERSEDED_BY in head:
             yield from (Pair(own, new, own, by) for new in names.places(head[SUPERSEDED_BY], own, by) or [UNKNOWN])
@@ -295,26 +295,26 @@ class _Names:
         """Return the kind of a note."""
         return self._notes[path].kind
 
-    def places(self, texts: list[str], source: Place, by: str) -> Sequence[Place]:
+    def places(self, texts: list[str], source: MarkedLines, by: str) -> Sequence[MarkedLines]:
         """Return the places that the texts of a mark name, relative to its note. A name may have a comma."""
-        places: list[Place] = []
+        places: list[MarkedLines] = []
         for text in texts:
             whole = self._of(text, source, by)
             places += whole or [place for part in text.split(", ") for place in self._of(part, source, by)]
         return places
 
-    def _of(self, text: str, source: Place, by: str) -> list[Place]:
+    def _of(self, text: str, source: MarkedLines, by: str) -> list[MarkedLines]:
         named = reference_of(text)
         if named.time:
             moment = named.time if len(named.time) > 5 else f"{source.time[:10]}T{named.time:0>5}"
-            return [Place(path, time=moment, at=moment) for path in self._logs.get(moment[:10], ())]
+            return [MarkedLines(path, time=moment, at=moment) for path in self._logs.get(moment[:10], ())]
         path = self._path(named.name, source.path)
         if path is None:
             return []
         lines = (named.first, named.last) if named.first else OF_A_NOTE
         # By its own date, a note that is trusted less could say that the mark does not count, or not yet.
         day = self._notes[path].date if self._trusted[path] >= trust(by) else ""
-        return [Place(path, *lines, time=day, digest=named.digest)]
+        return [MarkedLines(path, *lines, time=day, digest=named.digest)]
 
     def _path(self, name: str, source: NotePath) -> NotePath | None:
         """Return the note that is meant: a path from the root or from the note that has the mark, or a unique name."""

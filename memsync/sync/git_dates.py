@@ -42,11 +42,11 @@ def read_dates(reader: IndexReader) -> KnownDates:
 def bring_up_to_date(index: Index, head: HeadState, seconds: float) -> None:
     """Read the history of a HEAD and store the notes' dates. Parses and embeds nothing."""
     # Imported here, because it imports subprocess, which most searches do not need.
-    from memsync.notes.history import History, read_history
+    from memsync.notes.commit_dates import CommitDates, read_history
 
     with index.reading() as reader:
         dates = read_dates(reader)
-        before = History(dates.state, dates.reason, reader.history())
+        before = CommitDates(dates.state, dates.reason, reader.history())
     history = read_history(head, seconds, before)
     known = KnownDates(history.state, history.reason, seconds if history.is_too_slow else 0.0)
     with index.writing() as writer:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 from memsync.errors import NoteError, NoteTooLarge
 from memsync.model.note import FileStamp
-from memsync.model.status import Change, ChangeType, Failure, IndexedFile
+from memsync.model.status import ChangeType, Failure, FileChange, IndexedFile
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import FileScan, NoteFiles, Places
 from memsync.notes.parse import NoteReader
-from memsync.notes.stillness import stillness_needed
+from memsync.notes.unfinished_saves import stillness_needed
 from memsync.ports import Clock, Index, IndexWriter, PreparedNote, Progress
 from memsync.sync.gate import Gate
 from memsync.sync.git_dates import SEARCH_SECONDS, SYNC_SECONDS, bring_up_to_date
@@ -79,7 +79,7 @@ class _Read:
     Without either, only the stamp is new, or the note's text must leave the index: `forget` if the file is now binary.
     """
 
-    change: Change
+    change: FileChange
     stamp: FileStamp
     content: bytes | None = None
     parsing: Future[PreparedNote] | None = None
@@ -202,7 +202,7 @@ class Indexer:
             if is_ours:
                 self._writing.release()
 
-    def _chosen(self, work: _Refresh, words: Sequence[str], limit: float | None) -> Sequence[Change]:
+    def _chosen(self, work: _Refresh, words: Sequence[str], limit: float | None) -> Sequence[FileChange]:
         """Return all changes; or, with `limit`, up to `limit` changes of files relevant to the question, best first."""
         changes = work.plan.changes
         if words and (limit is not None or len(changes) > MAX_UNSORTED_CHANGES):
@@ -212,7 +212,7 @@ class Indexer:
         relevant = [change for change in changes if change.path in work.relevance]
         return sorted(relevant, key=work.order)[: int(limit)]
 
-    def _apply(self, changes: Sequence[Change], work: _Refresh, on_commit: Callable[[int, int], None]) -> None:
+    def _apply(self, changes: Sequence[FileChange], work: _Refresh, on_commit: Callable[[int, int], None]) -> None:
         with suppress(_OutOfTime), self._workers_for(changes, work):
             for batch in self._batches(changes, work):
                 self._files.require_settings()
@@ -228,7 +228,7 @@ class Indexer:
     # ------------------------------------------------------------------------------------------ batches
 
     @contextmanager
-    def _workers_for(self, changes: Sequence[Change], work: _Refresh) -> Iterator[None]:
+    def _workers_for(self, changes: Sequence[FileChange], work: _Refresh) -> Iterator[None]:
         """Provide worker processes: for all notes only if there is much to parse and no search waits."""
         work.pool = self._workers.pool(0 if work.for_search else sum(map(work.size, changes)))
         self.is_loading = work.pool.is_bulk
@@ -238,7 +238,7 @@ class Indexer:
             work.pool.close()
             self.is_loading = False
 
-    def _batches(self, changes: Sequence[Change], work: _Refresh) -> Iterator[Sequence[_Read]]:
+    def _batches(self, changes: Sequence[FileChange], work: _Refresh) -> Iterator[Sequence[_Read]]:
         """Read and parse the files in the order of `_Refresh.order`; yield small batches, so that each commits soon."""
         batch: list[_Read] = []
         started = self._clock.monotonic()
@@ -264,7 +264,7 @@ class Indexer:
         if batch:
             yield batch
 
-    def _read_ahead(self, changes: Sequence[Change], work: _Refresh) -> Iterator[_Read | None]:
+    def _read_ahead(self, changes: Sequence[FileChange], work: _Refresh) -> Iterator[_Read | None]:
         """Yield each file after reading, in order, None if that failed. In bulk, read ahead for the workers."""
         ahead: deque[tuple[_Read | None, int]] = deque()
         ahead_bytes, max_ahead = 0, AHEAD_NOTES if work.pool.is_bulk else 1
@@ -282,7 +282,7 @@ class Indexer:
             ahead_bytes += size
         yield from (read for read, _ in ahead)
 
-    def _read(self, change: Change, work: _Refresh) -> _Read | None:
+    def _read(self, change: FileChange, work: _Refresh) -> _Read | None:
         """Return a file after reading; None if it failed, disappeared or is being saved: the next round handles it."""
         path = change.path
         if change.type is ChangeType.DELETED:
@@ -422,12 +422,12 @@ class _Refresh:
         self.clock.sleep(wait)
         return True
 
-    def rank(self, change: Change) -> int:
+    def rank(self, change: FileChange) -> int:
         if change.type is ChangeType.DELETED:
             return GONE
         return LARGE if self.size(change) > LARGE_BYTES else SMALL
 
-    def size(self, change: Change) -> int:
+    def size(self, change: FileChange) -> int:
         """Return how many bytes must be read for a change."""
         return 0 if change.type is ChangeType.DELETED else self.plan.scan.files[change.path][0]
 
@@ -450,7 +450,7 @@ class _Refresh:
         chunks = parsed.note.chunk_count if parsed.note else 0
         return chunks > HEAVY_CHUNKS or (known is not None and known.size > LARGE_BYTES)
 
-    def order(self, change: Change) -> tuple[bool, int, int, bool, int]:
+    def order(self, change: FileChange) -> tuple[bool, int, int, bool, int]:
         """Return the sort key of changes.
 
         Relevant files come first, sorted by relevance, then small before large, then newest first. The others follow:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from memsync.errors import NoteError
-from memsync.model.status import Change, ChangeType
+from memsync.model.status import ChangeType, FileChange
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, NoteFiles
 from memsync.ports import Clock
@@ -22,7 +22,7 @@ LONGEST_ENDING = 3
 
 
 def relevance(
-    changes: Sequence[Change], scan: FileScan, words: Sequence[str], files: NoteFiles, clock: Clock
+    changes: Sequence[FileChange], scan: FileScan, words: Sequence[str], files: NoteFiles, clock: Clock
 ) -> dict[NotePath, int]:
     """Return how many words of a question each changed file has in its name or text; files without any are left out.
 
@@ -44,7 +44,7 @@ def relevance(
     return counts
 
 
-def newest_first(changes: Sequence[Change], scan: FileScan) -> list[Change]:
+def newest_first(changes: Sequence[FileChange], scan: FileScan) -> list[FileChange]:
     """Return changes of existing files sorted by mtime, newest first."""
     return sorted(changes, key=lambda change: -scan.files[change.path][1])
 

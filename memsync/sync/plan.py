@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from memsync.errors import FilesystemError, IndexFailure, IndexReadOnly, NoteError, RootError
-from memsync.model.status import Change, ChangeType, Failure, IndexedFile
+from memsync.model.status import ChangeType, Failure, FileChange, IndexedFile
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, Identity, NoteFiles, Places
-from memsync.notes.stillness import State, Stillness, stillness_needed
+from memsync.notes.unfinished_saves import State, Stillness, stillness_needed
 from memsync.ports import Clock, Index, IndexReader, IndexWriter
 from memsync.settings.paths import is_identity, keep_dir, kept_identity
 from memsync.sync.git_dates import KnownDates, read_dates
@@ -35,32 +35,32 @@ _FAILURES = "failures"
 
 def plan_sync(
     scan: FileScan, indexed: Mapping[NotePath, IndexedFile], parsed_by: str, *, is_local: bool = False
-) -> list[Change]:
+) -> list[FileChange]:
     """Return the changes between index and scan; deletions last, so that moved text keeps its passages.
 
     A file is read again if its size, mtime, ctime or inode differ, if it was stamped too soon after it was written,
     or if it was parsed with other settings. Notes in an unreadable folder are left unchanged. `is_local`: the files'
     ctimes can be compared with this machine's clock.
     """
-    added: list[Change] = []
-    modified: list[Change] = []
+    added: list[FileChange] = []
+    modified: list[FileChange] = []
     fine = FINE_RACY_NS if is_local else RACY_NS
     for path, identity in scan.files.items():
         known = indexed.get(path)
         if known is None:
-            added.append(Change(ChangeType.ADDED, path))
+            added.append(FileChange(ChangeType.ADDED, path))
             continue
         window = fine if identity[2] % 1_000_000 else RACY_NS  # a whole number of ms suggests coarse time stamps
         racy = abs(known[5] - identity[1]) < window or abs(known[5] - identity[2]) < window
         if racy or known[:4] != identity or known[6] != parsed_by:
-            modified.append(Change(ChangeType.MODIFIED, path))
+            modified.append(FileChange(ChangeType.MODIFIED, path))
     deleted = [
-        Change(ChangeType.DELETED, path) for path in indexed.keys() - scan.files.keys() if not scan.is_unknown(path)
+        FileChange(ChangeType.DELETED, path) for path in indexed.keys() - scan.files.keys() if not scan.is_unknown(path)
     ]
     return [*_by_path(modified), *_by_path(added), *_by_path(deleted)]
 
 
-def _by_path(changes: list[Change]) -> list[Change]:
+def _by_path(changes: list[FileChange]) -> list[FileChange]:
     return sorted(changes, key=lambda change: change.path)
 
 
@@ -91,8 +91,8 @@ class Settling:
         self._unsettled: dict[NotePath, _Unsettled] = {}
 
     def divide(
-        self, changes: list[Change], scan: FileScan, known: Mapping[NotePath, IndexedFile], now: float
-    ) -> tuple[list[Change], float]:
+        self, changes: list[FileChange], scan: FileScan, known: Mapping[NotePath, IndexedFile], now: float
+    ) -> tuple[list[FileChange], float]:
         """Return the changes to make now, and in how many seconds the next delayed one is due; 0 if none is delayed.
 
         For a deleted file, its folder's time stamp shows whether the file came back and disappeared meanwhile.
@@ -128,7 +128,7 @@ class Settling:
         seen.still.seconds(state, now)
         return seen
 
-    def _state(self, change: Change, scan: FileScan, folders: dict[str, int]) -> State:
+    def _state(self, change: FileChange, scan: FileScan, folders: dict[str, int]) -> State:
         if change.type is ChangeType.MODIFIED:
             return scan.files[change.path]
         folder = change.path.rpartition("/")[0]
@@ -186,7 +186,7 @@ class SyncPlan:
 
     scan: FileScan
     known: Known
-    changes: Sequence[Change]
+    changes: Sequence[FileChange]
     delayed: int
     due_seconds: float
     known_failures: Mapping[NotePath, FailedFile]

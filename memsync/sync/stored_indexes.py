@@ -19,7 +19,7 @@ _FILES = ("index.db", "local.json", "sync.lock")
 _NAME = re.compile(r".+-[0-9a-f]{32}(\.(of|before)-[\w-]+)?")
 
 
-class StoredIndex(NamedTuple):
+class IndexFolder(NamedTuple):
     """The folder of an index, and `kept`, the folder of what outlives it: the journal and the copies of `forget`.
 
     `root` is the folder of notes. It is empty if it is unknown, as it is for an index that was set aside for another
@@ -34,7 +34,7 @@ class StoredIndex(NamedTuple):
     last_written: str
 
 
-def stored_indexes() -> list[StoredIndex]:
+def stored_indexes() -> list[IndexFolder]:
     """Return the indexes in the state folder."""
     roots = {index_dir(root): root for root in recorded_roots()}
     found = []
@@ -45,11 +45,11 @@ def stored_indexes() -> list[StoredIndex]:
             is_gone = root != "" and not os.path.isdir(root)
             size, written = sum(file.st_size for file in files), max(file.st_mtime for file in files)
             moment = datetime.fromtimestamp(written, UTC).isoformat(timespec="seconds")
-            found.append(StoredIndex(root, str(folder), str(kept), is_gone, size, moment))
+            found.append(IndexFolder(root, str(folder), str(kept), is_gone, size, moment))
     return found
 
 
-def remove(index: StoredIndex) -> None:
+def remove(index: IndexFolder) -> None:
     """Delete an index folder; a daemon whose folder of notes is gone is stopped.
 
     Raises IndexBusy while another daemon or a sync uses the index, FilesystemError, OSError.

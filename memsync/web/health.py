@@ -37,7 +37,7 @@ ALIVE_SECONDS = 15.0
 """After how long without a change a listener gets a comment, so that a lost connection is noticed."""
 
 
-class Health(Struct, frozen=True):
+class MemoryHealth(Struct, frozen=True):
     """The health of a memory. `scanned_at`: when its files were last compared; `reason`: why it is not watched live."""
 
     status: str
@@ -51,20 +51,20 @@ class Health(Struct, frozen=True):
     faults: tuple[str, ...] = ()
 
 
-async def health(site: Site) -> Health:
+async def health(site: Site) -> MemoryHealth:
     """Return the health of a site's memory now."""
     try:
         return health_of(await site.run(status_operation), clock.utc())
     except MemsyncError as error:
-        return Health("failing", faults=(printable(error.sentences()),))
+        return MemoryHealth("failing", faults=(printable(error.sentences()),))
 
 
-def health_of(status: Status, now: datetime) -> Health:
+def health_of(status: Status, now: datetime) -> MemoryHealth:
     """Return the health that follows from a status, at the moment `now`."""
     daemon = status.daemon
     scanned = datetime.fromisoformat(status.last_sync) if status.last_sync else None
     faults = [*(daemon.errors if daemon else ()), *map(str, status.failures)]
-    return Health(
+    return MemoryHealth(
         _state(status),
         scanned_at=status.last_sync,
         index_age_seconds=round((now - scanned).total_seconds(), 3) if scanned else None,

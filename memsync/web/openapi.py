@@ -8,7 +8,7 @@ from typing import Any
 from memsync import __version__
 from memsync.model.json import schemas_of
 from memsync.operation import Operation, Parameter
-from memsync.web.health import Health
+from memsync.web.health import MemoryHealth
 from memsync.web.problems import PROBLEM, Problem
 
 _PROBLEMS = {status: {"$ref": "#/components/responses/Problem"} for status in ("401", "default")}
@@ -19,7 +19,7 @@ def openapi(operations: Iterable[Operation[Any, Any]], *, is_read_only: bool) ->
     offered = [operation for operation in operations if not (is_read_only and operation.writes)]
     kinds = [operation.result for operation in offered]
     kinds += [parameter.annotated for operation in offered for parameter in operation.values.values()]
-    schemas, components = schemas_of([*kinds, Health, Problem], "#/components/schemas/{name}")
+    schemas, components = schemas_of([*kinds, MemoryHealth, Problem], "#/components/schemas/{name}")
     given = iter(schemas[len(offered) :])
     paths = {
         f"/v1/{operation.name}": _path(operation, result, [next(given) for _ in operation.values])

@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from memsync.errors import MemsyncError, UsageError, own_error
 from memsync.notes.git_files import head_state
-from memsync.operation import Operation, Runs
+from memsync.operation import Operation, RunsOperations
 from memsync.settings.load import Settings
 from memsync.web.problems import Refusal
 from memsync.web.serving import HOST
@@ -37,7 +37,7 @@ class Site:
     """
 
     settings: Settings
-    open: Callable[[], AbstractContextManager[Runs]]
+    open: Callable[[], AbstractContextManager[RunsOperations]]
     port: int
     public_url: str = ""
     is_read_only: bool = False

@@ -14,7 +14,7 @@ from memsync.agents import NAMES, agent_named
 from memsync.agents.checking import faults, installed, untried_version
 from memsync.agents.connecting import apply, planned
 from memsync.agents.ingest import ingest
-from memsync.agents.recalls import sessions
+from memsync.agents.recall_records import sessions
 from memsync.cli.main import run
 from memsync.settings.roots import RegisteredRoot, add, remove_root
 from tests.agents.conversations import converse

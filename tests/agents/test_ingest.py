@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from memsync.agents import NAMES, agent_named, gemini, ingest, raw_files, session_threads, sources
+from memsync.agents.agent import Agent
 from memsync.agents.events import parts_of
 from memsync.agents.ingest import IngestReport, transcripts_root
-from memsync.agents.port import Agent
 from memsync.agents.raw_files import raw_file, unpacked
 from memsync.agents.sources import MAX_LINE_BYTES, records_in
 from memsync.errors import ConfigError, FilesystemError, UsageError
@@ -832,7 +832,7 @@ def test_fault_of_a_reader_costs_its_transcript_only(monkeypatch: pytest.MonkeyP
     write_session(talk(1))
     continued, listed = ingest.Ingester._continued, sources.sources_of
 
-    def fails(self: ingest.Ingester, source: sources.Source, *rest: Any) -> Any:
+    def fails(self: ingest.Ingester, source: sources.Transcript, *rest: Any) -> Any:
         return int(None) if source.agent.name == "codex" else continued(self, source, *rest)  # type: ignore[call-overload]  # because it is wrong
 
     def fails_to_list(agent: Agent) -> Any:

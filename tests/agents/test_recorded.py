@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.agents import NAMES, agent_named, recalls
+from memsync.agents import NAMES, agent_named, recall_records
 from memsync.agents.ingest import ingest, transcripts_root
 from memsync.memories.recall import Recaller
 from memsync.settings.roots import RegisteredRoot, add
@@ -60,7 +60,7 @@ def test_recorded_event_is_answered_in_the_form_of_its_agent(path: Path, recalle
         (answer,) = json.loads(answer).values()
     assert answer.startswith("<memsync-recall>\n")
     assert (RECALLED if event == "prompt" else "Cite path and line.") in answer
-    (recall,) = recalls.recorded(agent, payload.get("session_id") or payload["sessionId"])
+    (recall,) = recall_records.recorded(agent, payload.get("session_id") or payload["sessionId"])
     assert recall.folder == payload["cwd"]
     if event == "prompt":
         assert recall.prompt.strip('"') == PROMPT  # without what the hook of the session's start had said

@@ -15,8 +15,8 @@ import pytest
 
 import memsync.cli
 from memsync.cli.entry import answer_plainly
-from memsync.cli.line import split_global_options
 from memsync.cli.output import say_pending
+from memsync.cli.typed_line import split_global_options
 from memsync.edit import append
 from memsync.errors import MemsyncError
 from memsync.system import clock

@@ -13,7 +13,7 @@ import pytest
 from memsync.cli.main import main, run
 from memsync.daemon.logs import log_to
 from memsync.mcp_server.memories import ServedMemories
-from memsync.mcp_server.protocol import HANDSHAKES, Peer, Server, line_of
+from memsync.mcp_server.protocol import HANDSHAKES, McpServer, Peer, line_of
 from memsync.memories.opener import Opener
 from memsync.model.text import json_line, printable, quotable, visible
 from memsync.settings.load import load_settings
@@ -175,7 +175,7 @@ def test_no_tool_gives_a_model_what_cannot_be_seen(hostile: Path, monkeypatch: P
     monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
     monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
     opener = Opener(lambda: load_settings(root=hostile))
-    server, raw = Server(ServedMemories(lambda: opener), read_only=False), list[str]()
+    server, raw = McpServer(ServedMemories(lambda: opener), read_only=False), list[str]()
 
     def ask(method: str, **params: Any) -> dict[str, Any]:
         answer = server.answer(message(method, **params), Peer(HANDSHAKES[-1]))

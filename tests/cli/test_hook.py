@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from memsync.agents.recalls import failures, sessions
+from memsync.agents.recall_records import failures, sessions
 from memsync.cli.hook import run
 from memsync.settings.roots import RegisteredRoot, add, remove_root
 from memsync.system.user_folders import state_folder, write_own_file

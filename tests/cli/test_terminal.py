@@ -20,7 +20,7 @@ import pytest
 
 from memsync.cli.command_open import kept_hits, linked
 from memsync.cli.main import run_command
-from memsync.cli.output import KEPT, Kept, local_time, say_table
+from memsync.cli.output import KEPT, CapturedOutput, local_time, say_table
 from memsync.errors import ConfigError
 from memsync.memory import Memory
 from memsync.settings.editors import template_of
@@ -185,7 +185,7 @@ def test_table_fits_the_terminal_and_is_whole_elsewhere(columns: int, first: str
     ]
     for width in (columns, 0):
         out = StringIO()
-        mark = KEPT.set(Kept(out, StringIO(), True, False, width))
+        mark = KEPT.set(CapturedOutput(out, StringIO(), True, False, width))
         say_table(rows)
         KEPT.reset(mark)
         lines = out.getvalue().splitlines()

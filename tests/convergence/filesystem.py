@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from memsync.notes import files, stillness
+from memsync.notes import files, unfinished_saves
 from memsync.search import anchor
 from tests.convergence.clock import SimulatedClock
 
@@ -144,7 +144,7 @@ class SimulatedFileSystem:
 def mounted(system: SimulatedFileSystem) -> Iterator[None]:
     """Let memsync see files and time as the world has them."""
     with ExitStack() as stack:
-        for module, name in ((files, "clock"), (stillness, "clock"), (anchor, "time")):
+        for module, name in ((files, "clock"), (unfinished_saves, "clock"), (anchor, "time")):
             stack.enter_context(mock.patch.object(module, name, system))
         stack.enter_context(mock.patch.object(files, "os", system))
         yield

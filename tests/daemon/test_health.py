@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from memsync.daemon import vector_keeper
-from memsync.daemon.health import Health
+from memsync.daemon.health import DaemonFaults
 from memsync.daemon.keeper import Keeper
 from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.errors import EmbedderError, IndexBusy, RootError
@@ -20,7 +20,7 @@ from tests.support.stand_ins import PutForward
 
 def test_time_until_the_next_try_doubles_up_to_its_limit() -> None:
     """From one second to five minutes, or to what the caller says; each fault by itself."""
-    health = Health()
+    health = DaemonFaults()
     tries = [health.fault("model", "gone") for _ in range(11)]
     assert tries == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
     assert [health.fault("root", f"{n}", longest_retry=3) for n in range(4)] == [1, 2, 3, 3]
@@ -31,7 +31,7 @@ def test_time_until_the_next_try_doubles_up_to_its_limit() -> None:
 
 def test_faults_are_told_by_name_until_they_are_mended(caplog: pytest.LogCaptureFixture) -> None:
     """With the advice of the error; the log has each once, and once that it works again."""
-    health = Health()
+    health = DaemonFaults()
     with caplog.at_level(logging.INFO, logger="memsync.daemon"):
         for _ in range(3):
             health.fault("root", RootError("the root is gone", hint="Mount it."))
@@ -51,7 +51,7 @@ def test_failing_model_is_asked_again_after_twice_the_time_and_at_once_when_it_w
     make_memory: MakeMemory, write: Write, embedder: FakeEmbedder
 ) -> None:
     """Nobody asks in between; the first success ends it, and the next failure begins with a second again."""
-    clock, health, memory = PutForward(stands_still=True), Health(), make_memory()
+    clock, health, memory = PutForward(stands_still=True), DaemonFaults(), make_memory()
     keeper = VectorKeeper(memory, health, clock)
     write("a.md", "The heron nests.\n")
     memory.syncer.refresh()
@@ -85,7 +85,7 @@ def test_report_after_a_failure_brings_in_what_was_reported_before_it(
 ) -> None:
     """Otherwise a search would count as current while the first change is missing until the next retry."""
     clock, memory = PutForward(stands_still=True), make_memory()
-    keeper = Keeper(memory, FakeWatcher, Health(), lambda notes: None, clock)
+    keeper = Keeper(memory, FakeWatcher, DaemonFaults(), lambda notes: None, clock)
 
     def work() -> None:
         assert keeper.is_due()
@@ -108,7 +108,7 @@ def test_report_after_a_failure_brings_in_what_was_reported_before_it(
 
 def test_busy_index_is_no_fault_of_the_model(make_memory: MakeMemory, monkeypatch: Patch) -> None:
     """Another process embeds the same: look again in a second, and tell nobody."""
-    clock, health, memory = PutForward(stands_still=True), Health(), make_memory()
+    clock, health, memory = PutForward(stands_still=True), DaemonFaults(), make_memory()
     keeper = VectorKeeper(memory, health, clock)
 
     def busy() -> None:

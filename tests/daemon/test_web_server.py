@@ -16,7 +16,7 @@ from unittest.mock import Mock
 import pytest
 
 from memsync.daemon import process, web_server
-from memsync.daemon.health import Health
+from memsync.daemon.health import DaemonFaults
 from memsync.daemon.web_server import Page, WebServer, turn_on, turned_on
 from memsync.errors import ConfigError, FilesystemError, MemsyncError
 from memsync.settings.load import Settings
@@ -151,7 +151,7 @@ def test_two_memories_have_their_pages_at_once(on: Cli, port: int, tmp_path: Pat
 def server(settings: Settings) -> Iterator[WebServer]:
     """Make a server that a test starts."""
     settings.index_dir.mkdir(parents=True, exist_ok=True)
-    made = WebServer(settings, Health())
+    made = WebServer(settings, DaemonFaults())
     yield made
     made.stop()
     made._end()

@@ -13,7 +13,7 @@ import pytest
 from memsync.cli.main import run
 from memsync.errors import UsageError
 from memsync.index.postgres.index import Claim, PostgresIndex
-from memsync.index.postgres.stored import StoredIndex
+from memsync.index.postgres.stored import ReadOnlyIndex
 from memsync.mcp_server.memories import ServedMemories
 from memsync.memories import stored
 from memsync.memories.several import Memories
@@ -103,7 +103,7 @@ def plant(dsn: str, statement: str, *parameters: object) -> None:
 def opened(dsn: str, name: str = "theirs") -> StoredMemory:
     """Open the memory without its files."""
     embedder = FakeEmbedder()
-    return StoredMemory(StoredIndex(dsn, name), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
+    return StoredMemory(ReadOnlyIndex(dsn, name), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
 
 
 def tool_results() -> list[Any]:

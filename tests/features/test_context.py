@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsync.errors import NoteError
-from memsync.features.context.assemble import Passage, Source, assemble
+from memsync.features.context.assemble import Passage, PassageSource, assemble
 from memsync.features.context.compose import _Gathered
 from memsync.memory import Memory, MemoryApi
 from memsync.model.context import Context
@@ -231,7 +231,7 @@ def test_long_conversation_is_assembled_in_no_more_time_than_it_takes_to_read() 
 
     path = NotePath("threads/talk.md")
     passages = [Passage(path, n * 2 + 1, n * 2 + 1, f"turn {n}", n) for n in range(3_000)][::-1]
-    found = assemble([Source("messages", "Talk", 1, passages, is_unbroken=True)], 100_000, count)
+    found = assemble([PassageSource("messages", "Talk", 1, passages, is_unbroken=True)], 100_000, count)
     assert len(found.parts[0].passages) == 3_000
     assert sum(counted) < 6 * 3_000
 
@@ -253,7 +253,7 @@ LINE = st.sampled_from(["zebra stripes", "- item", "", "```", "# Title", "@ x", 
 
 
 @st.composite
-def sources(draw: st.DrawFn) -> list[Source]:
+def sources(draw: st.DrawFn) -> list[PassageSource]:
     """Return sources of whole passages, some of which show the same lines."""
     found = []
     for name in ("one", "two", "three"):
@@ -267,7 +267,7 @@ def sources(draw: st.DrawFn) -> list[Source]:
                 start += len(lines)
         passages = draw(st.permutations(passages))
         flags = [draw(st.booleans()) for _ in range(3)]
-        found.append(Source(name, name.title(), draw(st.floats(0, 1)), passages, *flags))
+        found.append(PassageSource(name, name.title(), draw(st.floats(0, 1)), passages, *flags))
     return found
 
 
@@ -276,7 +276,7 @@ def _count(texts: Sequence[str]) -> list[int]:
 
 
 @given(sources=sources(), budget=st.integers(1, 400))
-def test_any_sources_fit_any_budget(sources: list[Source], budget: int) -> None:
+def test_any_sources_fit_any_budget(sources: list[PassageSource], budget: int) -> None:
     """What is counted is what is written, to the last word piece; no line stands there twice."""
     found = assemble(sources, budget, _count)
     assert found.tokens <= budget
@@ -297,9 +297,9 @@ def test_a_note_is_not_cut_if_another_part_shows_its_rest() -> None:
     others = [passage._replace(path=NotePath("a.md")) for passage in zebras]
     long = others[2]._replace(text="a b c d e f g h")
     sources = [
-        Source("one", "One", 0.0, zebras, is_quoted=False),
-        Source("two", "Two", 0.0, others, is_quoted=False),
-        Source("three", "Three", 0.5, [others[0], long, others[1]], is_quoted=False),
+        PassageSource("one", "One", 0.0, zebras, is_quoted=False),
+        PassageSource("two", "Two", 0.0, others, is_quoted=False),
+        PassageSource("three", "Three", 0.5, [others[0], long, others[1]], is_quoted=False),
     ]
     found = assemble(sources, 48, _count)
     assert COUNTER.count([found.text]) == [found.tokens]

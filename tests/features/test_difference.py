@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from memsync.errors import UsageError
 from memsync.features.difference import _grouped, _item, _Said
 from memsync.memory import Memory
-from memsync.model.past import Diff, Stated
+from memsync.model.commits import Diff, Stated
 from memsync.model.vocabulary import NotePath
 from memsync.system import clock
 from tests.conftest import Patch, Write

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memsync.errors import UsageError
-from memsync.features.evaluation.evaluator import COMPARABLE_SETTINGS, Asked, Bin, changes, measured
+from memsync.features.evaluation.evaluator import COMPARABLE_SETTINGS, AskedQuestion, Bin, changes, measured
 from memsync.features.evaluation.measures import area_under_roc, bins_of, highest_floor
 from memsync.features.evaluation.questions import Question, paths_besides, questions_of, read_questions, without_answers
 from memsync.memory import Memory
@@ -28,15 +28,15 @@ def lines(*rows: Any) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-def asked(rank: int, score: float, *, answerable: bool = True) -> Asked:
+def asked(rank: int, score: float, *, answerable: bool = True) -> AskedQuestion:
     """Return a question with ten hits of falling score, of which that at `rank` has the answer."""
     answers = (("a.md", 1, 1),) if answerable else ()
     hits = tuple(("a.md" if place == rank else "b.md", 1, 1) for place in range(1, 11))
     scores = tuple(score - place / 1000 for place in range(10))
-    return Asked(Question("q", answers, "here"), hits, scores, 5.0)
+    return AskedQuestion(Question("q", answers, "here"), hits, scores, 5.0)
 
 
-def figures(*found: Asked) -> dict[str, float]:
+def figures(*found: AskedQuestion) -> dict[str, float]:
     return {figure.name: figure.value for figure in measured(found, {}, Mode.HYBRID, 0.01).figures}
 
 

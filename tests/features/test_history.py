@@ -11,7 +11,7 @@ import pytest
 from memsync.errors import NoSuchNote, NoteError, UsageError
 from memsync.features import history as history_module
 from memsync.memory import Memory
-from memsync.model.past import Version
+from memsync.model.commits import Version
 from tests.conftest import Write
 from tests.support.repository import AUTUMN, SPRING, SUMMER, Repository
 

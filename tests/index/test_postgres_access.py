@@ -19,7 +19,7 @@ from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.database import forget_memory
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.postgres.opening import machine_id
-from memsync.index.postgres.stored import StoredIndex
+from memsync.index.postgres.stored import ReadOnlyIndex
 from memsync.memory import Memory
 from memsync.settings.load import Settings
 from tests.conftest import COUNTER, DEADLINE, FakeEmbedder, Write
@@ -100,7 +100,7 @@ def test_role_sees_the_memories_granted_to_it_and_no_others(
         execute(mine, "SELECT * FROM grantee")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         execute(as_role(database, stranger), "SELECT * FROM memsync.note")
-    ours, theirs = (StoredIndex(mine, name) for name in ("ours", "theirs"))
+    ours, theirs = (ReadOnlyIndex(mine, name) for name in ("ours", "theirs"))
     ours.require()
     with pytest.raises(IndexFailure, match="no memory 'theirs' that this role may read"):
         theirs.require()

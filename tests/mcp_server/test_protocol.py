@@ -21,7 +21,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from memsync.mcp_server import protocol
 from memsync.mcp_server.http import _App
 from memsync.mcp_server.memories import ServedMemories
-from memsync.mcp_server.protocol import BATCHES, HANDSHAKES, MAX_MESSAGE_BYTES, STATELESS, Peer, Refused, Server
+from memsync.mcp_server.protocol import BATCHES, HANDSHAKES, MAX_MESSAGE_BYTES, STATELESS, McpServer, Peer, Refused
 from memsync.mcp_server.stdio import _Conversation
 from memsync.mcp_server.tools import MAX_TOKENS
 from memsync.memory import Memory, MemoryApi
@@ -47,7 +47,7 @@ def answered(sent: Any, version: str = HANDSHAKES[-1]) -> Any:
         value = protocol.parsed(sent if isinstance(sent, bytes) else json.dumps(sent).encode())
     except Refused as refused:
         return protocol.reply(None, error=refused.error)
-    answer = Server(ServedMemories(None), read_only=False).answer(value, Peer(version))
+    answer = McpServer(ServedMemories(None), read_only=False).answer(value, Peer(version))
     return None if answer is None else json.loads(protocol.line_of(answer))
 
 
@@ -131,7 +131,7 @@ def test_batch_is_answered_in_the_version_that_has_batches() -> None:
 # ---------------------------------------------------------------------------------------- while a call runs
 
 
-class _Slow(Server):
+class _Slow(McpServer):
     """A server whose calls wait until they may go on."""
 
     def __init__(self) -> None:
@@ -267,7 +267,7 @@ def test_http_answers_with_the_status_that_the_protocol_names(
         async def send(part: Any) -> None:
             got.append(part)
 
-        app = _App(Server(ServedMemories(None), read_only=False), "secret", 80)
+        app = _App(McpServer(ServedMemories(None), read_only=False), "secret", 80)
         await app({"type": "http", "method": method, "path": path, "headers": sent}, receive, send)
 
     anyio.run(ask)

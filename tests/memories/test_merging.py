@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memsync.errors import MemsyncError
-from memsync.memories.merging import Answered, by_score, merged
+from memsync.memories.merging import AnsweredMemory, by_score, merged
 from memsync.model.answer import Freshness, Hit, Rank, SearchResult
 from memsync.model.query import Query, SearchRequest, TimeHint
 from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState
@@ -33,9 +33,9 @@ def hit(path: str, score: float, *, date: str = "", text: str = "", is_found: bo
 
 def answered(
     name: str, hits: Sequence[Hit], model: str = MINILM, mode: Mode = Mode.HYBRID, warnings: tuple[str, ...] = ()
-) -> Answered:
+) -> AnsweredMemory:
     freshness = Freshness(f"2026-11-2{len(name)}", 1, 2, WatcherState.LIVE, "", 7)
-    return Answered(name, SearchResult(tuple(hits), mode, freshness, warnings, model=model), milliseconds=1.25)
+    return AnsweredMemory(name, SearchResult(tuple(hits), mode, freshness, warnings, model=model), milliseconds=1.25)
 
 
 def citations(result: SearchResult) -> list[str]:
@@ -118,7 +118,7 @@ def test_warnings_name_their_memories_and_those_of_all_are_told_once() -> None:
     answers = [
         answered("a", [hit("1.md", 0.9)], warnings=("all say this", "two say this")),
         answered("b", [], warnings=("all say this", "two say this", low)),
-        Answered("c", answered("c", [], warnings=("all say this",)).value, notices=("opened here",)),
+        AnsweredMemory("c", answered("c", [], warnings=("all say this",)).value, notices=("opened here",)),
     ]
     assert merged(QUERY, answers).warnings == ("all say this", "a, b: two say this", "c: opened here")
     assert merged(QUERY, answers[1:]).warnings[-2] == f"b: {low}"
@@ -134,7 +134,7 @@ def test_many_warnings_of_one_memory_do_not_hide_the_others() -> None:
 
 def test_a_memory_without_an_answer_is_named() -> None:
     """In the warnings, and with its error in its status; the freshness is that of the others."""
-    failed = Answered("gone", None, MemsyncError("the memory root /x does not exist"), 3.14159)
+    failed = AnsweredMemory("gone", None, MemsyncError("the memory root /x does not exist"), 3.14159)
     result = merged(QUERY, [failed, answered("a", [hit("1.md", 0.9)]), answered("bb", [])])
     assert result.warnings == ("gone: the memory root /x does not exist",)
     assert [(status.name, status.hits, status.error != "") for status in result.roots] == [

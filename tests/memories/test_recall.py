@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from memsync.agents import NAMES, agent_named
-from memsync.agents.recalls import TOO_LATE, failures, last_delivered, record, recorded, sessions
+from memsync.agents.recall_records import TOO_LATE, failures, last_delivered, record, recorded, sessions
 from memsync.errors import IndexBusy
 from memsync.memories.recall import MAX_LINES, MAX_TOKENS, Recaller
 from memsync.memories.several import Memories

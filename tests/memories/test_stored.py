@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from memsync.cli.main import run
 from memsync.errors import IndexFailure, IndexOutdated, MemsyncError, NoSuchNote, NoteError, UsageError
 from memsync.index.postgres.index import Claim, PostgresIndex
-from memsync.index.postgres.stored import StoredIndex
+from memsync.index.postgres.stored import ReadOnlyIndex
 from memsync.memories import several, stored
 from memsync.memories.several import Memories
 from memsync.memories.stored import StoredMemory
@@ -86,7 +86,7 @@ def away(database: str, embedder: Questions, sync: Sync, root: Path) -> Iterator
     """Open the memory on a machine that does not have its files."""
     sync()
     root.rename(root.with_name("elsewhere"))
-    memory = StoredMemory(StoredIndex(database, "team"), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
+    memory = StoredMemory(ReadOnlyIndex(database, "team"), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
     yield memory
     memory.close()
 
@@ -199,7 +199,7 @@ def test_without_stored_text_nothing_can_be_quoted_and_that_is_an_error(
 ) -> None:
     """Not an empty answer, and not a missing note. Text comes and goes with the setting, at the next sync."""
     sync(stores_text=False)
-    memory = StoredMemory(StoredIndex(database, "team"), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
+    memory = StoredMemory(ReadOnlyIndex(database, "team"), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
     for ask in (lambda: memory.search("heron"), lambda: memory.get("garden.md:3"), lambda: memory.get("nothing.md")):
         with pytest.raises(IndexFailure, match="no text of the notes of memory 'team'") as caught:
             ask()
@@ -284,7 +284,7 @@ def test_database_without_text_is_added_with_a_remark(database: str, sync: Sync,
 
 
 def _reopened(dsn: str, name: str, embedder: Questions) -> MemoryApi:
-    return StoredMemory(StoredIndex(dsn, name), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
+    return StoredMemory(ReadOnlyIndex(dsn, name), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
 
 
 def test_password_is_stored_for_the_user_alone_and_never_shown(tmp_path: Path) -> None:
@@ -416,7 +416,7 @@ def test_words_in_unexpected_rows_reach_no_agent(away: StoredMemory, database: s
 
 def test_memory_that_is_not_there_is_refused(database: str) -> None:
     """With what to ask for."""
-    index = StoredIndex(database, "nobody's")
+    index = ReadOnlyIndex(database, "nobody's")
     with pytest.raises(IndexFailure, match="no memory"):
         index.require()
     index.close()

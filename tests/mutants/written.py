@@ -103,7 +103,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("_call", "operation.changes(given)", "operation.writes"),
     ("WebServer.apply", "wanted == self._page and code is None", "wanted == self._page"),
     ("Events.leave", "self._listeners -= 1", "pass"),
-    ("Health.fault", "min(retry * 2, longest_retry)", "min(retry + 1, longest_retry)"),
+    ("DaemonFaults.fault", "min(retry * 2, longest_retry)", "min(retry + 1, longest_retry)"),
     ("VectorKeeper.hanging", "seconds > HANGING_SECONDS", "False"),
     ("VectorKeeper.step", "self._health.mended(self._name)", "pass"),
     ("exit_code", "has_failed = result is not None", "has_failed = False"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memsync.agents import agents
-from memsync.agents.port import Agent
+from memsync.agents.agent import Agent
 from memsync.memory import Memory
 from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.notes.agent_forms import in_comments

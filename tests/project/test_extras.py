@@ -83,7 +83,7 @@ def test_plain_memory_and_mcp_load_no_optional_package(root: Path, write: Write)
     optional = sorted({package for packages, _ in EXTRAS.values() for package in packages})
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({[*optional, 'anyio', 'mcp', 'rich', 'jsonschema']!r}))\n"
-        "from memsync.mcp_server.protocol import Peer, Server\n"
+        "from memsync.mcp_server.protocol import McpServer, Peer\n"
         "from memsync.cli.main import run\n"
         "import memsync.daemon.process, memsync.daemon.web_server\n"
         f"assert run(['--root', {str(root)!r}, 'sync']) == 0\n"

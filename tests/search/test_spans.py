@@ -16,6 +16,7 @@ from memsync.model.vocabulary import Form, NotePath, Trait
 from memsync.notes.entry_text import stem_number
 from memsync.search.budget import CITATION_TOKENS
 from memsync.search.confidence import certainty
+from memsync.search.question_wording import Wording
 from memsync.search.rank import (
     DATED_THEN,
     NOTE_BONUS,
@@ -32,7 +33,6 @@ from memsync.search.rank import (
 )
 from memsync.search.snippet import MAX_SNIPPET_CHARS, holds_all, make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans
-from memsync.search.wording import Wording
 from tests.conftest import FakeEmbedder, Write
 
 QUESTION = QuestionWords({}, frozenset(), asks_when=False)

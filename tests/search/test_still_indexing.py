@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.model.status import Change, ChangeType
+from memsync.model.status import ChangeType, FileChange
 from memsync.model.vocabulary import NotePath, WatcherState
 from memsync.notes.files import FileScan, NoteFiles
 from memsync.notes.parse import NoteReader
@@ -26,8 +26,8 @@ MANY = 200
 NOT_KNOWN_YET = 13
 
 
-def changes_of(scan: FileScan) -> list[Change]:
-    return [Change(ChangeType.ADDED, path) for path in sorted(scan.files)]
+def changes_of(scan: FileScan) -> list[FileChange]:
+    return [FileChange(ChangeType.ADDED, path) for path in sorted(scan.files)]
 
 
 def relevant(root: Path, *words: str) -> dict[str, int]:

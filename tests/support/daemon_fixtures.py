@@ -24,7 +24,7 @@ from memsync.cli.main import run_command
 from memsync.client import wire
 from memsync.daemon.engine import Engine
 from memsync.daemon.methods import Host
-from memsync.daemon.server import Server
+from memsync.daemon.server import DaemonServer
 from memsync.memory import Memory, MemoryApi, RemoteMemory
 from memsync.settings.load import Settings
 from tests.conftest import FakeEmbedder
@@ -130,7 +130,7 @@ class Served:
         self.settings = settings
         self.path = wire.socket_path(str(settings.index_dir))
         self.engine = self.make_engine(memory)
-        self.server: Server | None = None
+        self.server: DaemonServer | None = None
         self.stopped_by_request = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._until: asyncio.Event | None = None
@@ -154,7 +154,7 @@ class Served:
 
     async def _serve(self) -> None:
         self._loop, self._until = asyncio.get_running_loop(), asyncio.Event()
-        self.server = Server(self.path, Host(self.engine, self._stop_requested, run_command))
+        self.server = DaemonServer(self.path, Host(self.engine, self._stop_requested, run_command))
         await self.server.serve(self._until, self._ready.set)
 
     def _stop_requested(self) -> None:

@@ -14,7 +14,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import Implementation, jsonrpc_message_adapter
 
 from memsync.mcp_server.memories import ServedMemories
-from memsync.mcp_server.protocol import Peer, Server, line_of, parsed
+from memsync.mcp_server.protocol import McpServer, Peer, line_of, parsed
 from memsync.memories.opener import Opener
 from memsync.memory import MemoryApi
 from memsync.settings.load import load_settings
@@ -35,7 +35,7 @@ class Fixed(Opener):
 
 
 @asynccontextmanager
-async def _connected(server: Server) -> AsyncIterator[Any]:
+async def _connected(server: McpServer) -> AsyncIterator[Any]:
     """Yield the streams of a transport; each message passes as the bytes that a client would send."""
     to_server, asked = anyio.create_memory_object_stream[SessionMessage](100)
     to_client, answers = anyio.create_memory_object_stream[SessionMessage | Exception](100)
@@ -58,7 +58,7 @@ async def _connected(server: Server) -> AsyncIterator[Any]:
 
 def client_of(memories: ServedMemories, *, read_only: bool = False, name: str = "tests") -> Client:
     """Return a client of a server in this process; `name` is that of its program."""
-    server = Server(memories, read_only=read_only)
+    server = McpServer(memories, read_only=read_only)
     return Client(_connected(server), client_info=Implementation(name=name, version="1"))
 
 

@@ -9,7 +9,7 @@ from types import MethodType
 
 import pytest
 
-from memsync.daemon.health import Health
+from memsync.daemon.health import DaemonFaults
 from memsync.daemon.keeper import STORE_SECONDS, Keeper
 from memsync.errors import IndexReadOnly
 from memsync.memory import Memory
@@ -137,7 +137,7 @@ def test_daemon_renews_the_moment_at_most_once_a_minute(memory: Memory, write: W
     write("a.md", "The heron nests.\n")
     memory.sync()
     settle(memory, monkeypatch)
-    keeper = Keeper(memory, FakeWatcher, Health(), lambda _: None, clock)
+    keeper = Keeper(memory, FakeWatcher, DaemonFaults(), lambda _: None, clock)
 
     def compare() -> None:
         assert keeper.is_due()
@@ -178,7 +178,7 @@ def test_index_that_cannot_be_written_keeps_its_moment(
         with pytest.raises(OSError, match="no"):
             memory.syncer.remember_comparison()
         return
-    health = Health()
+    health = DaemonFaults()
     keeper = Keeper(memory, FakeWatcher, health, lambda _: None)
     for _ in range(2):  # the first one starts the watcher
         assert keeper.is_due()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsync.model.status import Change, ChangeType, IndexedFile
+from memsync.model.status import ChangeType, FileChange, IndexedFile
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, Identity
 from memsync.sync.plan import plan_sync
@@ -21,13 +21,13 @@ def indexed(identity: Identity = FILE, stamped_ns: int = LATER, parsed_by: str =
 
 def plan(
     files: dict[str, Identity], known: dict[str, IndexedFile], unreadable: list[str] | None = None
-) -> list[Change]:
+) -> list[FileChange]:
     scan = FileScan(files={NotePath(path): identity for path, identity in files.items()})
     scan.unreadable_folders += unreadable or []
     return plan_sync(scan, {NotePath(path): stamp for path, stamp in known.items()}, "now")
 
 
-def changes(result: list[Change]) -> list[tuple[str, str]]:
+def changes(result: list[FileChange]) -> list[tuple[str, str]]:
     return [(change.type.value, change.path) for change in result]
 
 
@@ -95,7 +95,7 @@ def test_changes_come_by_kind_then_path_with_deletions_last() -> None:
         ("deleted", "a.md"), ("deleted", "y.md"),
     ]  # fmt: skip
     assert changes(result) == expected
-    assert result[0] == Change(ChangeType.MODIFIED, NotePath("c.md"))
+    assert result[0] == FileChange(ChangeType.MODIFIED, NotePath("c.md"))
 
 
 TENTH = SECOND // 10

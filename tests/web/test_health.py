@@ -97,10 +97,10 @@ def test_listener_gets_the_document_and_each_change(site: Site, monkeypatch: pyt
     states = iter(["ok", "ok", "stale", "degraded"])
     asked = 0
 
-    async def counted(_: Site) -> health_module.Health:
+    async def counted(_: Site) -> health_module.MemoryHealth:
         nonlocal asked
         asked += 1
-        return health_module.Health(next(states, "failing"), index_age_seconds=float(asked))
+        return health_module.MemoryHealth(next(states, "failing"), index_age_seconds=float(asked))
 
     async def listen() -> list[str]:
         events = Events(site)

@@ -18,7 +18,7 @@ import pytest
 from markdown_it import MarkdownIt
 from starlette.testclient import TestClient
 
-from memsync.agents.recalls import Line, Recall, digests, record
+from memsync.agents.recall_records import Recall, RecalledLine, digests, record
 from memsync.memory import Memory
 from memsync.model.json import to_json
 from memsync.model.text import visible
@@ -313,7 +313,9 @@ def test_pages_of_a_large_memory_are_small(site: Site, write: Write, memory: Mem
     memory.curate()
     for session in range(30):
         for prompt in range(20):
-            lines = tuple(Line(f"projects/{name}{n}.md:3", 0.5, "less than 0.8 of the best line") for n in range(20))
+            lines = tuple(
+                RecalledLine(f"projects/{name}{n}.md:3", 0.5, "less than 0.8 of the best line") for n in range(20)
+            )
             record(
                 Recall("2026-11-21T10:00:00+00:00", "codex", f"s{session}", "prompt", "/x", f"{prompt}{line}", lines)
             )
@@ -706,10 +708,10 @@ def test_usage_is_plotted(full: Memory, browser: TestClient) -> None:
 def test_recalls_say_why(full: Memory, browser: TestClient) -> None:
     """What an agent heard, and what was held back; only citations of this memory are links."""
     lines = (
-        Line("birds.md:3-4", 0.9),
-        Line("store.md:6", 0.8),
-        Line("../x.md:1", 0.5),
-        Line("other:a.md:1", 0.4, "too unlikely"),
+        RecalledLine("birds.md:3-4", 0.9),
+        RecalledLine("store.md:6", 0.8),
+        RecalledLine("../x.md:1", 0.5),
+        RecalledLine("other:a.md:1", 0.4, "too unlikely"),
     )
     heard = digests("- The heron nests in the alder.\nSomething that the store said before.")
     moment = "2026-11-21T10:00:00+00:00"
@@ -737,7 +739,7 @@ def test_commit_that_the_slider_does_not_offer_is_chosen(
     for text in ("The heron nests.\n", "The heron sleeps.\n"):
         write("a.md", text)
         repository.commit(SPRING)
-    monkeypatch.setattr("memsync.web.pages.past.COMMITS", 1)
+    monkeypatch.setattr("memsync.web.pages.history.COMMITS", 1)
     page = shown(browser, "/?q=heron&at=main~1")
     chosen = [
         dict(attributes)["value"] for tag, attributes in page.tags if tag == "option" and "selected" in dict(attributes)

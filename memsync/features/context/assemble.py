@@ -50,7 +50,7 @@ class Passage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PassageSource:
     """The passages that one part may hold, in the order in which they are taken.
 
     `share` is the fraction of the budget that it may take before later parts have taken theirs. With `is_unbroken`
@@ -67,7 +67,7 @@ class Source:
     in_rank_order: bool = False
 
 
-def assemble(sources: Sequence[Source], budget: int, count: CountTokens) -> Context:
+def assemble(sources: Sequence[PassageSource], budget: int, count: CountTokens) -> Context:
     """Fill a budget of tokens with passages of the sources; show each line once and each passage whole.
 
     First each source, in order, takes up to its share plus what the sources before it left over. Then each takes what
@@ -112,7 +112,7 @@ class _Part:
     two lines. In the end the text is counted.
     """
 
-    def __init__(self, source: Source, fence: str, mark: str, cost: Callable[[str], int]) -> None:
+    def __init__(self, source: PassageSource, fence: str, mark: str, cost: Callable[[str], int]) -> None:
         self.source = source
         self.taken: list[Passage] = []
         self._waiting: Sequence[Passage] = source.passages

@@ -13,7 +13,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from memsync.errors import NoteError, UsageError
-from memsync.features.context.assemble import CountTokens, Passage, Source, assemble
+from memsync.features.context.assemble import CountTokens, Passage, PassageSource, assemble
 from memsync.model.answer import Hit, holds
 from memsync.model.context import Context
 from memsync.model.note import Chunk, Note
@@ -111,7 +111,7 @@ def context(
 
 def _sources(
     memory: Workspace, gathered: _Gathered, thread: NotePath | None, today: date, hits: Sequence[Passage]
-) -> Sequence[Source]:
+) -> Sequence[PassageSource]:
     """Return the parts of a context in their order (docs/context.md)."""
     with memory.index.reading() as reader:
         notes = [note for note in reader.notes() if not note.archived]
@@ -132,12 +132,12 @@ def _sources(
         gathered.warnings.append(f"{path}: has text that is not the owner's, which does not instruct")
     lasting = [*foreign, *passages(memory_notes(notes))]
     return (
-        Source("soul", "Identity", SHARES["soul"], soul, is_quoted=False),
-        Source("prompts", "Instructions", SHARES["prompts"], prompts, is_quoted=False),
-        Source("thread_prompt", "Instructions of this conversation", 0, own_prompt, is_quoted=False),
-        Source("memory", "Lasting memory", SHARES["memory"], _own_first(lasting)),
-        Source("messages", "This conversation", SHARES["messages"], messages, is_unbroken=True),
-        Source("logs", "Today and yesterday", SHARES["logs"], _own_first(logs)),
+        PassageSource("soul", "Identity", SHARES["soul"], soul, is_quoted=False),
+        PassageSource("prompts", "Instructions", SHARES["prompts"], prompts, is_quoted=False),
+        PassageSource("thread_prompt", "Instructions of this conversation", 0, own_prompt, is_quoted=False),
+        PassageSource("memory", "Lasting memory", SHARES["memory"], _own_first(lasting)),
+        PassageSource("messages", "This conversation", SHARES["messages"], messages, is_unbroken=True),
+        PassageSource("logs", "Today and yesterday", SHARES["logs"], _own_first(logs)),
         _hits_source(hits),
     )
 
@@ -147,8 +147,8 @@ def _own_first(passages: Iterable[Passage]) -> list[Passage]:
     return sorted(passages, key=lambda passage: not may_instruct(passage.origin))
 
 
-def _hits_source(hits: Sequence[Passage]) -> Source:
-    return Source("hits", "Found in memory", 1, hits, in_rank_order=True)
+def _hits_source(hits: Sequence[Passage]) -> PassageSource:
+    return PassageSource("hits", "Found in memory", 1, hits, in_rank_order=True)
 
 
 def context_of_hits(hits: Sequence[Hit], budget: int, count: CountTokens) -> Context:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from memsync.edit.note_paths import note_path
 from memsync.errors import MemsyncError
-from memsync.features.curation.gathering import Said
+from memsync.features.curation.gathering import GatheredStatement
 from memsync.model.curation import Act, Proposed
 from memsync.model.vocabulary import NotePath, may_instruct
 from memsync.notes.dates import is_kept_for_good
@@ -27,7 +27,7 @@ _INSTRUCTS = re.compile(
 )
 
 
-def refusal(change: Proposed, said: Mapping[str, Said], memory: Workspace) -> str:
+def refusal(change: Proposed, said: Mapping[str, GatheredStatement], memory: Workspace) -> str:
     """Return why a change is refused; empty if it may be proposed. `said` has the statements by their citations."""
     wrong = next((source for source in (*change.sources, change.supersedes) if source and source not in said), "")
     if wrong or not change.sources:
@@ -44,7 +44,9 @@ def _of_text(text: str) -> str:
     return "contains a secret" if secrets_in(text) else ""
 
 
-def _of_place(change: Proposed, sources: Sequence[Said], said: Mapping[str, Said], memory: Workspace) -> str:
+def _of_place(
+    change: Proposed, sources: Sequence[GatheredStatement], said: Mapping[str, GatheredStatement], memory: Workspace
+) -> str:
     """Return why the note may not be changed, or not with text of these sources."""
     if not all(may_instruct(one.origin) for one in sources):
         return "is from a tool, an import or a web page"
@@ -69,7 +71,7 @@ def _of_place(change: Proposed, sources: Sequence[Said], said: Mapping[str, Said
     return ""
 
 
-def _nearest(citation: str, said: Mapping[str, Said]) -> str:
+def _nearest(citation: str, said: Mapping[str, GatheredStatement]) -> str:
     """Return where the text of a citation is now, or the line of the statement nearest to it."""
     place, _, digest = citation.partition("~")
     path, _, line = place.rpartition(":")
@@ -82,5 +84,5 @@ def _nearest(citation: str, said: Mapping[str, Said]) -> str:
     return f". The nearest is {near.path}:{near.first}"
 
 
-def _is_local_only(note: NotePath, said: Mapping[str, Said], memory: Workspace) -> bool:
+def _is_local_only(note: NotePath, said: Mapping[str, GatheredStatement], memory: Workspace) -> bool:
     return memory.reader.rules.is_local_only(note) or any(one.local_only for one in said.values() if one.path == note)

@@ -17,7 +17,7 @@ from memsync.notes.links import outside_code
 from memsync.notes.origin import BY, origin_of
 from memsync.notes.parse import parse_note
 from memsync.notes.rules import PathRules
-from memsync.notes.validity import PAST, attributes_in, marks_of, statements
+from memsync.notes.validity_marks import PAST, attributes_in, marks_of, statements
 from memsync.settings.roots import TRANSCRIPTS, registered_roots
 from memsync.system import clock
 
@@ -31,7 +31,7 @@ _MARKER = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[(?P<task>[ xX])\]\s+)?(?:(?P<
 _TAG = re.compile(r"(?<!\S)#([\w/-]*[^\W\d_][\w/-]*)")
 
 
-class Said(NamedTuple):
+class GatheredStatement(NamedTuple):
     """A statement of a note: its lines, its text without marker, time and tags, and the digest that finds it again.
 
     `day` is ISO 8601. `task` is ` ` or `x` for a task, and empty otherwise. `is_log`: it was logged or said.
@@ -56,7 +56,7 @@ class Said(NamedTuple):
         return f"{self.path}:{self.first}~{self.digest}"
 
 
-def said_in_memory(memory: Workspace) -> Iterator[Said]:
+def said_in_memory(memory: Workspace) -> Iterator[GatheredStatement]:
     """Yield the statements of all notes that are not archived and hold now, also of this project's conversations."""
     with memory.as_of_now() as (reader, _):
         paths = [note.path for note in reader.notes() if not note.archived]
@@ -67,7 +67,7 @@ def said_in_memory(memory: Workspace) -> Iterator[Said]:
         yield from _of_conversations(conversations.path, memory)
 
 
-def _of_conversations(folder: str, memory: Workspace) -> Iterator[Said]:
+def _of_conversations(folder: str, memory: Workspace) -> Iterator[GatheredStatement]:
     """Yield what was said in the conversations about the project that the memory root is in, or is."""
     from pathlib import Path
 
@@ -81,7 +81,9 @@ def _of_conversations(folder: str, memory: Workspace) -> Iterator[Said]:
                 yield said._replace(path=NotePath(f"{TRANSCRIPTS}:{said.path}"))
 
 
-def _said(files: NoteFiles, path: NotePath, rules: PathRules, belongs: Choice | None = None) -> Iterator[Said]:
+def _said(
+    files: NoteFiles, path: NotePath, rules: PathRules, belongs: Choice | None = None
+) -> Iterator[GatheredStatement]:
     try:
         note = parse_note(path, files.read(path)[0], rules)
     except (OSError, NoteError, BinaryFileError):
@@ -90,7 +92,7 @@ def _said(files: NoteFiles, path: NotePath, rules: PathRules, belongs: Choice | 
         yield from said_in_note(note)
 
 
-def said_in_note(note: Note) -> Iterator[Said]:
+def said_in_note(note: Note) -> Iterator[GatheredStatement]:
     """Yield the statements of a note that hold now."""
     is_log = note.kind in (Kind.DAILY, Kind.THREAD)
     if note.kind in (Kind.SOUL, Kind.PROMPT) or marks_of(note.front_matter):
@@ -108,7 +110,7 @@ def said_in_note(note: Note) -> Iterator[Said]:
             continue
         marker = _MARKER.match(text)
         time = (section.time if section else "") or note.date or clock.today().isoformat()
-        yield Said(
+        yield GatheredStatement(
             note.path, one.first, plain_of(text), one.digest, time[:10],
             origin_of(note.front_matter, role, (attributes.get(BY, ""),), Origin.OWNER),
             frozenset(tag.lower() for tag in _TAG.findall(text)),

@@ -16,12 +16,12 @@ from msgspec.structs import replace
 from memsync.edit.addition import Addition, end_of_section, find_section, insert_after, replace_line
 from memsync.edit.kept import Work
 from memsync.edit.markdown import by_agent, heading_line, list_item, one_line
-from memsync.edit.runs import Change
+from memsync.edit.runs import NoteChange
 from memsync.edit.titles import TITLE_OF_MEMORY, title_of
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
 from memsync.features.curation import store
 from memsync.features.curation.checks import refusal
-from memsync.features.curation.gathering import Said, plain_of, said_in_memory, said_in_note
+from memsync.features.curation.gathering import GatheredStatement, plain_of, said_in_memory, said_in_note
 from memsync.features.curation.rules import MEMORY, by_rules, key_of
 from memsync.model.curation import Act, Proposal, Proposals, Proposed
 from memsync.model.status import Failure
@@ -32,7 +32,7 @@ from memsync.notes.links import Linked
 from memsync.notes.origin import BY
 from memsync.notes.retiring import due, unused
 from memsync.notes.rules import ARCHIVE_FOLDER
-from memsync.notes.validity import SUPERSEDES
+from memsync.notes.validity_marks import SUPERSEDES
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.system import clock
 from memsync.system.ask import ask_program
@@ -140,7 +140,7 @@ def propose(
     return _written(memory, proposal)
 
 
-def _retired(memory: Workspace, said: Sequence[Said], used: Set[str], now: datetime) -> Iterator[Proposed]:
+def _retired(memory: Workspace, said: Sequence[GatheredStatement], used: Set[str], now: datetime) -> Iterator[Proposed]:
     """Yield changes that archive what `memsync prune` would move, and what `memsync stale` lists.
 
     The second only if searches were counted for STALE_DAYS. Notes in `used`, and notes that others cite or link to,
@@ -168,7 +168,11 @@ def _path_of(source: str) -> str:
 
 
 def _checked(
-    memory: Workspace, said: Sequence[Said], changes: Iterable[Proposed], before: Sequence[Proposed], by: str
+    memory: Workspace,
+    said: Sequence[GatheredStatement],
+    changes: Iterable[Proposed],
+    before: Sequence[Proposed],
+    by: str,
 ) -> Proposal:
     """Return a proposal with the changes that hold, as many as the settings allow, and what was refused."""
     by_citation = {one.citation: one for one in said}
@@ -188,9 +192,9 @@ def _checked(
     return Proposal(_moment(clock.now()), by, chosen, tuple(refused[:MAX_REFUSED]))
 
 
-def _of_program(command: Sequence[str], said: Sequence[Said]) -> list[Proposed]:
+def _of_program(command: Sequence[str], said: Sequence[GatheredStatement]) -> list[Proposed]:
     """Return what a program proposes. It gets no local-only text, because it may send all to another machine."""
-    room, lines = MAX_PACKET_CHARS, list[Said]()
+    room, lines = MAX_PACKET_CHARS, list[GatheredStatement]()
     for one in sorted(said, key=lambda one: (one.is_log, one.day), reverse=True):
         room -= len(one.text) + 80
         if not one.local_only and room > 0:
@@ -198,17 +202,17 @@ def _of_program(command: Sequence[str], said: Sequence[Said]) -> list[Proposed]:
     packet = {
         "instructions": _INSTRUCTIONS, "limit": MAX_CHANGES,
         "today": clock.today().isoformat(),
-        "schema": msgspec.json.schema(Answer),
+        "schema": msgspec.json.schema(ProgramAnswer),
         "said": [_shown(one) for one in lines if one.is_log],
         "memory": [_shown(one) for one in lines if not one.is_log],
     }  # fmt: skip
     try:
-        return list(msgspec.convert(ask_program(command, packet), Answer).changes)
+        return list(msgspec.convert(ask_program(command, packet), ProgramAnswer).changes)
     except msgspec.ValidationError as error:
         raise MemsyncError(f"{command[0]} did not follow the schema: {error}", hint="See docs/curator.md.") from error
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ProgramAnswer(msgspec.Struct, frozen=True):
     """What a program answers: the changes that it proposes."""
 
     changes: tuple[Proposed, ...]
@@ -218,7 +222,7 @@ def _moment(now: datetime) -> str:
     return now.isoformat(timespec="seconds")
 
 
-def _shown(one: Said) -> dict[str, str]:
+def _shown(one: GatheredStatement) -> dict[str, str]:
     return {"citation": one.citation, "note": one.path, "date": one.day, "origin": one.origin, "text": one.text}
 
 
@@ -390,7 +394,7 @@ class _Texts:
         self._after: dict[NotePath, str] = {}
         self._moved: dict[NotePath, NotePath] = {}
 
-    def apply(self, change: Proposed, said: Mapping[str, Said]) -> None:
+    def apply(self, change: Proposed, said: Mapping[str, GatheredStatement]) -> None:
         """Apply one change. Raises NoteError if the line is not there, WriteRefused."""
         path = change.note
         if change.act is Act.ARCHIVE:
@@ -402,10 +406,10 @@ class _Texts:
         else:
             self._after[path] = _changed_line(self._memory.editor.parse(path, text), text, change)
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[NoteChange]:
         paths = sorted({*self._after, *self._moved})
         return [
-            Change(path, self._moved.get(path, path), self._before.get(path, b""), self._encoded(path))
+            NoteChange(path, self._moved.get(path, path), self._before.get(path, b""), self._encoded(path))
             for path in paths
         ]
 
@@ -423,7 +427,7 @@ class _Texts:
                 self._after[path] = f"# {title}\n"
         return self._after[path]
 
-    def _added(self, path: NotePath, text: str, change: Proposed, said: Mapping[str, Said]) -> str:
+    def _added(self, path: NotePath, text: str, change: Proposed, said: Mapping[str, GatheredStatement]) -> str:
         """Return the text with an item, which cites its first source, at the end of its section."""
         cited = ", ".join(source.partition("~")[0] for source in change.sources[:1])
         marks = {SUPERSEDES: change.supersedes} if change.supersedes in said else {}

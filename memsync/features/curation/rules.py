@@ -9,13 +9,13 @@ from datetime import date, timedelta
 from itertools import chain
 
 from memsync.edit.note_paths import NOTE_OF_TIER
-from memsync.features.curation.gathering import Said
+from memsync.features.curation.gathering import GatheredStatement
 from memsync.model.curation import Act, Proposed
 from memsync.model.grouped import grouped
 from memsync.model.text import count
 from memsync.model.vocabulary import NotePath, Origin, Tier
-from memsync.notes.contrast import Said as Statement
-from memsync.notes.contrast import opposed, said_in
+from memsync.notes.contradicting import FramedStatement as Statement
+from memsync.notes.contradicting import opposed, said_in
 from memsync.notes.entry_text import stems
 from memsync.search.stop_words import STOP_WORDS
 
@@ -52,7 +52,7 @@ _TIME = re.compile(
 )
 
 
-def by_rules(said: Sequence[Said], proposed: Iterable[Proposed], today: date) -> Iterator[Proposed]:
+def by_rules(said: Sequence[GatheredStatement], proposed: Iterable[Proposed], today: date) -> Iterator[Proposed]:
     """Yield changes, the most useful first; none that was `proposed` before, and none that memory has already."""
     logs = [one for one in said if one.is_log and one.origin == Origin.OWNER]
     kept = [one for one in said if not one.is_log]
@@ -82,7 +82,7 @@ def key_of(change: Proposed) -> tuple[Act, str, str]:
 class _Known:
     """What notes say already, or will."""
 
-    def __init__(self, said: Iterable[Said]) -> None:
+    def __init__(self, said: Iterable[GatheredStatement]) -> None:
         self._by_word: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
         for one in said:
             self._add(one.text)
@@ -112,7 +112,7 @@ def _are_same(left: frozenset[str], right: frozenset[str]) -> bool:
     )
 
 
-def _add(one: Said, text: str, section: str, reason: str, *more: Said) -> Proposed:
+def _add(one: GatheredStatement, text: str, section: str, reason: str, *more: GatheredStatement) -> Proposed:
     sources = tuple(dict.fromkeys(said.citation for said in (one, *more)))
     return Proposed(Act.ADD, NotePath(MEMORY), sources, text, section, reason=reason)
 
@@ -123,20 +123,20 @@ def _sentence(text: str, pattern: re.Pattern[str]) -> str:
     return next((sentence for sentence in sentences if not sentence.endswith("?")), "")
 
 
-def _decided(logs: Iterable[Said]) -> Iterator[Proposed]:
+def _decided(logs: Iterable[GatheredStatement]) -> Iterator[Proposed]:
     for one in logs:
         is_marked = one.tags & DECISION or one.heading.lower() in ("decisions", "decision")
         if text := one.text if is_marked else _sentence(one.text, _DECIDED):
             yield _add(one, text, "Decisions", f"decided on {one.day}")
 
 
-def _preferred(logs: Iterable[Said]) -> Iterator[Proposed]:
+def _preferred(logs: Iterable[GatheredStatement]) -> Iterator[Proposed]:
     for one in logs:
         if text := _sentence(one.text, _PREFERS):
             yield _add(one, text, "Preferences", f"said on {one.day}")
 
 
-def _pairs(logs: Iterable[Said]) -> Iterator[Proposed]:
+def _pairs(logs: Iterable[GatheredStatement]) -> Iterator[Proposed]:
     items = (one for one in logs if one.is_item and _PAIR.fullmatch(one.text) and not _TIME.search(one.text))
     pairs = [(one, *one.text.casefold().partition(":")) for one in items]
     values = Counter(key for key, _ in {(key, value.strip()) for _, key, _, value in pairs})
@@ -145,7 +145,7 @@ def _pairs(logs: Iterable[Said]) -> Iterator[Proposed]:
             yield _add(one, one.text, "Remembered", f"noted on {one.day}")
 
 
-def _recurring(logs: Sequence[Said]) -> Iterator[Proposed]:
+def _recurring(logs: Sequence[GatheredStatement]) -> Iterator[Proposed]:
     said = ((_words(_TIME.sub("", one.text)), one) for one in logs if not one.task)
     groups = grouped((words, one) for words, one in said if len(words) > MIN_STEMS)
     for group in groups.values():
@@ -156,7 +156,7 @@ def _recurring(logs: Sequence[Said]) -> Iterator[Proposed]:
             )
 
 
-def _replacing(logs: Iterable[Said], kept: Iterable[Said]) -> Iterator[Proposed]:
+def _replacing(logs: Iterable[GatheredStatement], kept: Iterable[GatheredStatement]) -> Iterator[Proposed]:
     """Yield what the logs say otherwise than long-term memory: another value, number, name or a negation."""
     statements = ((statement, one) for one in chain(kept, logs) for statement in _stated(one))
     for left, right in opposed(statements):
@@ -169,11 +169,11 @@ def _replacing(logs: Iterable[Said], kept: Iterable[Said]) -> Iterator[Proposed]
             yield Proposed(Act.ADD, older.path, (newer.citation,), newer.text, section, 0, older.citation, reason)
 
 
-def _stated(one: Said) -> Iterator[Statement]:
+def _stated(one: GatheredStatement) -> Iterator[Statement]:
     return said_in([f"## {one.heading}", f"- {one.text}"], path=one.path, is_log=one.is_log)
 
 
-def _done(logs: Sequence[Said], kept: Iterable[Said]) -> Iterator[Proposed]:
+def _done(logs: Sequence[GatheredStatement], kept: Iterable[GatheredStatement]) -> Iterator[Proposed]:
     """Yield the open tasks of notes that a log says are done."""
     done = [(one, _words(_DONE.sub("", one.text))) for one in logs if one.task == "x" or _DONE.match(one.text)]
     for task in kept:
@@ -183,9 +183,9 @@ def _done(logs: Sequence[Said], kept: Iterable[Said]) -> Iterator[Proposed]:
             yield Proposed(Act.TICK, task.path, (by.citation,), task.text, line=task.first, reason=f"done on {by.day}")
 
 
-def _doubled(kept: Iterable[Said]) -> Iterator[Proposed]:
+def _doubled(kept: Iterable[GatheredStatement]) -> Iterator[Proposed]:
     """Yield the statements that stand in the notes twice, word for word: all but the first are struck."""
-    first: dict[str, Said] = {}
+    first: dict[str, GatheredStatement] = {}
     for one in sorted(kept, key=lambda one: (one.path != MEMORY, one.path, one.first)):
         if len(_words(one.text)) > MIN_STEMS + 1 and not one.task:
             other = first.setdefault(one.digest, one)
@@ -194,7 +194,7 @@ def _doubled(kept: Iterable[Said]) -> Iterator[Proposed]:
                 yield Proposed(Act.STRIKE, one.path, (other.citation,), one.text, line=one.first, reason=reason)
 
 
-def _of_months(logs: Iterable[Said], today: date) -> Iterator[Proposed]:
+def _of_months(logs: Iterable[GatheredStatement], today: date) -> Iterator[Proposed]:
     """Yield lines for the summary of each month that has ended: what was tagged, then what was decided."""
     last = (today - timedelta(days=MONTH_DAYS)).isoformat()[:7]
     old = (one for one in logs if one.day[:7] < last and not one.path.startswith("threads/"))

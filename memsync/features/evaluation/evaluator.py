@@ -106,7 +106,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedQuestion:
     """A question and its first hits: their places and scores."""
 
     question: Question
@@ -200,7 +200,7 @@ class Evaluator:
         active = active_space(self._memory.index)
         return any(space.is_remote for space in [*spaces, *filter(None, [active])])
 
-    def ask(self, questions: Sequence[Question], progress: Progress) -> list[Asked]:
+    def ask(self, questions: Sequence[Question], progress: Progress) -> list[AskedQuestion]:
         """Ask all questions of the index as it is, without counting that as use. Raises UsageError."""
         if not questions:
             return []
@@ -211,12 +211,12 @@ class Evaluator:
             progress("asking", number, len(questions))
         return asked
 
-    def _ask(self, question: Question) -> Asked:
+    def _ask(self, question: Question) -> AskedQuestion:
         query = self._query(question)
         started_at = time.perf_counter()
         hits = self._hits(query)
         milliseconds = (time.perf_counter() - started_at) * 1000
-        return Asked(
+        return AskedQuestion(
             question,
             tuple((str(hit.path), hit.start_line, hit.end_line) for hit in hits),
             tuple(hit.score for hit in hits),
@@ -245,7 +245,7 @@ def check_comparable(names: Iterable[str]) -> None:
             raise UsageError(f"{name} cannot be compared: it does not decide the order of hits", hint=hint)
 
 
-def measured(asked: Sequence[Asked], settings: Mapping[str, Any], mode: Mode, min_score: float) -> Measured:
+def measured(asked: Sequence[AskedQuestion], settings: Mapping[str, Any], mode: Mode, min_score: float) -> Measured:
     """Return the measures of the answers; `settings` are the changed ones, `mode` and `min_score` the current ones."""
     answerable = [answer for answer in asked if answer.question.answers]
     unanswerable_scores = [answer.score for answer in asked if not answer.question.answers]
@@ -276,7 +276,7 @@ def measured(asked: Sequence[Asked], settings: Mapping[str, Any], mode: Mode, mi
     )
 
 
-def changes(before: Sequence[Asked], after: Sequence[Asked]) -> list[Effect]:
+def changes(before: Sequence[AskedQuestion], after: Sequence[AskedQuestion]) -> list[Effect]:
     """Compare two runs of the same questions, question by question."""
     pairs = [pair for pair in zip(before, after, strict=True) if pair[0].question.answers]
     unanswerable = [pair for pair in zip(before, after, strict=True) if not pair[0].question.answers]
@@ -297,7 +297,7 @@ def _change(name: str, value: float, between: tuple[float, float]) -> Effect:
     return Effect(name, value, low, high, "better" if low > 0 else "worse" if high < 0 else "noise")
 
 
-def _suggested(asked: Sequence[Asked], mode: Mode, current: Floor) -> tuple[Floor | None, str]:
+def _suggested(asked: Sequence[AskedQuestion], mode: Mode, current: Floor) -> tuple[Floor | None, str]:
     """Return the highest floor that loses at most 1 % of the answered questions, or why there is none."""
     if mode is Mode.KEYWORD:
         return None, "in keyword mode scores are not probabilities, and min_score does not apply"
@@ -310,7 +310,7 @@ def _suggested(asked: Sequence[Asked], mode: Mode, current: Floor) -> tuple[Floo
     return floor, ""
 
 
-def _floor(asked: Sequence[Asked], score: float) -> Floor:
+def _floor(asked: Sequence[AskedQuestion], score: float) -> Floor:
     answered = [answer for answer in asked if answer.rank]
     unanswerable = [answer for answer in asked if not answer.question.answers]
     return Floor(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from psycopg import sql
 
 from memsync.errors import IndexFailure, UsageError
-from memsync.index.postgres.connections import SCHEMA, Connection, Connections
+from memsync.index.postgres.connections import SCHEMA, Connections, DatabaseConnection
 from memsync.index.postgres.migrate import LATEST, check_pgvector, require_version, version_of
 from memsync.model.grouped import grouped
 from memsync.model.status import HeldByIndex
@@ -79,12 +79,12 @@ def status(connections: Connections) -> DatabaseStatus:
         )
 
 
-def _pgvector(connection: Connection) -> tuple[str, str]:
+def _pgvector(connection: DatabaseConnection) -> tuple[str, str]:
     row = connection.execute(_PGVECTOR).fetchone() or ("", "")
     return str(row[0]), str(row[1])
 
 
-def _memories(connection: Connection) -> tuple[KnownMemory, ...]:
+def _memories(connection: DatabaseConnection) -> tuple[KnownMemory, ...]:
     is_told = connection.execute(b"SELECT has_table_privilege('memsync.grantee', 'SELECT')").fetchone() == (True,)
     readers: dict[str, list[str]] = grouped(connection.execute(_GRANTEES.encode()) if is_told else ())
     rows = connection.execute(_MEMORIES.encode())
@@ -159,17 +159,17 @@ def _not_own(memory: str, held: HeldByIndex) -> IndexFailure:
     )
 
 
-def _no_memory(connection: Connection, server: str, memory: str) -> UsageError:
+def _no_memory(connection: DatabaseConnection, server: str, memory: str) -> UsageError:
     names = ", ".join(known.name for known in _memories(connection)) or "none"
     return UsageError(f"{server} has no memory {memory!r}", hint=f"It has: {names}.")
 
 
-def _may_use(connection: Connection, role: str, schema: str) -> bool:
+def _may_use(connection: DatabaseConnection, role: str, schema: str) -> bool:
     statement = b"SELECT has_schema_privilege(%s, to_regnamespace(%s)::oid, 'USAGE')"
     return connection.execute(statement, (role, schema)).fetchone() == (True,)
 
 
-def _root_and_role(connection: Connection, server: str, memory: str, role: str) -> tuple[int, int]:
+def _root_and_role(connection: DatabaseConnection, server: str, memory: str, role: str) -> tuple[int, int]:
     require_version(version_of(connection), server)
     statement = b"SELECT root FROM memory WHERE name = %s FOR UPDATE"
     # A rebuild that gives the name to another memory meanwhile makes the first attempt find none.

@@ -54,7 +54,7 @@ class NoAnswer(psycopg.OperationalError):
     """The server keeps the connection open and sends nothing."""
 
 
-class Connection(psycopg.Connection[tuple[Any, ...]]):
+class DatabaseConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that does not wait for ever.
 
     `extension` is the schema of pgvector, quoted; `silence` is how many seconds the server may send nothing, None for
@@ -102,16 +102,16 @@ class Connections:
         self._sources = source, own
         self._limit = f"; SET LOCAL statement_timeout = {statement_ms:d}" if statement_ms else ""
         self.server = server_of(dsn, source, own)
-        self._idle: list[Connection] = []
+        self._idle: list[DatabaseConnection] = []
         self._is_closed = False
         self._errors = 0
         self._failure: tuple[psycopg.Error | None, float] = (None, 0.0)
 
-    def reading(self) -> AbstractContextManager[Connection]:
+    def reading(self) -> AbstractContextManager[DatabaseConnection]:
         """Return a connection in a transaction that only reads, and sees one state of the database."""
         return self._transaction(_READ_ONLY, "ROLLBACK", READ_SECONDS)
 
-    def writing(self) -> AbstractContextManager[Connection]:
+    def writing(self) -> AbstractContextManager[DatabaseConnection]:
         """Return a connection in a transaction, which is committed at the end, or rolled back if the body raises.
 
         Raises IndexFailure if the tables belong to another role.
@@ -124,7 +124,7 @@ class Connections:
         self._close_idle()
 
     @contextmanager
-    def _transaction(self, begin: str, end: str, silence: float) -> Iterator[Connection]:
+    def _transaction(self, begin: str, end: str, silence: float) -> Iterator[DatabaseConnection]:
         try:
             connection = self._begun(begin)
             try:
@@ -143,13 +143,13 @@ class Connections:
             self._close_idle()
             raise refusal_of(error, self.server, *self._sources) from error
 
-    def _end(self, connection: Connection, end: str) -> None:
+    def _end(self, connection: DatabaseConnection, end: str) -> None:
         """End a transaction. Raises IndexFailure if the server has rolled it back instead of committing it."""
         done = connection.execute(end.encode()).statusmessage
         if done != end:
             raise IndexFailure(f"{self.server} has not done {end}", hint=f"Try again. {UNCHANGED}")
 
-    def _begun(self, begin: str) -> Connection:
+    def _begun(self, begin: str) -> DatabaseConnection:
         """Return a connection in which a transaction has begun; idle ones that the server has closed are replaced."""
         if self._is_closed:
             raise IndexFailure("this index is closed", hint="Open the memory again.")
@@ -160,7 +160,7 @@ class Connections:
             self._close_idle()
         return self._begin(self._connect(), begin)
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> DatabaseConnection:
         """Open a connection. A failure is remembered for a moment: a command that needs several does not wait again."""
         failure, failed_at = self._failure
         if failure is not None and time.monotonic() - failed_at < REST_SECONDS:
@@ -174,7 +174,7 @@ class Connections:
             connection.errors_before = self._errors
         return connection
 
-    def _begin(self, connection: Connection, begin: str) -> Connection:
+    def _begin(self, connection: DatabaseConnection, begin: str) -> DatabaseConnection:
         """Begin a transaction; close the connection if that fails. Raises IndexFailure for a role that is refused."""
         try:
             if not (connection.may_read if begin == _READ_ONLY else connection.may_write):
@@ -193,7 +193,7 @@ class Connections:
             raise
         return connection
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: DatabaseConnection) -> None:
         """Keep a connection for another transaction, or close it."""
         is_idle = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
         if is_idle and connection.errors_before == self._errors and len(self._idle) < MAX_IDLE:
@@ -209,21 +209,21 @@ class Connections:
             connection.close()
 
 
-def connect(dsn: str) -> Connection:
+def connect(dsn: str) -> DatabaseConnection:
     """Open one connection. Raises psycopg.Error."""
     given = conninfo_to_dict(dsn)
     defaults: dict[str, Any] = {
         "connect_timeout": CONNECT_SECONDS, "application_name": "memsync", "keepalives_idle": 30,
         "tcp_user_timeout": 30_000, "client_encoding": "utf8",
     }  # fmt: skip
-    connection = Connection.connect(
+    connection = DatabaseConnection.connect(
         dsn, autocommit=True, **{name: value for name, value in defaults.items() if name not in given}
     )
     connection.prepare_threshold = None
     return connection
 
 
-def _look_around(connection: Connection) -> bool:
+def _look_around(connection: DatabaseConnection) -> bool:
     """Find pgvector, and who owns memsync's schema; return whether both are there."""
     try:
         connection.execute(f"BEGIN READ ONLY; {_TRUSTED_PATH}".encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from memsync.index.postgres.connections import Connection
+from memsync.index.postgres.connections import DatabaseConnection
 
 _CHUNK = """
     root, id, note, ordinal, passage, form, word_rows, section, start_line, end_line, start_column, end_column,
@@ -15,7 +15,7 @@ _ORDERS = {"chunk": _CHUNK, "embedding": "root, space, hash, passage, dimension,
 """The columns of tables in another order than theirs, or without some."""
 
 
-def copy_rows(connection: Connection, table: str, rows: Iterable[Sequence[Any]]) -> None:
+def copy_rows(connection: DatabaseConnection, table: str, rows: Iterable[Sequence[Any]]) -> None:
     """Insert rows into a table, with values in the order of its columns or of _ORDERS."""
     rows = list(rows)
     if not rows:

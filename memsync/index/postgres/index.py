@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from memsync.errors import IndexBusy, IndexFailure
 from memsync.index.frequencies import FrequencyCache
 from memsync.index.postgres import queries
-from memsync.index.postgres.connections import Connection, Connections
+from memsync.index.postgres.connections import Connections, DatabaseConnection
 from memsync.index.postgres.hnsw import make_hnsw
 from memsync.index.postgres.kept_claim import KeptClaim, write_claim
 from memsync.index.postgres.local_state import LocalState
@@ -137,7 +137,7 @@ class PostgresIndex:
                 write_claim(self._folder, KeptClaim(self.name, self._claim.writer))
         self._former_name = self.name
 
-    def _find(self, connection: Connection, lock: str = "") -> tuple[int, str, str] | None:
+    def _find(self, connection: DatabaseConnection, lock: str = "") -> tuple[int, str, str] | None:
         """Return number, writer and the writer's text of the memory; None if there is none. Raises IndexTooNew."""
         row = connection.execute(f"{_FIND}{lock}".encode(), (self.name,)).fetchone()
         if row is None:
@@ -145,7 +145,7 @@ class PostgresIndex:
         require_version(row[3], self.server)
         return row[0], row[1], row[2]
 
-    def _own_root(self, connection: Connection) -> int:
+    def _own_root(self, connection: DatabaseConnection) -> int:
         """Lock the memory for this transaction and return its number; create it if there is none.
 
         Raises IndexFailure if another machine or folder writes it.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from psycopg import errors
 
 from memsync.errors import IndexBusy, IndexFailure, IndexOutdated, IndexTooNew, UsageError
-from memsync.index.postgres.connections import SCHEMA, Connection, Connections
+from memsync.index.postgres.connections import SCHEMA, Connections, DatabaseConnection
 from memsync.index.postgres.refusals import MIGRATE
 
 MIN_SERVER = 150_000
@@ -63,7 +63,7 @@ def migrations() -> list[Migration]:
 LATEST = len(migrations())
 
 
-def version_of(connection: Connection) -> int:
+def version_of(connection: DatabaseConnection) -> int:
     """Return the number of the last migration; 0 without tables."""
     if not _value(connection, _HAS_TABLE):
         return 0
@@ -119,7 +119,7 @@ def migrate(connections: Connections, to: int | None = None) -> list[tuple[str, 
                 done.append(("down", f"{step.number:04} {step.name}"))
 
 
-def _require_tables(connection: Connection, server: str) -> None:
+def _require_tables(connection: DatabaseConnection, server: str) -> None:
     """Raise IndexFailure if a table is missing, as after a restore into a database without pgvector."""
     missing = [name for name in TABLES if _value(connection, f"SELECT to_regclass('{SCHEMA}.{name}')") is None]
     if missing:
@@ -130,7 +130,7 @@ def _require_tables(connection: Connection, server: str) -> None:
         )
 
 
-def _prepare_database(connection: Connection, server: str) -> None:
+def _prepare_database(connection: DatabaseConnection, server: str) -> None:
     """Create the schema and, if it is missing, pgvector. Raises IndexFailure if the server is too old or lacks it."""
     _check_server(connection, server)
     if _value(connection, _PGVECTOR) is None:
@@ -151,7 +151,7 @@ def _prepare_database(connection: Connection, server: str) -> None:
     )
 
 
-def _check_server(connection: Connection, server: str) -> None:
+def _check_server(connection: DatabaseConnection, server: str) -> None:
     """Raise IndexFailure if PostgreSQL is too old."""
     if connection.info.server_version < MIN_SERVER:
         version = connection.info.server_version // 10_000
@@ -164,7 +164,7 @@ def _check_server(connection: Connection, server: str) -> None:
         )
 
 
-def check_pgvector(connection: Connection, server: str) -> None:
+def check_pgvector(connection: DatabaseConnection, server: str) -> None:
     """Raise IndexFailure if pgvector is missing or too old."""
     version = _value(connection, _PGVECTOR)
     if version is None:
@@ -177,7 +177,7 @@ def check_pgvector(connection: Connection, server: str) -> None:
 
 
 @contextmanager
-def _locked(connections: Connections) -> Iterator[Connection]:
+def _locked(connections: Connections) -> Iterator[DatabaseConnection]:
     with connections.writing() as connection:
         connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'".encode())
         try:
@@ -189,12 +189,12 @@ def _locked(connections: Connections) -> Iterator[Connection]:
         yield connection
 
 
-def _run(connection: Connection, statements: str) -> None:
+def _run(connection: DatabaseConnection, statements: str) -> None:
     """Run the statements of a file in the schema; pgvector's types are found wherever it is installed."""
     connection.execute(f"SET LOCAL search_path = {SCHEMA}, pg_catalog, pg_temp".encode())
     connection.execute(statements.replace("@extension@", connection.extension).encode())
 
 
-def _value(connection: Connection, statement: str) -> Any:
+def _value(connection: DatabaseConnection, statement: str) -> Any:
     row = connection.execute(statement.encode()).fetchone()
     return row[0] if row else None

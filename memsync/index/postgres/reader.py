@@ -23,7 +23,7 @@ from memsync.model.vocabulary import NotePath
 
 if TYPE_CHECKING:
     from memsync.index.frequencies import FrequencyCache
-    from memsync.index.postgres.connections import Connection
+    from memsync.index.postgres.connections import DatabaseConnection
 
 EXACT_PASSAGES = 20_000
 """A search compares the question with every vector of a memory with up to so many passages, or of a filter that leaves
@@ -54,7 +54,7 @@ class PostgresReader(SqlReader):
     statements: ClassVar = queries
 
     def __init__(
-        self, connection: Connection, root: int, outside: Outside, frequencies: FrequencyCache | None = None
+        self, connection: DatabaseConnection, root: int, outside: Outside, frequencies: FrequencyCache | None = None
     ) -> None:
         self._db = connection
         self._root = root

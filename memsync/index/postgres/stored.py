@@ -16,7 +16,7 @@ STATEMENT_MS = 8_000
 """The server is asked to cancel longer statements of a search. One that does not is left behind by its caller."""
 
 
-class StoredIndex(PostgresIndex):
+class ReadOnlyIndex(PostgresIndex):
     """A memory that is only read."""
 
     def __init__(self, dsn: str, name: str, source: str = "its connection string in roots.toml") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.routing import Route
 
-from memsync.web.pages import lists, note, past, pictures, search, upkeep
+from memsync.web.pages import history, lists, note, pictures, search, upkeep
 from memsync.web.pages.view import error_page as error_page
 
 
@@ -20,8 +20,8 @@ PAGES = {
     "/log": lists.log,
     "/memory": lists.memory,
     "/upkeep": upkeep.upkeep,
-    "/history": past.history,
-    "/changes": past.changes,
+    "/history": history.history,
+    "/changes": history.changes,
     "/usage": lists.usage,
     "/recalls": lists.recalls,
     "/health": lists.health,
@@ -37,8 +37,8 @@ def routes() -> list[Route]:
         Route("/search.json", search.search),
         Route("/note/{path:note}", note.note),
         Route("/file/{path:note}", pictures.picture),
-        Route("/history/{path:note}", past.history),
-        Route("/blame/{path:note}", past.blame),
+        Route("/history/{path:note}", history.history),
+        Route("/blame/{path:note}", history.blame),
         Route("/upkeep/{number:int}", upkeep.decide, methods=["POST"]),
         *named,
     ]

@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memsync.agents.recalls import Recall, digests, sessions
+from memsync.agents.recall_records import Recall, digests, sessions
 from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.features.threads import COSTS_BY
 from memsync.memory import MemoryApi
 from memsync.model.answer import Hit
-from memsync.model.past import Commit
+from memsync.model.commits import Commit
 from memsync.model.query import MAX_HITS, SearchRequest
 from memsync.model.vocabulary import Kind, NotePath
 from memsync.notes.dates import leading_time

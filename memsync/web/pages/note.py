@@ -18,8 +18,8 @@ from starlette.responses import RedirectResponse, Response
 from memsync.errors import ConfigError, NoteError, UsageError
 from memsync.memory import MemoryApi
 from memsync.model.answer import Hit
+from memsync.model.commits import cited_at
 from memsync.model.conversation import ThreadMessage
-from memsync.model.past import cited_at
 from memsync.model.query import SearchRequest
 from memsync.model.upkeep import NoteLinks
 from memsync.model.vocabulary import Fresh, JsonValue, Kind

@@ -12,14 +12,14 @@ from starlette.responses import Response
 from memsync.errors import UsageError
 from memsync.memory import MemoryApi
 from memsync.model.answer import Freshness, Hit, SearchResult
-from memsync.model.past import Commit
+from memsync.model.commits import Commit
 from memsync.model.query import MAX_HITS, SearchRequest
 from memsync.model.vocabulary import Fresh, Kind, Mode
 from memsync.search.query_syntax import typed_filters
 from memsync.system import clock
 from memsync.web.app import wants_json
+from memsync.web.pages.history import commits
 from memsync.web.pages.lists import entries_of, texts_of
-from memsync.web.pages.past import commits
 from memsync.web.pages.view import link, number, page, site_of
 from memsync.web.site import Site
 

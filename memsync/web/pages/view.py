@@ -19,8 +19,8 @@ from starlette.responses import HTMLResponse, Response
 
 from memsync.memory import MemoryApi
 from memsync.model.answer import Hit
+from memsync.model.commits import cited_at
 from memsync.model.json import to_json
-from memsync.model.past import cited_at
 from memsync.model.status import Status
 from memsync.model.text import also_searched, count, duration, printable, shortened, still_indexing, visible
 from memsync.model.vocabulary import told_origin

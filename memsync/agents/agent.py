@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memsync.agents.events import About, Event, Record
+from memsync.agents.events import About, Record, SessionEvent
 
 NAME = "memsync"
 """The name of memsync's entries in agents' settings. An entry with this name that exists already is the user's own."""
@@ -79,7 +79,7 @@ class Agent:
     title: str
     tried: str
     home: Callable[[], Path]
-    read: Callable[[Record, About], Iterable[Event]]
+    read: Callable[[Record, About], Iterable[SessionEvent]]
     memory: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
     loaded: tuple[str, ...] = ()

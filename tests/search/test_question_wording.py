@@ -10,7 +10,7 @@ from memsync.index.fields import name_word
 from memsync.memory import Memory
 from memsync.model.vocabulary import Mode
 from memsync.notes.entry_text import as_read
-from memsync.search.wording import COVERED, ONE_LINE, SIDE_BY_SIDE, Wording, asks_for_answer
+from memsync.search.question_wording import COVERED, ONE_LINE, SIDE_BY_SIDE, Wording, asks_for_answer
 from tests.conftest import Write
 
 IDFS = {"goto": 8.0, "recipe": 4.0, "boat": 6.0}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from memsync.cli.common import load
-from memsync.cli.line import may_name_roots
 from memsync.cli.output import KEPT, NotServed
+from memsync.cli.typed_line import may_name_roots
 from memsync.errors import NoMemoryRoot, UsageError
 from memsync.settings.roots import is_root_name
 

@@ -9,8 +9,8 @@ import pytest
 
 from memsync.model.note import FileStamp
 from memsync.model.vocabulary import NotePath
-from memsync.notes import stillness
-from memsync.notes.stillness import State, Stillness, read_settled, stillness_needed
+from memsync.notes import unfinished_saves
+from memsync.notes.unfinished_saves import State, Stillness, read_settled, stillness_needed
 
 GONE: State = 1_795_000_000_000_000_000
 
@@ -69,6 +69,6 @@ def test_a_file_that_lost_text_is_read_once_it_is_still(
 ) -> None:
     """Or when the time is up; what grew is read at once."""
     files: Any = Saving(sizes)
-    monkeypatch.setattr(stillness, "clock", files)
+    monkeypatch.setattr(unfinished_saves, "clock", files)
     assert len(read_settled(files, NotePath("a.md"), 10, until)[0]) == sizes[reads - 1]
     assert files.reads == reads

@@ -62,7 +62,7 @@ class Version(Struct, frozen=True):
         return cited_at(lines, self.commit.name) if self.path else ""
 
 
-class History(Struct, frozen=True):
+class Versions(Struct, frozen=True):
     """The versions of a note, of lines in it or of the memory, newest first; `warnings` say what is missing."""
 
     versions: tuple[Version, ...]

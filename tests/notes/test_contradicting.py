@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.notes.contrast import opposed, said_in
+from memsync.notes.contradicting import opposed, said_in
 
 
 def frames(text: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:

@@ -8,10 +8,10 @@ from msgspec import structs
 
 from memsync.model.answer import Hit, holds
 from memsync.model.vocabulary import Kind, NotePath, Origin, is_remembered
-from memsync.notes.contrast import Said, opposed, said_in
+from memsync.notes.contradicting import FramedStatement, opposed, said_in
 from memsync.search.anchor import Anchor
 from memsync.search.spans import Span
-from memsync.search.validity import Place, Validity
+from memsync.search.validity import MarkedLines, Validity
 
 Line = tuple[NotePath, int]
 COMPARED = 15
@@ -27,8 +27,8 @@ def differing(hits: list[Hit], spans: Sequence[Span], anchor: Anchor, validity: 
 
     So does a text that would replace one that is trusted more.
     """
-    said: list[tuple[Said, Line]] = []
-    refused: list[tuple[Place, Place]] = []
+    said: list[tuple[FramedStatement, Line]] = []
+    refused: list[tuple[MarkedLines, MarkedLines]] = []
     for span in spans:
         text = anchor.text_of(span.best)
         may_differ = holds(span.best.validity) and span.shown.origin != Origin.TOOL
@@ -44,7 +44,9 @@ def differing(hits: list[Hit], spans: Sequence[Span], anchor: Anchor, validity: 
     return [_compared(hit, contested, refused) for hit in hits] if contested or refused else hits
 
 
-def _compared(hit: Hit, contested: Sequence[Sequence[set[Line]]], refused: Sequence[tuple[Place, Place]]) -> Hit:
+def _compared(
+    hit: Hit, contested: Sequence[Sequence[set[Line]]], refused: Sequence[tuple[MarkedLines, MarkedLines]]
+) -> Hit:
     """Return a hit with what its lines differ from: in each of `contested`, places of one set say the same.
 
     `refused` has each text that would have been replaced, and the place of the mark.

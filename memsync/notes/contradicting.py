@@ -116,7 +116,7 @@ _UNSAID = re.compile(r"(?:^|/)(?:_?templates?(?:/|\b)|changelog|changes\.|news\.
 _VERSION = re.compile(r"\[?v?\d+\.\d+")
 
 
-class Said(NamedTuple):
+class FramedStatement(NamedTuple):
     """A statement on a line of a note, under a heading; `about` is the person or thing it is about, empty if unknown.
 
     `frame` says which slots it fills in, and `filling` has their values and, last, its negations. `is_field`: it is an
@@ -160,7 +160,7 @@ def _about(path: str) -> str | None:
     return folders[-1] if is_part else name if name in _WORDS["environments"] else ""
 
 
-def said_in(lines: Sequence[str], first: int = 1, path: str = "", *, is_log: bool = False) -> Iterator[Said]:
+def said_in(lines: Sequence[str], first: int = 1, path: str = "", *, is_log: bool = False) -> Iterator[FramedStatement]:
     """Yield the statements of a text of a note, which begins on line `first`: items, and sentences of paragraphs.
 
     In the log of a day, a number or a word under a key (`Weight: 81.2`, `Mood: good`) is about this day.
@@ -168,7 +168,7 @@ def said_in(lines: Sequence[str], first: int = 1, path: str = "", *, is_log: boo
     thing = _about(path)
     for line, heading, block, is_item in _blocks(lines, first) if thing is not None else ():
         text = _UNSPOKEN.sub("", _LINK.sub(lambda link: link[1] or link[2] or "", block[:MAX_CHARS]))
-        said = Said(line, heading, block, about=thing or "")
+        said = FramedStatement(line, heading, block, about=thing or "")
         pair = _KEY.fullmatch(text) if is_item and not _REFERENCE.search(block) else None
         if pair and len(pair[1].split()) <= MAX_KEY_WORDS and len(pair[2].split()) <= MAX_VALUE_WORDS:
             yield from _of_key(said, pair[1], pair[2].strip().rstrip("."), path if is_log else "")
@@ -177,7 +177,7 @@ def said_in(lines: Sequence[str], first: int = 1, path: str = "", *, is_log: boo
                 yield from _of_sentence(said._replace(text=sentence.strip()))
 
 
-def opposed(said: Iterable[tuple[Said, T]]) -> Iterator[tuple[list[T], list[T]]]:
+def opposed(said: Iterable[tuple[FramedStatement, T]]) -> Iterator[tuple[list[T], list[T]]]:
     """Yield what came with the statements of two contradicting values, in the order of the statements."""
     by_frame: dict[tuple[str, ...], dict[str, dict[tuple[str, ...], list[T]]]] = {}
     for one, place in said:
@@ -234,7 +234,7 @@ def _blocks(lines: Sequence[str], first: int) -> Iterator[tuple[int, str, str, b
             block.append((plain[marker.end() :] if marker else plain).strip())
 
 
-def _scope(said: Said, *, is_bare: bool) -> list[str]:
+def _scope(said: FramedStatement, *, is_bare: bool) -> list[str]:
     """Return the words of the thing that a statement without a subject is about, or of the environment of any other."""
     words = [word for word in re.findall(r"\w+", said.heading.casefold()) if word not in _UNSTRESSED]
     is_place = len(words) == 1 and words[0] in _WORDS["environments"]
@@ -246,7 +246,7 @@ def _root(word: str) -> str:
     return _ALIKE.get(stem(word), stem(word))
 
 
-def _of_key(said: Said, key: str, value: str, day: str) -> Iterator[Said]:
+def _of_key(said: FramedStatement, key: str, value: str, day: str) -> Iterator[FramedStatement]:
     """Yield `key: value` if the value can be compared; any other text only under a heading, or a key of two words."""
     words = re.findall(r"\w+", key.casefold())
     own = [_root(word) for word in words if word not in _UNSTRESSED] or words
@@ -333,7 +333,7 @@ def _read_slots(tokens: Sequence[_Token], verb: int, start: int = -1) -> _Read:
     return _Read(frame, filling, negations, words)
 
 
-def _of_sentence(said: Said) -> Iterator[Said]:
+def _of_sentence(said: FramedStatement) -> Iterator[FramedStatement]:
     text = said.text
     if not text.endswith((":", "?")) and not (
         text.startswith("\\") or text.partition(" ")[0].casefold() in _WORDS["steps"]
@@ -348,7 +348,9 @@ def _of_sentence(said: Said) -> Iterator[Said]:
             yield from _of_clause(said, text[: cut.start()], head, is_head=True)
 
 
-def _of_clause(said: Said, text: str, tokens: Sequence[_Token], *, is_head: bool = False) -> Iterator[Said]:
+def _of_clause(
+    said: FramedStatement, text: str, tokens: Sequence[_Token], *, is_head: bool = False
+) -> Iterator[FramedStatement]:
     """Yield a statement, if a sentence or its first clause is one."""
     condition = _CONDITION.match(text)
     if len(tokens) < 2 or (is_head and (condition or len(tokens) > MAX_HEAD)):

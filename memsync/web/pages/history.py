@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memsync.memory import MemoryApi
-from memsync.model.past import Commit
+from memsync.model.commits import Commit
 from memsync.system import clock
 from memsync.web.pages.view import number, page, site_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsync.notes.validity import PAST, STATUS, Reference, attributes_in, marks_of, reference_of, statements
+from memsync.notes.validity_marks import PAST, STATUS, Reference, attributes_in, marks_of, reference_of, statements
 
 
 @pytest.mark.parametrize(

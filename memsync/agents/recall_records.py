@@ -27,7 +27,7 @@ KEPT_SECONDS = 30 * 86_400.0
 MAX_PROMPT_CHARS = 200
 
 
-class Line(Struct, frozen=True):
+class RecalledLine(Struct, frozen=True):
     """One line of memory that matched a prompt; `held` says why it was held back, and is empty if it was recalled."""
 
     citation: str
@@ -50,7 +50,7 @@ class Recall(Struct, frozen=True):
     event: str
     folder: str
     prompt: str = ""
-    lines: tuple[Line, ...] = ()
+    lines: tuple[RecalledLine, ...] = ()
     shown: tuple[str, ...] = ()
     tokens: int = 0
     milliseconds: float = 0.0

@@ -25,7 +25,7 @@ _LOG = ("--format=%x01%ct", "-z", "--raw", "-c", "--root", "--no-abbrev", "--no-
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class CommitDates:
     """The notes in HEAD's tree: by path, the blob's name and when a commit last gave the note that content.
 
     Times are committer times in whole seconds since 1970. `state` is the HeadState's name. `reason` says why there are
@@ -38,7 +38,7 @@ class History:
     is_too_slow: bool = False
 
 
-def read_history(head: HeadState, seconds: float, known: History) -> History:
+def read_history(head: HeadState, seconds: float, known: CommitDates) -> CommitDates:
     """Read when commits last changed the notes of HEAD's tree, in one pass over the history.
 
     The latest commit that gave a note its present content counts. In a shallow clone, the oldest commit seems to have
@@ -46,7 +46,7 @@ def read_history(head: HeadState, seconds: float, known: History) -> History:
     same. An error is not raised but becomes the History's `reason`.
     """
     if head.repository is None or not head.name:
-        return History(head.name, head.reason)
+        return CommitDates(head.name, head.reason)
     folder = os.fsencode(head.folder)
     try:
         with open_git(head.repository, seconds) as git:
@@ -55,12 +55,12 @@ def read_history(head: HeadState, seconds: float, known: History) -> History:
             if times is None:
                 times = _times(git, [commit_in(head.name)], _only(folder), tree)
     except (GitUnusable, OSError) as error:
-        return History(head.name, reason_of(error), is_too_slow=isinstance(error, TooSlow))
+        return CommitDates(head.name, reason_of(error), is_too_slow=isinstance(error, TooSlow))
     notes = {
         NotePath(path[len(folder) :].decode()): (bytes.fromhex(tree[path].decode()), time)
         for path, time in times.items()
     }
-    return History(head.name, "", notes)
+    return CommitDates(head.name, "", notes)
 
 
 def _tree(git: Git, commit: str, folder: bytes) -> dict[bytes, bytes]:
@@ -87,7 +87,7 @@ def tree_files(git: Git, commit: str, folder: bytes, *options: str) -> Iterator[
 
 
 def _times_since(
-    git: Git, state: str, folder: bytes, tree: Mapping[bytes, bytes], known: History
+    git: Git, state: str, folder: bytes, tree: Mapping[bytes, bytes], known: CommitDates
 ) -> dict[bytes, int] | None:
     """Return what `_times` returns for the whole history, but read only the commits since an earlier HEAD.
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from memsync.cli.output import local_time, remark, say
-from memsync.model.past import Blame, Commit, Diff, Digest, History, cited_at
+from memsync.model.commits import Blame, Commit, Diff, Digest, Versions, cited_at
 from memsync.model.text import count, printable, visible
 from memsync.model.vocabulary import citation, told_origin
 from memsync.operation import Command
 
 
-def _history(history: History, _: Command) -> None:
+def _history(history: Versions, _: Command) -> None:
     for position, version in enumerate(history.versions):
         head = _head(version.commit)
         if version.notes:
@@ -69,4 +69,4 @@ def _digest(digest: Digest, _: Command) -> None:
     say(digest.text, end="")
 
 
-RENDERERS: dict[Any, Callable[[Any, Command], None]] = {History: _history, Blame: _blame, Diff: _diff, Digest: _digest}
+RENDERERS: dict[Any, Callable[[Any, Command], None]] = {Versions: _history, Blame: _blame, Diff: _diff, Digest: _digest}
