@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memsync.embed.cache.cache import SqliteVectorCache
-from memsync.memory import Memory, RemoteMemory, connect_here
+from memsync.memory import Memory, Parts, RemoteMemory, Through, open_memory
 from memsync.ports import Embedder, VectorCache
 from memsync.settings import paths
 from memsync.settings.load import Settings, load_settings, settings_of_root
@@ -47,7 +47,7 @@ def opened(root: Path, state: Path, *, cache_bytes: int = 0, **settings: str) ->
     def make_cache() -> VectorCache | None:
         return SqliteVectorCache(vector_cache_path(), cache_bytes) if cache_bytes else None
 
-    return connect_here(_settings(root, state, settings)[0], make_cache=make_cache)
+    return open_memory(_settings(root, state, settings)[0], Through.HERE, parts=Parts(cache=make_cache))
 
 
 def connected(root: Path, state: Path, embedder: Embedder, **settings: str) -> Memory:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, ParamSpec, Self, TypeVar, overload
 
 from memsync import features
 from memsync.client.connection import MAYBE_WRITTEN, Client
@@ -23,6 +24,7 @@ from memsync.model.json import from_json, to_json
 from memsync.operation import Lazy, Operation
 from memsync.ports import WRITES_FOR_AGENT, Embedder, Progress, Reranker, no_progress
 from memsync.settings.load import Settings, load_settings
+from memsync.settings.roots import RegisteredRoot
 from memsync.wiring import (
     make_embedder,
     make_index,
@@ -37,6 +39,7 @@ from memsync.workspace import Workspace
 if TYPE_CHECKING:
     from memsync.features.conversations.importing import ImportReport
     from memsync.features.evaluation.evaluator import Evaluator
+    from memsync.memories.stored import StoredMemory
     from memsync.ports import VectorCache
 
 P = ParamSpec("P")
@@ -137,7 +140,7 @@ class Memory(Workspace, MemoryApi):
 
         Raises ConfigError, RootError, IndexFailure.
         """
-        return connect_here(load_settings(config=config, root=root))
+        return open_memory(load_settings(config=config, root=root), Through.HERE)
 
     @classmethod
     def connect(cls, root: AnyPath | None = None, *, config: AnyPath | None = None) -> RemoteMemory:
@@ -145,7 +148,7 @@ class Memory(Workspace, MemoryApi):
 
         Raises DaemonUnavailable when no daemon serves this root with these settings, ConfigError, RootError.
         """
-        return RemoteMemory.serving(load_settings(config=config, root=root))
+        return open_memory(load_settings(config=config, root=root), Through.DAEMON)
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an operation here; if the index was damaged, retry once on the new index that replaced it."""
@@ -223,11 +226,69 @@ class RemoteMemory(Client, MemoryApi):
         return result
 
 
-def served(settings: Settings, notice: Callable[[str], None] = lambda text: None) -> RemoteMemory | None:
-    """Return the memory of these settings through its daemon; None if none serves it.
+class Through(Enum):
+    """Which process answers for a memory that is opened."""
 
-    Calls `notice` with the reason if a daemon is running but does not serve the memory.
+    HERE = auto()
+    DAEMON = auto()
+    EITHER = auto()
+    """The daemon if it serves the memory, otherwise this process."""
+
+
+class Parts(NamedTuple):
+    """What makes the models of a memory in this process, by a model's name, and its vector cache."""
+
+    embedder: Callable[[str], Embedder] = make_embedder
+    reranker: Callable[[str], Reranker] = make_reranker
+    cache: Callable[[], VectorCache | None] = make_vector_cache
+
+
+DEFAULT_PARTS = Parts()
+
+
+@overload
+def open_memory(of: Settings, through: Literal[Through.HERE], *, parts: Parts = ...) -> Memory: ...
+@overload
+def open_memory(of: Settings, through: Literal[Through.DAEMON]) -> RemoteMemory: ...
+@overload
+def open_memory(of: Settings, *, notice: Callable[[str], None]) -> Memory | RemoteMemory: ...
+@overload
+def open_memory(of: RegisteredRoot, through: Literal[Through.HERE]) -> StoredMemory: ...
+def open_memory(
+    of: Settings | RegisteredRoot,
+    through: Through = Through.EITHER,
+    *,
+    notice: Callable[[str], None] = lambda text: None,
+    parts: Parts = DEFAULT_PARTS,
+) -> MemoryApi:
+    """Open the memory of these settings, or a registered one in a database, which no daemon serves.
+
+    Calls `notice` with the reason if a daemon is running but does not serve the memory. Raises DaemonUnavailable if
+    only the daemon may answer, ConfigError, RootError, IndexFailure.
     """
+    if isinstance(of, RegisteredRoot):
+        from memsync.memories.stored import connect_stored  # here, because only searches of such a memory need it
+
+        return connect_stored(of.dsn, of.memory or of.name, of.source)
+    if through is Through.DAEMON:
+        return RemoteMemory.serving(of)
+    if through is Through.EITHER and (remote := daemon_of(of, notice)) is not None:
+        return remote
+    recognise_root(of)
+    return Memory(
+        of,
+        make_index(of),
+        make_token_counter(),
+        lambda: parts.embedder(of["embedder.model"]),
+        lambda space: parts.embedder(model_of(space)),
+        make_reranker=lambda: parts.reranker(of["search.rerank_model"]),
+        cache=parts.cache(),
+        processes=0,
+    )
+
+
+def daemon_of(settings: Settings, notice: Callable[[str], None]) -> RemoteMemory | None:
+    """Return the memory of these settings through its daemon; None if none serves it, see `open_memory`."""
     if settings["daemon.use"]:
         try:
             return RemoteMemory.serving(settings)
@@ -236,26 +297,3 @@ def served(settings: Settings, notice: Callable[[str], None] = lambda text: None
         except DaemonUnavailable as error:
             notice(f"{error.message}: working in this process ({error.hint})")
     return None
-
-
-def connect_here(
-    settings: Settings,
-    make: Callable[[str], Embedder] = make_embedder,
-    rerank_by: Callable[[str], Reranker] = make_reranker,
-    make_cache: Callable[[], VectorCache | None] = make_vector_cache,
-) -> Memory:
-    """Return the memory of these settings in this process, whether or not there is a daemon.
-
-    `make` and `rerank_by` return the embedder and the reranker for a model's name, `make_cache` the vector cache.
-    """
-    recognise_root(settings)
-    return Memory(
-        settings,
-        make_index(settings),
-        make_token_counter(),
-        lambda: make(settings["embedder.model"]),
-        lambda space: make(model_of(space)),
-        make_reranker=lambda: rerank_by(settings["search.rerank_model"]),
-        cache=make_cache(),
-        processes=0,
-    )

@@ -23,7 +23,7 @@ from memsync.ports import Progress, no_progress
 from memsync.workspace import Workspace
 from tests.conftest import Done, Run
 from tests.support.daemon_fixtures import Served
-from tests.support.mcp_client import Fixed, client_of, text_of
+from tests.support.mcp_client import client_of, text_of
 from tools import reference
 
 
@@ -96,7 +96,7 @@ def test_it_is_a_tool_with_only_the_parameters_that_a_model_may_set(shout: Any, 
     """The schema has the bounds of the declaration."""
 
     async def talk() -> None:
-        async with client_of(ServedMemories(lambda: Fixed(memory)), read_only=True) as client:
+        async with client_of(ServedMemories(memory), read_only=True) as client:
             result = await client.call_tool("memory_shout", {"word": "heron"})
             assert "HERON" in text_of(result)
             refused = await client.call_tool("memory_shout", {"word": "heron", "how": "soft"})

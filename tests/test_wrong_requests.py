@@ -24,7 +24,7 @@ from memsync.operation import OPERATIONS, Operation
 from memsync.settings.load import load_settings
 from tests.conftest import COUNTER, DEADLINE, FakeEmbedder, Patch, Printed
 from tests.support.daemon_fixtures import Served
-from tests.support.mcp_client import Fixed, client_of, text_of
+from tests.support.mcp_client import client_of, text_of
 
 Params = dict[str, Any]
 LIMIT = "limit must be a whole number from 1 to 1,000"
@@ -145,7 +145,7 @@ def told_by_tool(memory: MemoryApi, tool: str, params: Params) -> str:
     """Return the text of a call of a tool."""
 
     async def call() -> str:
-        async with client_of(ServedMemories(lambda: Fixed(memory))) as client:
+        async with client_of(ServedMemories(memory)) as client:
             return text_of(await client.call_tool(tool, params))
 
     return anyio.run(call)

@@ -56,15 +56,15 @@ def covered(
     if KEPT.get():  # a daemon serves one memory
         raise NotServed
     from memsync.memories import several
-    from memsync.memories.opener import Opener, Openers
+    from memsync.memories.opener import Opener
     from memsync.settings.roots import registered_roots
 
     chosen, given = several.covered(operation, arguments, [*names, *[several.ALL_ROOTS] * is_all])
     if not chosen and (is_here or not registered_roots()):  # only text looked like a name
         return None, arguments
     needs_own = operation.name == "context" and _has_root(context)
-    openers = Openers(Opener(lambda: load(context)) if needs_own else None)
-    return several.Memories(chosen or registered_roots(), openers=openers), given
+    opener = Opener((lambda: load(context)) if needs_own else None)
+    return several.Memories(chosen or registered_roots(), opener=opener), given
 
 
 def is_in_root(context: click.Context) -> bool:

@@ -115,13 +115,13 @@ def setting_of(context: click.Context, name: str) -> Any:
 def opened(context: click.Context) -> Iterator[MemoryApi]:
     """Yield the memory that the global options name, through its daemon if that serves it; otherwise say why not."""
     from memsync.daemon.autostart import start_if_wanted
-    from memsync.memory import RemoteMemory, connect_here, served
+    from memsync.memory import RemoteMemory, open_memory
 
     if context.obj.memory is not None:
         yield context.obj.memory
         return
     settings = load(context)
-    with served(settings, lambda text: remark(printable(text))) or connect_here(settings) as memory:
+    with open_memory(settings, notice=lambda text: remark(printable(text))) as memory:
         if not isinstance(memory, RemoteMemory):  # once the answer is printed
             context.find_root().call_on_close(lambda: start_if_wanted(settings, remark))
         yield memory
@@ -132,9 +132,9 @@ def opened_here(context: click.Context, settings: Settings | None = None) -> Mem
 
     `settings` replaces the memory's settings.
     """
-    from memsync.memory import connect_here
+    from memsync.memory import Through, open_memory
 
-    return connect_here(settings or load(context))
+    return open_memory(settings or load(context), Through.HERE)
 
 
 def long_output(context: click.Context) -> AbstractContextManager[None]:

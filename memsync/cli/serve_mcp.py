@@ -16,7 +16,6 @@ from memsync.settings.roots import chosen_roots, registered_roots
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memsync.memories.opener import Opener
     from memsync.settings.load import Settings
 
 FLAGS = ("--read-only", "--all-roots", "--only-this-root")
@@ -59,16 +58,7 @@ def own_settings(config: str | None, root: str | None, *, all_roots: bool, only_
 
 def serve(settings: Settings | None, port: int | None, *, read_only: bool, only_this_root: bool) -> None:
     """Serve on standard input and output, or over HTTP on `port`; `settings` are those of its own memory."""
-
-    def open_own() -> Opener:
-        from memsync.memories.opener import Opener
-        from memsync.wiring import recognise_root
-
-        assert settings is not None
-        recognise_root(settings, _remark)
-        return Opener(settings.load_again)
-
-    memories = ServedMemories(open_own if settings is not None else None, is_alone=only_this_root)
+    memories = ServedMemories(settings.load_again if settings is not None else None, is_alone=only_this_root)
     server = McpServer(memories, read_only=read_only)
     _end_on_signals(memories)
     try:

@@ -26,7 +26,7 @@ from memsync.daemon.server import DaemonServer, where
 from memsync.daemon.startup import reported
 from memsync.daemon.watch import Watcher
 from memsync.errors import DaemonError, DaemonOutdated, DaemonUnavailable, MemsyncError
-from memsync.memory import connect_here
+from memsync.memory import Parts, Through, open_memory
 from memsync.model.text import printable
 from memsync.settings.load import Settings
 from memsync.sync.without_daemon import WAIT_SECONDS, without_daemon
@@ -73,7 +73,7 @@ class Daemon:
             loop.add_signal_handler(number, self._stop)
         loop.add_signal_handler(signal.SIGHUP, self._hang_up)
         path = wire.socket_path(self._settings.index_name)
-        memory = connect_here(self._settings, IsolatedEmbedder, IsolatedReranker)
+        memory = open_memory(self._settings, Through.HERE, parts=Parts(IsolatedEmbedder, IsolatedReranker))
         engine = Engine(memory, partial(Watcher, self._settings.root), path)
         server = DaemonServer(path, Host(engine, lambda: loop.call_soon_threadsafe(self._stop), self._run_command))
         engine.start()

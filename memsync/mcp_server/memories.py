@@ -11,21 +11,22 @@ from memsync.settings.roots import chosen_roots, registered_roots
 from memsync.system.once import once_property
 
 if TYPE_CHECKING:
-    from memsync.memories.opener import Opener, Openers
+    from memsync.memories.opener import Opener
     from memsync.memories.several import Memories
     from memsync.memory import MemoryApi
     from memsync.operation import Operation
+    from memsync.settings.load import Settings
 
 
 class ServedMemories:
     """What an MCP server offers: its own memory, if it has one, and registered ones unless it `is_alone`.
 
-    `open_own` returns the opener of its own memory. The first call calls it, and loads what that needs.
+    `own` returns the settings of its own memory, or is that memory. The first call loads what opening it needs.
     """
 
-    def __init__(self, open_own: Callable[[], Opener] | None, *, is_alone: bool = False) -> None:
-        self._open_own = open_own
-        self.has_own = open_own is not None
+    def __init__(self, own: Callable[[], Settings] | MemoryApi | None, *, is_alone: bool = False) -> None:
+        self._own = own
+        self.has_own = own is not None
         self.is_alone = is_alone
 
     def names(self) -> tuple[str, ...]:
@@ -48,20 +49,19 @@ class ServedMemories:
         from memsync.memories.several import Memories, covered
 
         roots, given = ({}, dict(arguments)) if self.is_alone else covered(operation, arguments, names)
-        own = self._openers.own
-        if own is None or roots:
-            yield Memories(roots or chosen_roots(), openers=self._openers), given
+        if roots or not self.has_own:
+            yield Memories(roots or chosen_roots(), opener=self._opener), given
             return
-        with own.memory() as memory:
+        with self._opener.memory() as memory:
             yield memory, given
 
     @once_property
-    def _openers(self) -> Openers:
-        from memsync.memories.opener import Openers
+    def _opener(self) -> Opener:
+        from memsync.memories.opener import Opener
 
-        return Openers(self._open_own() if self._open_own is not None else None)
+        return Opener(self._own)
 
     def close(self) -> None:
         """Close every memory in this process."""
-        if "_openers" in vars(self):
-            self._openers.close()
+        if "_opener" in vars(self):
+            self._opener.close()

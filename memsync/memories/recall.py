@@ -35,7 +35,7 @@ from memsync.agents.recall_records import (
 )
 from memsync.agents.sources import opened
 from memsync.errors import MemsyncError
-from memsync.memories.opener import Opener, Openers
+from memsync.memories.opener import Opener
 from memsync.memories.several import Memories
 from memsync.model.answer import Hit
 from memsync.model.query import SearchRequest
@@ -123,13 +123,13 @@ class Recaller:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._openers = Openers(Opener(lambda: memory.settings, own=memory))
+        self._opener = Opener(memory)
         self._count = make_token_counter().count
         self._sent: dict[str, Recall] = {}
 
     def close(self) -> None:
         """Close the other memories in this process."""
-        self._openers.close()
+        self._opener.close()
 
     def answer(self, agent_name: str, event_name: str, payload: str, folder: str) -> HookAnswer:
         """Return what the hook prints, empty for nothing. Raises MemsyncError, ValueError and OSError.
@@ -177,7 +177,7 @@ class Recaller:
         recall = replace(recall, begins=True)
         if root is None:
             return "", replace(recall, reason=NO_MEMORY)
-        with self._openers.of(root).memory() as memory:
+        with self._opener.memory(root) as memory:
             composed = memory.context(budget=START_TOKENS - self._tokens(_labelled()), public=True)
         shown = digests("\n".join(passage.text for part in composed.parts for passage in part.passages))
         return _labelled(composed.text) if composed.parts else "", replace(recall, shown=shown)
@@ -191,7 +191,7 @@ class Recaller:
             return "", replace(recall, reason=NO_MEMORY if not scopes else "the prompt has no words to search for")
         roots = {name: root for name, (root, _) in scopes.items()}
         filters = {name: own for name, (_, own) in scopes.items()}
-        memories = Memories(roots, openers=self._openers, patience=PATIENCE_SECONDS, filters=filters)
+        memories = Memories(roots, opener=self._opener, patience=PATIENCE_SECONDS, filters=filters)
         request = SearchRequest(question, limit=MAX_FOUND, mode=Mode.HYBRID, min_score=0.0, fresh=Fresh.BOUNDED)
         found = memories.answer(request)
         # A memory that was searched by words only has scores that are not probabilities.

@@ -23,7 +23,8 @@ from msgspec.structs import replace
 from memsync import features
 from memsync.errors import MemsyncError, NoSuchNote, UsageError, own_error
 from memsync.memories.merging import AnsweredMemory, merged
-from memsync.memories.opener import Openers, open_stored
+from memsync.memories.opener import Opener
+from memsync.memory import Through, open_memory
 from memsync.model.answer import Excerpt, SearchResult
 from memsync.model.conversation import Neighbours
 from memsync.model.query import EmbeddedQuestion, Query, SearchRequest
@@ -68,7 +69,7 @@ class Memories:
         for hit in memories.search("which store did we choose").hits:
             print(hit.citation, hit.snippet)
 
-    A context takes instructions, logs and threads from the current memory, which `openers` have, if there is one.
+    A context takes instructions, logs and threads from the current memory, which `opener` has, if there is one.
     """
 
     search = Lazy(lambda: features.search.search)
@@ -80,7 +81,7 @@ class Memories:
         self,
         roots: Mapping[str, RegisteredRoot],
         *,
-        openers: Openers | None = None,
+        opener: Opener | None = None,
         patience: float = PATIENCE_SECONDS,
         filters: Mapping[str, Sequence[tuple[str, str]]] = MappingProxyType({}),
     ) -> None:
@@ -89,7 +90,7 @@ class Memories:
         `filters` has the filters that each memory gets besides those of a search, by its name.
         """
         self.roots = roots
-        self._openers = openers or Openers()
+        self._opener = opener or Opener()
         self._patience = patience
         self._filters = filters
 
@@ -102,8 +103,8 @@ class Memories:
         return cls(chosen_roots(tuple(names)), patience=patience)
 
     def close(self) -> None:
-        """Release everything, the openers included."""
-        self._openers.close()
+        """Release everything, the memories of the opener included."""
+        self._opener.close()
 
     def __enter__(self) -> Self:
         return self
@@ -158,7 +159,7 @@ class Memories:
         by_model: dict[str, list[str]] = {}
         for name, root in roots.items():
             with suppress(MemsyncError):  # the search says why
-                by_model.setdefault(self._openers.of(root).model(), []).append(name)
+                by_model.setdefault(self._opener.model(root), []).append(name)
         sharing = {names[0]: names for names in by_model.values() if len(names) > 1}
         answers = self._ask_all(
             {name: roots[name] for name in sharing},
@@ -203,10 +204,9 @@ class Memories:
 
     def _context(self, query: str = "", budget: int = 0, thread: str = "", **arguments: Any) -> Context:
         """Compose the context of the current memory with the hits of these memories; without one, of the hits alone."""
-        own = self._openers.own
-        if own is None and not query.strip():
+        if not self._opener.has_own and not query.strip():
             raise UsageError("a context of registered memories needs a query", hint="Say what the work is about.")
-        if own is None and thread:
+        if not self._opener.has_own and thread:
             hint = "Run this in the memory root of the thread, or name that with --root."
             raise UsageError("a thread belongs to one memory", hint=hint)
         from memsync.features.context.compose import DEFAULT_TOKENS, context, context_of_hits, hits_for
@@ -214,12 +214,12 @@ class Memories:
         budget = budget or DEFAULT_TOKENS
         found = self.answer(SearchRequest(query, hits_for(budget))) if query.strip() else None
         hits = found.hits if found else ()
-        if own is None:
+        if not self._opener.has_own:
             composed = context_of_hits(hits, budget, make_token_counter().count)
         else:
-            own_name = next((name for name, root in self.roots.items() if self._openers.of(root) is own), None)
+            own_name = next((name for name, root in self.roots.items() if self._opener.is_own(root)), None)
             hits = tuple(replace(hit, root="") if hit.root == own_name else hit for hit in hits)
-            with own.memory() as memory:
+            with self._opener.memory() as memory:
                 composed = memory.run(context, budget=budget, thread=thread, found=hits, **arguments)
         if found is None:
             return composed
@@ -253,7 +253,7 @@ class Memories:
         started = time.perf_counter()
         value, failure, notices = None, None, list[str]()
         try:
-            with self._openers.of(root).memory(notices.append) as memory:
+            with self._opener.memory(root, notices.append) as memory:
                 value = ask(memory, root.name)
         except Exception as error:  # noqa: BLE001 (because a fault in one memory must not hide the answers of the others)
             failure = own_error(error)
@@ -313,7 +313,7 @@ def unreachable(roots: Mapping[str, RegisteredRoot], patience: float = PATIENCE_
     def look(root: RegisteredRoot) -> str:
         try:
             if root.dsn:
-                with open_stored(root) as memory:
+                with open_memory(root, Through.HERE) as memory:
                     memory.require_text()
             else:
                 settings_of(root)

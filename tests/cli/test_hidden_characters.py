@@ -14,7 +14,6 @@ from memsync.cli.main import main, run
 from memsync.daemon.logs import log_to
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import HANDSHAKES, McpServer, Peer, line_of
-from memsync.memories.opener import Opener
 from memsync.model.text import json_line, printable, quotable, visible
 from memsync.settings.load import load_settings
 from memsync.settings.registering import add_root
@@ -174,8 +173,8 @@ def test_no_tool_gives_a_model_what_cannot_be_seen(hostile: Path, monkeypatch: P
     """Neither in texts, data and errors nor in resources; on the wire JSON escapes it everywhere."""
     monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
     monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
-    opener = Opener(lambda: load_settings(root=hostile))
-    server, raw = McpServer(ServedMemories(lambda: opener), read_only=False), list[str]()
+    served = ServedMemories(lambda: load_settings(root=hostile))
+    server, raw = McpServer(served, read_only=False), list[str]()
 
     def ask(method: str, **params: Any) -> dict[str, Any]:
         answer = server.answer(message(method, **params), Peer(HANDSHAKES[-1]))
@@ -211,7 +210,7 @@ def test_no_tool_gives_a_model_what_cannot_be_seen(hostile: Path, monkeypatch: P
     refusal = ask("resources/read", uri=f"other://{ALL}")["error"]["message"]
     assert hidden_in(refusal) == []
     assert hidden_in("".join(raw)) == []
-    opener.close()
+    served.close()
 
 
 def test_a_record_of_the_daemons_log_is_one_line(caplog: pytest.LogCaptureFixture) -> None:

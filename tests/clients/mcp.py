@@ -25,7 +25,6 @@ from memsync.cli.serve_mcp import own_settings
 from memsync.mcp_server.http import PATH, _App
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import McpServer
-from memsync.memories.opener import Opener
 from memsync.web.serving import Receive, Scope, Send, listening
 from tests.clients.run import INSTALL_SECONDS, RUN_SECONDS
 
@@ -93,7 +92,7 @@ def serving(root: Path) -> Iterator[str]:
     assert settings is not None
     bound = listening(0)
     port = bound.getsockname()[1]
-    memories = ServedMemories(lambda: Opener(settings.load_again), is_alone=True)
+    memories = ServedMemories(settings.load_again, is_alone=True)
     app = _App(McpServer(memories, read_only=False), TOKEN, port)
 
     async def with_token(scope: Scope, receive: Receive, send: Send) -> None:

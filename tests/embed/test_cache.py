@@ -19,7 +19,7 @@ from memsync.embed.cache.cache import SqliteVectorCache
 from memsync.embed.cache.cache_database import VectorDatabase
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.index.vectors import to_float16
-from memsync.memory import Memory, connect_here
+from memsync.memory import Memory, Parts, Through, open_memory
 from memsync.model.query import EmbeddingSpace
 from memsync.settings.load import load_settings
 from memsync.sync import sharing
@@ -342,11 +342,11 @@ def test_verify_recompute_finds_a_wrong_vector_from_the_cache_and_corrects_both(
 @pytest.mark.parametrize("make", [None, IsolatedEmbedder], ids=["in this process", "in its own"])
 def test_model_is_not_loaded_where_the_cache_has_everything(notes: Path, make: Any) -> None:
     """The built-in model, in this process and as the daemon runs it."""
-    with connect_here(load_settings(root=notes, environ={}, cwd=notes)) as memory:
+    with open_memory(load_settings(root=notes, environ={}, cwd=notes), Through.HERE) as memory:
         memory.sync()
     root = copied(notes)
     settings = load_settings(root=root, environ={}, cwd=root)
-    memory = connect_here(settings) if make is None else connect_here(settings, make)
+    memory = open_memory(settings, Through.HERE, parts=Parts(make) if make is not None else Parts())
     with memory:
         embedder: Any = memory.models.configured()
         memory.models.unload()
@@ -362,10 +362,10 @@ def test_vector_from_the_cache_is_to_the_byte_what_the_model_gives(notes: Path) 
     """With the real built-in model: an index that took them is equal to one that computed them."""
     for number, text in enumerate(("Ärger über Zahlen: 3.14159", "日本語のメモ", "x " * 200)):
         (notes / f"more{number}.md").write_text(f"# {text[:20]}\n\n{text}\n\n- one\n- two\n")
-    with connect_here(load_settings(root=notes, environ={}, cwd=notes)) as memory:
+    with open_memory(load_settings(root=notes, environ={}, cwd=notes), Through.HERE) as memory:
         memory.sync()
     root = copied(notes)
-    with connect_here(load_settings(root=root, environ={}, cwd=root)) as memory:
+    with open_memory(load_settings(root=root, environ={}, cwd=root), Through.HERE) as memory:
         report = memory.sync()
         assert report.vectors_computed == 0
         taken = stored(memory)

@@ -15,7 +15,7 @@ from memsync.doctor import check_all
 from memsync.embed import minilm
 from memsync.embed.minilm.digests import SHA256
 from memsync.errors import EmbedderError
-from memsync.memory import connect_here
+from memsync.memory import Through, open_memory
 from memsync.settings.load import Settings, load_settings
 from memsync.wiring import make_embedder, make_token_counter
 from tests.conftest import Write
@@ -78,11 +78,11 @@ def test_a_search_answers_by_words_and_says_which_file_is_damaged(
 ) -> None:
     """What is indexed is found, and the warning says what to do; what cannot be indexed counts as pending."""
     write("a.md", "The heron nests.\n")
-    with connect_here(settings) as memory:
+    with open_memory(settings, Through.HERE) as memory:
         memory.sync()
     zero(copy / name, 0.5)
     write("b.md", "The otter swims.\n")
-    with connect_here(settings) as memory:
+    with open_memory(settings, Through.HERE) as memory:
         result = memory.search("heron")
         with pytest.raises(EmbedderError, match="is damaged"):  # no difference between index and files
             memory.verify(recompute=True)

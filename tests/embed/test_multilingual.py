@@ -17,7 +17,7 @@ import pytest
 from memsync.embed import minilm, multilingual
 from memsync.embed.fastembed import FastembedEmbedder
 from memsync.errors import EmbedderError
-from memsync.memory import connect_here
+from memsync.memory import Through, open_memory
 from memsync.settings.load import load_settings
 from memsync.wiring import make_embedder, model_of
 from tests.conftest import Patch, Write
@@ -229,7 +229,7 @@ def test_a_search_finds_lines_in_other_languages_among_words_of_the_question(
     settings = load_settings(
         root=root, environ={"MEMSYNC_EMBEDDER_MODEL": "multilingual", "MEMSYNC_SEARCH_MIN_SCORE": "0"}, cwd=root
     )
-    with connect_here(settings) as memory:
+    with open_memory(settings, Through.HERE) as memory:
         memory.sync()
         first = [
             memory.search(text).hits[0] for text in ("What is the caretaker called?", "What is the cat afraid of?")

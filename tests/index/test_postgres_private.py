@@ -15,7 +15,7 @@ from memsync.cli.render import _found_nothing, render
 from memsync.errors import NoteError, NoThread
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.mcp_server.tools import _nothing
-from memsync.memory import Memory, connect_here
+from memsync.memory import Memory, Parts, Through, open_memory
 from memsync.model.vocabulary import NotePath
 from memsync.operation import OPERATIONS
 from memsync.ports import Index
@@ -192,7 +192,7 @@ def test_note_that_becomes_private_after_a_move_of_its_root_leaves_no_trace(
         environ = {"MEMSYNC_INDEX_BACKEND": "postgres", "MEMSYNC_INDEX_DSN": database, "MEMSYNC_INDEX_NAME": name}
         settings = load_settings(root=folder, environ=environ, cwd=folder)
         embedder = FakeEmbedder()
-        with connect_here(settings, lambda model: embedder, make_cache=lambda: None) as memory:
+        with open_memory(settings, Through.HERE, parts=Parts(lambda model: embedder, cache=lambda: None)) as memory:
             assert memory.sync().failed == ()
             check_sound(memory)
         return execute(database, "SELECT name FROM memory")

@@ -30,7 +30,6 @@ from memsync.mcp_server.clients import CLIENTS, Target, described
 from memsync.mcp_server.http import TOKEN
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.tools import offered, tool_of
-from memsync.memories.opener import Opener
 from memsync.memory import MemoryApi
 from memsync.settings.load import Settings, load_settings
 from memsync.system.user_folders import own_folder
@@ -195,17 +194,17 @@ def test_index_that_cannot_be_used_is_an_error_with_its_advice(cli: Cli, root: P
     """The server goes on; the next call may be answered."""
     own_folder(settings.index_dir)
     (settings.index_dir / "index.db").mkdir()
-    opener = Opener(lambda: load_settings(root=root, environ={"MEMSYNC_DAEMON_USE": "false"}, cwd=root))
+    served = ServedMemories(lambda: load_settings(root=root, environ={"MEMSYNC_DAEMON_USE": "false"}, cwd=root))
 
     async def run() -> None:
-        async with client_of(ServedMemories(lambda: opener)) as client:
+        async with client_of(served) as client:
             result = await client.call_tool("memory_search", {"query": "zebra"})
             assert result.is_error and "index" in text_of(result)
             (settings.index_dir / "index.db").rmdir()
             assert not (await client.call_tool("memory_status", {})).is_error
 
     anyio.run(run)
-    opener.close()
+    served.close()
 
 
 # ------------------------------------------------------------------------------------------ transports

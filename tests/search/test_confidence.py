@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.memory import Memory, connect_here
+from memsync.memory import Memory, Through, open_memory
 from memsync.model.note import Entry
 from memsync.model.query import IndexedChunk
 from memsync.model.vocabulary import Form, Mode, NotePath
@@ -32,14 +32,14 @@ def small(root: Path, write: Write, tmp_path: Path) -> Iterator[Callable[..., Me
         write(path, text)
     opened: list[Memory] = []
 
-    def open_memory(**settings: str) -> Memory:
+    def opened_with(**settings: str) -> Memory:
         environ = {f"MEMSYNC_SEARCH_{name.upper()}": value for name, value in settings.items()}
-        memory = connect_here(load_settings(root=root, environ={**os.environ, **environ}, cwd=root))
+        memory = open_memory(load_settings(root=root, environ={**os.environ, **environ}, cwd=root), Through.HERE)
         memory.sync()
         opened.append(memory)
         return memory
 
-    yield open_memory
+    yield opened_with
     for memory in opened:
         memory.close()
 

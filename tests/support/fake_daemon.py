@@ -35,8 +35,8 @@ class SlowEmbedder(FakeEmbedder):
         return super().embed_passages(texts)
 
 
-def connect(settings: Settings, *makers: object) -> Memory:
-    """Return the memory of these settings with the quick embedder, whatever `makers` would give."""
+def connect(settings: Settings, *_: object, parts: object = None) -> Memory:
+    """Return the memory of these settings with the quick embedder, whatever `parts` would give."""
     embedder = SlowEmbedder()
     index = SqliteIndex(settings.index_dir / "index.db")
     return Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder, cache=make_vector_cache())
@@ -45,7 +45,7 @@ def connect(settings: Settings, *makers: object) -> Memory:
 def main() -> None:
     """Serve one root until told to stop."""
     root = Path(sys.argv[1])
-    with mock.patch.object(process, "connect_here", connect):
+    with mock.patch.object(process, "open_memory", connect):
         try:
             settings = load_settings(root=root)
             logs.log_to(logs.file_handler(settings))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -15,23 +15,9 @@ from mcp.types import Implementation, jsonrpc_message_adapter
 
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import McpServer, Peer, line_of, parsed
-from memsync.memories.opener import Opener
 from memsync.memory import MemoryApi
-from memsync.settings.load import load_settings
 
 Talk = Callable[[Client], Awaitable[None]]
-
-
-class Fixed(Opener):
-    """An opener of one memory, whichever it is."""
-
-    def __init__(self, memory: MemoryApi) -> None:
-        super().__init__(lambda: load_settings(root=".", environ={}))
-        self._memory = memory
-
-    @contextmanager
-    def memory(self, notice: Callable[[str], None] = print) -> Iterator[MemoryApi]:
-        yield self._memory
 
 
 @asynccontextmanager
@@ -66,7 +52,7 @@ def talk(memory: MemoryApi, say: Talk, *, read_only: bool = False, name: str = "
     """Let a client talk to a server for one memory."""
 
     async def run() -> None:
-        async with client_of(ServedMemories(lambda: Fixed(memory)), read_only=read_only, name=name) as client:
+        async with client_of(ServedMemories(memory), read_only=read_only, name=name) as client:
             await say(client)
 
     anyio.run(run)

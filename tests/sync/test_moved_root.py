@@ -20,7 +20,7 @@ from memsync.edit.kept import FILE, Kept
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import IndexBusy
 from memsync.index.sqlite.index import SqliteIndex
-from memsync.memory import Memory, connect_here
+from memsync.memory import Memory, Parts, Through, open_memory
 from memsync.ports import Embedder
 from memsync.settings.load import load_settings
 from memsync.settings.paths import folder_identity, index_dir, keep_dir
@@ -46,7 +46,7 @@ def opened(embedder: FakeEmbedder) -> Open:
         def fake(model: str) -> Embedder:
             return embedder
 
-        return connect_here(settings, fake, make_cache=lambda: None)
+        return open_memory(settings, Through.HERE, parts=Parts(fake, cache=lambda: None))
 
     return make
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.memory import connect_here
+from memsync.memory import Parts, Through, open_memory
 from memsync.ports import Embedder
 from memsync.settings.load import load_settings
 from memsync.settings.paths import index_dir, keep_dir
@@ -33,7 +33,7 @@ def indexed(tmp_path: Path, embedder: FakeEmbedder) -> Callable[[str], Path]:
         def fake(model: str) -> Embedder:
             return embedder
 
-        with connect_here(settings, fake, make_cache=lambda: None) as memory:
+        with open_memory(settings, Through.HERE, parts=Parts(fake, cache=lambda: None)) as memory:
             memory.sync()
             memory.log("an entry")
         return root
