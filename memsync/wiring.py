@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsync.errors import ConfigError, IndexBusy, how_to_install
 from memsync.settings.load import BUILT_IN_MODEL, Settings
+from memsync.system.plugins import MODELS, load_plugin, plugins
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,28 +34,32 @@ FORGET = "memsync.index.postgres.database:forget_memory"
 MOVED_DATABASE = ("memsync.index.postgres.opening:open_moved", "memory.json")
 STORED_INDEX = "memsync.index.postgres.stored:ReadOnlyIndex"
 
-# A model's name or its prefix -> its loader, and how to call it with the name.
-EMBEDDERS: dict[str, tuple[str, Callable[[Callable[..., Embedder], str], Embedder]]] = {
-    BUILT_IN_MODEL: ("memsync.embed.minilm:load", lambda load, name: load()),
-    "multilingual": ("memsync.embed.multilingual:load", lambda load, name: load()),
-    "openai:": ("memsync.embed.openai:load", lambda load, name: load(name.removeprefix("openai:"))),
-    "": ("memsync.embed.fastembed:load", lambda load, name: load(name)),
-}
-_BEGINNINGS = ("openai:", "")
+EMBEDDERS = {BUILT_IN_MODEL: "memsync.embed.minilm:load", "multilingual": "memsync.embed.multilingual:load"}
+_OPENAI = "openai:"
 
 
 def make_embedder(model: str) -> Embedder:
     """Return the embedder that `[embedder] model` names, not loaded yet. Raises UnknownModel or EmbedderError."""
-    prefix = next(start for start in EMBEDDERS if model == start or (start in _BEGINNINGS and model.startswith(start)))
-    target, call = EMBEDDERS[prefix]
-    return call(_load(target), model)
+    if model in EMBEDDERS:
+        embedder: Embedder = _load(EMBEDDERS[model])()
+    elif model.startswith(_OPENAI):
+        embedder = _load("memsync.embed.openai:load")(model.removeprefix(_OPENAI))
+    else:
+        embedder = _of_plugin(model) or _load("memsync.embed.fastembed:load")(model)
+    return embedder
 
 
 def make_reranker(model: str) -> Reranker:
     """Return the cross-encoder that `[search] rerank_model` names, not loaded yet. Raises UnknownModel."""
-    from memsync.embed.cross_encoder import load
+    reranker: Reranker = _of_plugin(model) or _load("memsync.embed.cross_encoder:load")(model)
+    return reranker
 
-    return load(model)
+
+def _of_plugin(model: str) -> Any:
+    """Return the model with this name from another package: its entry point has the name, or the part up to a colon."""
+    known = plugins(MODELS)
+    point = known.get(model) or known.get(f"{model.partition(':')[0]}:")
+    return load_plugin(point, model) if point is not None else None
 
 
 def model_of(space: EmbeddingSpace) -> str:

@@ -1,4 +1,7 @@
-"""The agents that memsync knows, one module each: where they keep memory, hooks and transcripts, and in which form."""
+"""The agents that memsync knows: where they keep memory, hooks and transcripts, and in which form.
+
+One module each, or a plugin of another package (docs/design.md).
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,33 @@ import importlib
 from typing import TYPE_CHECKING
 
 from memsync.errors import UsageError
+from memsync.system.plugins import AGENTS, load_plugin, plugins
 
 if TYPE_CHECKING:
     from memsync.agents.agent import Agent
 
 NAMES = ("claude-code", "codex", "gemini", "copilot", "cursor", "opencode", "openclaw")
+"""Those that memsync brings."""
+
+
+def agent_names() -> tuple[str, ...]:
+    """Return the names of all agents, those of plugins last."""
+    return (*NAMES, *sorted(plugins(AGENTS).keys() - {*NAMES}))
 
 
 def agent_named(name: str) -> Agent:
-    """Return the agent with this name. Raises UsageError for an unknown name."""
-    if name not in NAMES:
-        raise UsageError(f"{name[:100]!r} is not an agent that memsync knows", hint=f"Known: {', '.join(NAMES)}.")
-    agent: Agent = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").AGENT
+    """Return the agent with this name. Raises UsageError for an unknown name, ConfigError for a broken plugin."""
+    agent: Agent
+    if name in NAMES:
+        agent = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").AGENT
+    elif point := plugins(AGENTS).get(name):
+        agent = load_plugin(point)
+    else:
+        hint = f"Known: {', '.join(agent_names())}."
+        raise UsageError(f"{name[:100]!r} is not an agent that memsync knows", hint=hint)
     return agent
 
 
 def agents() -> list[Agent]:
-    """Return all agents."""
-    return [agent_named(name) for name in NAMES]
+    """Return all agents. Raises ConfigError for a broken plugin."""
+    return [agent_named(name) for name in agent_names()]

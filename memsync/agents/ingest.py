@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from memsync.agents import NAMES, agent_named, raw_files
+from memsync.agents import agent_named, agent_names, raw_files
 from memsync.agents.agent import Agent
 from memsync.agents.events import About, Record, SessionEvent, Who, moment_of, text_at
 from memsync.agents.session_threads import SessionThread, may_write
@@ -164,11 +164,12 @@ def ingest(names: Sequence[str] = (), progress: Progress = no_progress) -> Inges
 
     Raises UsageError for a name that is none of these, IndexBusy, FilesystemError if the disk is full.
     """
-    found = [source for name in names if name not in NAMES for source in named_sources(name)]
+    known = agent_names()
+    found = [source for name in names if name not in known for source in named_sources(name)]
     root = transcripts_root(create=True)
     assert root is not None
     with Ingester(root).locked() as ingester:
-        return ingester.run(found, progress, [name for name in names or NAMES if name in NAMES])
+        return ingester.run(found, progress, [name for name in names or known if name in known])
 
 
 class Ingester:

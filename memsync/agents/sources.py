@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
 from zlib import crc32
 
-from memsync.agents import NAMES, agent_named, agents
+from memsync.agents import agent_named, agent_names, agents
 from memsync.agents.agent import Agent
 from memsync.agents.events import About, Record, SessionEvent, Who, at, moment_of, text_at
 from memsync.errors import FilesystemError, UsageError
@@ -115,17 +115,17 @@ def _matching(folder: str, pattern: str) -> Iterator[str]:
 
 def named_sources(name: str) -> Iterator[Transcript]:
     """Yield the transcripts of an agent, of a file, or of a folder. Raises UsageError, FilesystemError."""
-    if name in NAMES:
+    if name in agent_names():
         yield from sources_of(agent_named(name))
         return
     path = os.path.realpath(name)
     if not os.path.exists(path):
-        hint = f"Agents: {', '.join(NAMES)}."
+        hint = f"Agents: {', '.join(agent_names())}."
         raise UsageError(f"{quoted(name)} is neither an agent nor a file or folder", hint=hint)
     paths = [path] if os.path.isfile(path) else _matching(path, "**/*.*")
     found = [Transcript(agent, path) for path in paths if path.endswith(_ENDINGS) and (agent := _agent_of(path))]
     if not found and os.path.isfile(path):
-        hint = f"Known agents: {', '.join(NAMES)}. For exports of chats, run: memsync import FILE"
+        hint = f"Known agents: {', '.join(agent_names())}. For exports of chats, run: memsync import FILE"
         raise UsageError(f"{quoted(name)} is not a transcript of an agent that memsync knows", hint=hint)
     yield from found
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsync.agents import NAMES, agent_named, agents
+from memsync.agents import agent_named, agent_names, agents
 from memsync.cli.common import answering, load, own_program
 from memsync.cli.hook import pause_file
 from memsync.cli.output import CommandAnswer, local_time, say
@@ -29,7 +29,7 @@ SECTION = "Set up"
 
 PAUSED = "hooks are paused until you run: memsync agents resume"
 
-_name = click.argument("name", type=click.Choice(NAMES), metavar="NAME")
+_name = click.argument("name", callback=lambda context, parameter, name: agent_named(name).name, metavar="NAME")
 _yes = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
@@ -86,7 +86,8 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     if root_for(os.getcwd()) is None and (here := _memory_here(context)):
         own_name = re.sub(r"[^a-z0-9_-]+", "-", os.path.basename(here).lower()).strip("-")[:60] or "notes"
         names = (own_name, *(f"{own_name}-{number}" for number in range(2, len(known) + 99)))
-        memories[next(name for name in names if name not in {*known, *memories, *NAMES, TRANSCRIPTS})] = (here, ())
+        taken = {*known, *memories, *agent_names(), TRANSCRIPTS}
+        memories[next(name for name in names if name not in taken)] = (here, ())
     new = [f"registers the memory {own}: {memories[own][0]}" for own in memories if own not in known]
     new += [f"registers the memory {TRANSCRIPTS}, for conversations"] * (transcripts_root() is None)
     document = _shown(context, changes, new, is_agreed=yes or dry_run)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.agents import NAMES
 from memsync.cli import hook as hook_process
 from memsync.cli.common import answering
 from memsync.cli.output import CommandAnswer, local_time
@@ -26,7 +25,7 @@ MAX_SESSIONS = 20
 
 @click.command()
 @click.argument("event", type=click.Choice(hook_process.EVENTS))
-@click.option("--agent", type=click.Choice(NAMES), required=True, help="The agent that runs the hook.")
+@click.option("--agent", required=True, help="The agent that runs the hook.")
 def hook(event: str, agent: str) -> None:
     """Print what an agent recalls at EVENT, in the format that it reads. Agents run this, people do not.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from memsync.agents import NAMES, agent_named
+from memsync.agents import agent_named, agent_names
 from memsync.agents.ingest import Ingester, transcripts_root
 from memsync.agents.sources import Transcript
 from memsync.daemon.health import DaemonFaults
@@ -44,7 +44,7 @@ class TranscriptKeeper(Worker):
     def hooked(self, agent: str) -> None:
         """Check an agent's transcripts at once, because it has run a hook."""
         with self._condition:
-            self._hooked |= {agent} & {*NAMES}
+            self._hooked |= {agent} & {*agent_names()}
             self.wake()
 
     def _run(self) -> None:
@@ -59,7 +59,7 @@ class TranscriptKeeper(Worker):
         now = self._clock.monotonic()
         found, self._again = hooked | self._again, hooked  # Copilot CLI writes its file after its last hook
         if now >= self._scan_at:
-            found, self._scan_at = set(NAMES), now + SCAN_SECONDS
+            found, self._scan_at = set(agent_names()), now + SCAN_SECONDS
         with suppress(IndexBusy):  # memsync ingest is doing this now
             self._take_in(found)
         return FOLLOW_SECONDS if self._growing or self._again else max(0.0, self._scan_at - now)

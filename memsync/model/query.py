@@ -20,7 +20,7 @@ MAX_HITS = 1_000
 MAX_TOKENS = 1_000_000
 LATEST_GENERATION = 2**63 - 1
 LOCAL_PROVIDERS = frozenset({"minilm", "multilingual", "fastembed"})
-"""The providers of models that run on this machine. Any other gets no text of local-only notes."""
+"""Besides those of plugins, which begin with `local:`, the providers of models that run on this machine."""
 _COSINE_UNRELATED, _LIKENESS_UNRELATED, _LIKENESS_PER_COSINE = 0.75, 0.06, 5.3
 
 
@@ -63,7 +63,7 @@ class EmbeddingSpace(Struct, frozen=True, forbid_unknown_fields=True):
 
         Also true for a server on this machine, because memsync cannot know where that sends the text.
         """
-        return self.provider not in LOCAL_PROVIDERS
+        return self.provider not in LOCAL_PROVIDERS and not self.provider.startswith("local:")
 
     @property
     def has_narrow_cosines(self) -> bool:

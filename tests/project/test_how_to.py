@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -73,3 +74,49 @@ def test_added_backend_keeps_the_index(patched: Memsync) -> None:
     """Named by a setting; any other name is refused."""
     assert patched("search", "heron", "--mode", "keyword", MEMSYNC_INDEX_BACKEND="checked").returncode == 0
     assert patched("search", "heron", MEMSYNC_INDEX_BACKEND="other").returncode == 3
+
+
+@pytest.fixture
+def with_plugins(root: Path, tmp_path: Path) -> Memsync:
+    """Give memsync's command in an environment with the two packages of the page, laid out as pip installs them."""
+    page = (PROJECT / "docs" / "design.md").read_text().partition("### How to add an agent or a model")[2]
+    entry_points, agent, model = re.findall(r"```(?:toml|python)\n(.*?)```", page, re.DOTALL)[:3]
+    entry_points = entry_points.replace("project.entry-points.", "").replace('"', "")
+    packages = tmp_path / "site-packages"
+    for path, text in {
+        "plugins-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: plugins\nVersion: 1.0\n",
+        "plugins-1.0.dist-info/entry_points.txt": entry_points,
+        "memsync_notary.py": agent,
+        "memsync_hashed.py": model,
+    }.items():
+        (packages / path).parent.mkdir(parents=True, exist_ok=True)
+        (packages / path).write_text(text)
+
+    def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "PYTHONPATH": f"{packages}:{PROJECT}", "MEMSYNC_DAEMON_USE": "false", **environ}
+        command = [sys.executable, "-P", "-m", "memsync", "--root", str(root), *arguments]
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+    return run
+
+
+def test_model_of_another_package_embeds(root: Path, with_plugins: Memsync) -> None:
+    """Also local-only notes; a package that is broken is named with what to do."""
+    (root / "a.md").write_text("A heron stands there.\n")
+    model = {"MEMSYNC_EMBEDDER_MODEL": "hashed:256", "MEMSYNC_PRIVACY_LOCAL_ONLY": '["a.md"]'}
+    assert with_plugins("sync", **model).returncode == 0
+    done = with_plugins("search", "--mode", "vector", "--json", "heron", **model)
+    found = json.loads(done.stdout)
+    assert [hit["path"] for hit in found["hits"]] == ["a.md"]
+    broken = with_plugins("search", "heron", MEMSYNC_EMBEDDER_MODEL="hashed:x")
+    assert "the package plugins" in broken.stderr and "pip uninstall plugins" in broken.stderr
+
+
+def test_agent_of_another_package_is_taken_in(tmp_path: Path, with_plugins: Memsync) -> None:
+    """It is listed, and its sessions become threads."""
+    home = tmp_path / "notary"
+    (home / "sessions").mkdir(parents=True)
+    (home / "sessions" / "s1.jsonl").write_text('{"from": "person", "text": "Where does the heron stand?"}\n')
+    assert "notary" in with_plugins("agents", NOTARY_HOME=str(home)).stdout
+    done = with_plugins("ingest", "notary", NOTARY_HOME=str(home))
+    assert "1 new session" in done.stdout

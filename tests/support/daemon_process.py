@@ -79,7 +79,7 @@ class Cli:
         out, err = (TextIOWrapper(_Stream(), "utf-8", "replace", write_through=True) for _ in range(2))
         with (
             patch.dict(os.environ, environ or {}),
-            patch.dict(EMBEDDERS, {BUILT_IN_MODEL: (f"{__name__}:loaded_model", lambda load, name: load())}),
+            patch.dict(EMBEDDERS, {BUILT_IN_MODEL: f"{__name__}:loaded_model"}),
             patch("memsync.daemon.process._in_background", self._in_background),
             patch("sys.stdin", TextIOWrapper(_Stream())),
             chdir(cwd or "."),
