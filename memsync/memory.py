@@ -24,7 +24,6 @@ from memsync.model.json import from_json, to_json
 from memsync.operation import Lazy, Operation
 from memsync.ports import WRITES_FOR_AGENT, Embedder, Progress, Reranker, no_progress
 from memsync.settings.load import Settings, load_settings
-from memsync.settings.roots import RegisteredRoot
 from memsync.wiring import (
     make_embedder,
     make_index,
@@ -39,7 +38,6 @@ from memsync.workspace import Workspace
 if TYPE_CHECKING:
     from memsync.features.conversations.importing import ImportReport
     from memsync.features.evaluation.evaluator import Evaluator
-    from memsync.memories.stored import StoredMemory
     from memsync.ports import VectorCache
 
 P = ParamSpec("P")
@@ -247,41 +245,35 @@ DEFAULT_PARTS = Parts()
 
 
 @overload
-def open_memory(of: Settings, through: Literal[Through.HERE], *, parts: Parts = ...) -> Memory: ...
+def open_memory(settings: Settings, through: Literal[Through.HERE], *, parts: Parts = ...) -> Memory: ...
 @overload
-def open_memory(of: Settings, through: Literal[Through.DAEMON]) -> RemoteMemory: ...
+def open_memory(settings: Settings, through: Literal[Through.DAEMON]) -> RemoteMemory: ...
 @overload
-def open_memory(of: Settings, *, notice: Callable[[str], None]) -> Memory | RemoteMemory: ...
-@overload
-def open_memory(of: RegisteredRoot, through: Literal[Through.HERE]) -> StoredMemory: ...
+def open_memory(settings: Settings, *, notice: Callable[[str], None]) -> Memory | RemoteMemory: ...
 def open_memory(
-    of: Settings | RegisteredRoot,
+    settings: Settings,
     through: Through = Through.EITHER,
     *,
     notice: Callable[[str], None] = lambda text: None,
     parts: Parts = DEFAULT_PARTS,
-) -> MemoryApi:
-    """Open the memory of these settings, or a registered one in a database, which no daemon serves.
+) -> Memory | RemoteMemory:
+    """Open the memory of these settings.
 
     Calls `notice` with the reason if a daemon is running but does not serve the memory. Raises DaemonUnavailable if
     only the daemon may answer, ConfigError, RootError, IndexFailure.
     """
-    if isinstance(of, RegisteredRoot):
-        from memsync.memories.stored import connect_stored  # here, because only searches of such a memory need it
-
-        return connect_stored(of.dsn, of.memory or of.name, of.source)
     if through is Through.DAEMON:
-        return RemoteMemory.serving(of)
-    if through is Through.EITHER and (remote := daemon_of(of, notice)) is not None:
+        return RemoteMemory.serving(settings)
+    if through is Through.EITHER and (remote := daemon_of(settings, notice)) is not None:
         return remote
-    recognise_root(of)
+    recognise_root(settings)
     return Memory(
-        of,
-        make_index(of),
+        settings,
+        make_index(settings),
         make_token_counter(),
-        lambda: parts.embedder(of["embedder.model"]),
+        lambda: parts.embedder(settings["embedder.model"]),
         lambda space: parts.embedder(model_of(space)),
-        make_reranker=lambda: parts.reranker(of["search.rerank_model"]),
+        make_reranker=lambda: parts.reranker(settings["search.rerank_model"]),
         cache=parts.cache(),
         processes=0,
     )

@@ -11,7 +11,7 @@ from memsync import features
 from memsync.client.wire import INTERNAL_ERROR, INVALID_PARAMS
 from memsync.errors import MemsyncError, NoSuchNote, NoteError, UsageError, own_error
 from memsync.mcp_server.memories import ServedMemories
-from memsync.mcp_server.protocol import MARKDOWN, SCHEME, Message, Refused, text_in
+from memsync.mcp_server.messages import MARKDOWN, SCHEME, Message, Refused, text_in
 from memsync.mcp_server.tools import answer, arguments_of, may_name_roots, offered, roots_of
 from memsync.model.answer import Excerpt
 from memsync.model.text import printable, quotable, visible

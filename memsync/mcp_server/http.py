@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from memsync.client.wire import INVALID_REQUEST, METHOD_NOT_FOUND
+from memsync.mcp_server.messages import Refused
 from memsync.mcp_server.protocol import (
     BATCHES,
     HANDSHAKES,
@@ -26,7 +27,6 @@ from memsync.mcp_server.protocol import (
     VERSION_KEY,
     McpServer,
     Peer,
-    Refused,
     id_of,
     line_of,
     parsed,

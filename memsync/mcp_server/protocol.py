@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from memsync import __version__
 from memsync.client.wire import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, decode
 from memsync.errors import own_error
+from memsync.mcp_server.messages import MARKDOWN, SCHEME, Id, Message, Refused, text_in
 from memsync.mcp_server.tool_list import listed
 from memsync.model.text import json_line
 
@@ -34,8 +35,6 @@ MAX_MESSAGE_BYTES = 16_000_000
 _CALLS = ("tools/call", "resources/list", "resources/read")
 """The methods that work on a memory."""
 _METHODS = ("tools/list", "resources/templates/list", *_CALLS)
-SCHEME = "memory://"
-MARKDOWN = "text/markdown"
 SERVER = {"name": "memsync", "title": "Memory", "version": __version__}
 INSTRUCTIONS = (
     "The memory of a person and their agents, in Markdown files. Search it before you answer anything that may have "
@@ -52,17 +51,6 @@ TEMPLATE = {
     "description": "A note by its path, as search results name it: memory://daily/2026-11-21.md",
     "mimeType": MARKDOWN,
 }
-
-Message = dict[str, Any]
-Id = str | int
-
-
-class Refused(Exception):
-    """A request that gets an error of JSON-RPC."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(message)
-        self.error = {"code": code, "message": message, **({"data": data} if data is not None else {})}
 
 
 @dataclass
@@ -97,14 +85,6 @@ def id_of(message: Any) -> Id | None:
     """Return the id of a message; None if it has none that may be used."""
     number = message.get("id") if isinstance(message, dict) else None
     return number if isinstance(number, (str, int)) and not isinstance(number, bool) else None
-
-
-def text_in(params: Message, name: str) -> str:
-    """Return a parameter that must be a text. Raises Refused."""
-    value = params.get(name)
-    if not isinstance(value, str):
-        raise Refused(INVALID_PARAMS, f"{name} must be a text")
-    return value
 
 
 class McpServer:

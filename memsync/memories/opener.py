@@ -6,11 +6,15 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from memsync.client.wire import settings_digest
 from memsync.memory import Memory, MemoryApi, Through, daemon_of, open_memory
 from memsync.settings.load import Settings, default_of, settings_of
 from memsync.settings.roots import RegisteredRoot
+
+if TYPE_CHECKING:
+    from memsync.memories.stored import StoredMemory
 
 
 class Opener:
@@ -96,7 +100,9 @@ class _Here:
             self._drop()  # first: the next call must not use it if the new one cannot be opened
         if self._memory is None:
             assert opened_as is not None
-            self._memory = open_memory(opened_as, Through.HERE)
+            self._memory = (
+                open_memory(opened_as, Through.HERE) if isinstance(opened_as, Settings) else open_stored(opened_as)
+            )
             self._opened_with = digest
         return self._memory
 
@@ -112,3 +118,10 @@ class _Here:
         if self._memory is not None:
             self._memory.close()
             self._memory = None
+
+
+def open_stored(root: RegisteredRoot) -> StoredMemory:
+    """Open a registered memory of a database, which no daemon serves. Raises ConfigError, IndexFailure."""
+    from memsync.memories.stored import connect_stored  # here, because only searches of such a memory need it
+
+    return connect_stored(root.dsn, root.memory or root.name, root.source)

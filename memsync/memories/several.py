@@ -23,8 +23,7 @@ from msgspec.structs import replace
 from memsync import features
 from memsync.errors import MemsyncError, NoSuchNote, UsageError, own_error
 from memsync.memories.merging import AnsweredMemory, merged
-from memsync.memories.opener import Opener
-from memsync.memory import Through, open_memory
+from memsync.memories.opener import Opener, open_stored
 from memsync.model.answer import Excerpt, SearchResult
 from memsync.model.conversation import Neighbours
 from memsync.model.query import EmbeddedQuestion, Query, SearchRequest
@@ -313,7 +312,7 @@ def unreachable(roots: Mapping[str, RegisteredRoot], patience: float = PATIENCE_
     def look(root: RegisteredRoot) -> str:
         try:
             if root.dsn:
-                with open_memory(root, Through.HERE) as memory:
+                with open_stored(root) as memory:
                     memory.require_text()
             else:
                 settings_of(root)

@@ -13,11 +13,11 @@ from starlette.staticfiles import StaticFiles
 
 from memsync.errors import MemsyncError
 from memsync.model.json import to_json
-from memsync.web import api
+from memsync.web import api, pages
 from memsync.web.access import Access
 from memsync.web.guard import MAX_BODY_BYTES, Guard
 from memsync.web.health import STATUSES, Events, health
-from memsync.web.problems import Refusal, json_response, problem_response, status_of
+from memsync.web.problems import Refusal, json_response, problem_response, status_of, wants_json
 from memsync.web.serving import Receive, Scope, Send
 from memsync.web.site import Site, unexpected
 
@@ -26,8 +26,6 @@ STATIC = Path(__file__).with_name("static")
 
 def make_app(site: Site) -> Guard:
     """Return the application of a site. Guard checks each request before Starlette sees it."""
-    from memsync.web import pages
-
     app = Starlette(
         routes=[
             *api.routes(),
@@ -43,21 +41,12 @@ def make_app(site: Site) -> Guard:
     return Guard(app, site, Access(site.settings.keep_dir))
 
 
-def wants_json(request: Request) -> bool:
-    """Tell whether a client wants JSON and not a page: by the end of the path, or by what it accepts first."""
-    accepted = request.headers.get("accept", "")
-    first_json, first_html = accepted.find("json"), accepted.find("text/html")
-    return request.url.path.endswith(".json") or (first_json >= 0 and not 0 <= first_html < first_json)
-
-
 def _accepts_pages(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "")
 
 
 async def _health(request: Request) -> Response:
     """Return the health of the memory; a browser gets the page with the same path."""
-    from memsync.web import pages
-
     if _accepts_pages(request):
         return await pages.PAGES["/health"](request)
     found = await health(request.app.state.site)
@@ -87,8 +76,6 @@ async def _events(request: Request) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     """Answer a request that raised an error: a page for a browser, otherwise a problem document."""
-    from memsync.web import pages
-
     if isinstance(error, HTTPException):
         error = Refusal(error.status_code, f"{request.url.path[:200]!r}: {error.detail}", headers=error.headers)
     elif not isinstance(error, MemsyncError):

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from msgspec import Struct
+from starlette.requests import Request
 from starlette.responses import Response
 
 from memsync.errors import (
@@ -95,3 +96,10 @@ def json_response(
 
 def _meaning(error: MemsyncError) -> tuple[int, str]:
     return next(MEANINGS[kind] for kind in type(error).__mro__ if kind in MEANINGS)
+
+
+def wants_json(request: Request) -> bool:
+    """Tell whether a client wants JSON and not a page: by the end of the path, or by what it accepts first."""
+    accepted = request.headers.get("accept", "")
+    first_json, first_html = accepted.find("json"), accepted.find("text/html")
+    return request.url.path.endswith(".json") or (first_json >= 0 and not 0 <= first_html < first_json)

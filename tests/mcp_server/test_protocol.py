@@ -21,7 +21,8 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from memsync.mcp_server import protocol
 from memsync.mcp_server.http import _App
 from memsync.mcp_server.memories import ServedMemories
-from memsync.mcp_server.protocol import BATCHES, HANDSHAKES, MAX_MESSAGE_BYTES, STATELESS, McpServer, Peer, Refused
+from memsync.mcp_server.messages import Refused
+from memsync.mcp_server.protocol import BATCHES, HANDSHAKES, MAX_MESSAGE_BYTES, STATELESS, McpServer, Peer
 from memsync.mcp_server.stdio import _Conversation
 from memsync.mcp_server.tools import MAX_TOKENS
 from memsync.memory import Memory, MemoryApi

@@ -17,10 +17,10 @@ from memsync.model.query import MAX_HITS, SearchRequest
 from memsync.model.vocabulary import Fresh, Kind, Mode
 from memsync.search.query_syntax import typed_filters
 from memsync.system import clock
-from memsync.web.app import wants_json
 from memsync.web.pages.history import commits
 from memsync.web.pages.lists import entries_of, texts_of
 from memsync.web.pages.view import link, number, page, site_of
+from memsync.web.problems import wants_json
 from memsync.web.site import Site
 
 PAGE_HITS = 10

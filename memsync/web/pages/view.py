@@ -28,8 +28,7 @@ from memsync.notes.ignore import is_note_name
 from memsync.search.stop_words import STOP_WORDS
 from memsync.settings.roots import is_root_name
 from memsync.system import clock
-from memsync.web.app import wants_json
-from memsync.web.problems import json_response
+from memsync.web.problems import json_response, wants_json
 
 if TYPE_CHECKING:
     from memsync.web.site import Site
