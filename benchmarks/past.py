@@ -13,6 +13,7 @@ from statistics import median
 from benchmarks.figures import Row, seconds
 from benchmarks.memories import opened, own_user_folders
 from memsync.memory import Memory
+from memsync.past import drop_states
 
 REPOSITORY = "history"
 COMMITS = 200
@@ -75,7 +76,7 @@ def _first(memory: Memory, source: Path, state: Path, commits: list[str], questi
     """
     tree, beyond = state / "tree", list[float]()
     _git("clone", "--quiet", "--shared", str(source), str(tree))
-    memory.past.drop()
+    drop_states(memory.settings.index_dir)
     with opened(tree, state / "switched", cache_bytes=CACHE) as switched:
         switched.sync()
         for commit in commits:

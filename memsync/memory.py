@@ -21,9 +21,10 @@ from memsync.errors import (
     WriteRefused,
 )
 from memsync.model.json import from_json, to_json
-from memsync.operation import Lazy, Operation
+from memsync.operation import AT, Lazy, Operation
 from memsync.ports import WRITES_FOR_AGENT, Embedder, Progress, Reranker, no_progress
 from memsync.settings.load import Settings, load_settings
+from memsync.system.once import once_property
 from memsync.wiring import (
     make_embedder,
     make_index,
@@ -38,10 +39,12 @@ from memsync.workspace import Workspace
 if TYPE_CHECKING:
     from memsync.features.conversations.importing import ImportReport
     from memsync.features.evaluation.evaluator import Evaluator
+    from memsync.past import Past
     from memsync.ports import VectorCache
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 AnyPath = str | os.PathLike[str]
 
 PATIENCE_SECONDS = 86_400.0
@@ -148,8 +151,28 @@ class Memory(Workspace, MemoryApi):
         """
         return open_memory(load_settings(config=config, root=root), Through.DAEMON)
 
+    @once_property
+    def past(self) -> Past:
+        """The memory at the commits of its repository."""
+        from memsync.past import Past
+
+        return Past(self)
+
+    def asked_at(self, revision: str, question: Callable[[Workspace], T], progress: Progress = no_progress) -> T:
+        """Return what a question to this memory as it was at a commit returns. Raises UsageError."""
+        return self.past.asked(revision, question, progress)
+
+    def close(self) -> None:
+        """Release the models and the indexes. The memory cannot be used afterwards."""
+        super().close()
+        if "past" in vars(self):
+            self.past.close()
+
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run an operation here; if the index was damaged, retry once on the new index that replaced it."""
+        """Run an operation here; if the index was damaged, retry once on the new index that replaced it.
+
+        With the argument `at`, run it on the memory as it was at that commit.
+        """
         if self.is_closed:
             raise MemsyncError("this memory is closed", hint="Open it again: Memory.open(…)")
         if operation.name != "status":  # which tells what is wrong
@@ -159,7 +182,12 @@ class Memory(Workspace, MemoryApi):
         if WRITES_FOR_AGENT.get() and operation.changes(arguments) and not adds:
             reason = f"{operation.name} could change the owner's words, or agent instructions"
             raise WriteRefused(f"an agent may only propose this: {reason}", hint="A person may do it.")
-        work: Callable[[], R] = partial(operation.function, self, **arguments)
+        revision = arguments.pop(AT, "")
+        work: Callable[[], R] = (
+            partial(self.past.run, operation, arguments, revision)
+            if revision
+            else partial(operation.function, self, **arguments)
+        )
         if operation.writes:  # never retried: it may have written something before it met the damage
             return work()
         try:
@@ -213,7 +241,7 @@ class RemoteMemory(Client, MemoryApi):
             params["progress"] = True
         if WRITES_FOR_AGENT.get():
             params["agent"] = WRITES_FOR_AGENT.get()
-        with self.patient(PATIENCE_SECONDS if operation.is_slow else None):
+        with self.patient(PATIENCE_SECONDS if operation.is_slow or AT in arguments else None):
             try:
                 answer = self.call(operation.name, params, progress)["answer"]
             except AnswerLost as error:

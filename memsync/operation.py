@@ -48,6 +48,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 W = TypeVar("W", contravariant=True)
 
+AT = "at"
+"""The parameter `at: At = ""` of an operation that can be asked about a commit: Memory.run takes it out, and gives the
+operation the memory as it was."""
+
 OPERATIONS: dict[str, Operation[Any, Any]] = {}
 """Every operation that has been declared so far, by name."""
 
@@ -198,6 +202,13 @@ class Parameter(NamedTuple):
         """What a list has, in a word."""
         names = {str: "texts", int: "whole numbers", float: "numbers", bool: "true or false"}
         return names.get(self.item_type, "lists" if get_origin(self.item_type) is tuple else "objects")
+
+
+At = Annotated[
+    str,
+    Meta(description="Ask the memory as it was at this commit, tag or date: main~20, v1, 2026-11-01."),
+    Cli(metavar="REV"),
+]
 
 
 class RunsOperations(Protocol):

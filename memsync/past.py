@@ -1,50 +1,44 @@
-"""The memory as it was at a commit: its notes in a folder beside the index, with an index of their own.
+"""The memory as it was at a commit: an ordinary memory that only reads, in a folder of its own beside the index.
 
 A state is made like any memory root: its files are written, then synced into an index that begins as a copy of the
-nearest one. So it costs only what differs, and it answers as a clone of that commit would. It can be deleted at any
-time. What is read from it is compared with git's names for the contents.
+nearest one. So it costs only what differs, and every operation answers as in a clone of that commit; only the citations
+in its answer get the commit, at the end. A state can be deleted at any time. What is read from it is compared with
+git's names for the contents.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, suppress
+from functools import cache, partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar, cast, get_type_hints
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, NoSuchNote, NoteError, RootError
-from memsync.model.answer import Excerpt, Hit, SearchResult
+from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, RootError, WriteRefused
+from memsync.model.answer import Hit, SearchResult
 from memsync.model.commits import Commit, cited_at
-from memsync.model.grouped import grouped
-from memsync.model.note import FileStamp
 from memsync.model.query import SearchRequest
 from memsync.model.vocabulary import Fresh, NotePath
-from memsync.notes.files import FileScan, NoteFiles, Places
+from memsync.notes.commit_files import PAST, CommitFiles, StateLost, write_files
 from memsync.notes.git import Git
-from memsync.notes.git_files import HeadState
-from memsync.notes.naming import spellings
-from memsync.notes.revisions import IGNORE_FILE, Blob, Revisions, split_location
+from memsync.notes.revisions import GIT_SECONDS, Revisions
+from memsync.operation import Operation
 from memsync.ports import Index, Progress, no_progress
-from memsync.search.excerpt import read_excerpt
 from memsync.search.retrievals import UsageCounter
 from memsync.sync.gate import Stopped
 from memsync.system import clock
 from memsync.system.file_lock import file_lock
 from memsync.system.user_folders import own_folder
+from memsync.workspace import Workspace
 
-if TYPE_CHECKING:
-    from memsync.sync.syncer import Syncer
-    from memsync.workspace import Workspace
-
+R = TypeVar("R")
 T = TypeVar("T")
 
 KEPT = 8
@@ -52,79 +46,33 @@ KEPT = 8
 OPEN = 3
 """How many of them a process keeps open."""
 ATTEMPTS = 3
-GIT_SECONDS = 600.0
-"""How long git may take in all while many notes are read or compared."""
 WAIT_SECONDS = 600.0
 """How long a search waits while another process makes a state."""
 EMBED_SECONDS = 10.0
 """How long a search embeds the missing vectors of a state; the next search continues."""
 LEFT_SECONDS = 3600.0
 """No question takes so long: a killed process left an unfinished folder that is older."""
-_IMPOSSIBLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
 _FILES, _INDEX, _READY, _MAKING = "files", "index.db", "ready.json", "making"
 
 
-class StateLost(Exception):
-    """A state was deleted or damaged while it was read."""
+class PastMemory(Workspace):
+    """A memory root at a commit, with the settings and the models of a live one."""
 
-
-class PastFiles(NoteFiles):
-    """The notes of one commit in a folder; `blobs` has git's names for their contents, by path."""
-
-    def __init__(self, folder: Path, memory: Workspace, state: HeadState, blobs: Mapping[str, str]) -> None:
-        settings = memory.settings
-        super().__init__(folder, settings["files.exclude"], settings.require_current, settings.only)
-        self._state = state
-        self._blobs = blobs
-
-    def keep_identity(self, identity: str) -> None:
-        """Remember nothing: the folder belongs to memsync."""
-
-    def head_state(self) -> HeadState:
-        """Return the state of the commit's history, which dates the notes."""
-        return self._state
-
-    def scan(self, places: Places | None = None) -> FileScan:
-        """Stat the notes, see NoteFiles. Raises StateLost if another file of the commit is missing or was changed."""
-        found = super().scan(places)
-        if places is None:
-            for path in self._blobs.keys() - found.files.keys():  # ignored notes, and the files that say so
-                with suppress(NoteError):
-                    self.read(NotePath(path))
-        return found
-
-    def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
-        """Return the bytes of a note, see NoteFiles. Raises StateLost if they are not those of the commit."""
-        name = self._blobs.get(path)
-        try:
-            content, stamp = super().read(path)
-        except FileNotFoundError:
-            if name is None:
-                raise
-            raise StateLost from None
-        if name is None or not stamp.is_blob(name):
-            raise StateLost
-        return content, stamp
-
-
-class PastMemory:
-    """A memory root at a commit: what searching and reading use of a Workspace."""
-
-    def __init__(self, memory: Workspace, commit: Commit, folder: Path, state: HeadState) -> None:
-        self.commit = commit
-        self.folder = folder
-        self._memory = memory
+    def __init__(self, live: Workspace, revisions: Revisions, commit: Commit, folder: Path) -> None:
         try:
             blobs = json.loads((folder / _READY).read_bytes())
         except (OSError, ValueError):
             raise StateLost from None
-        self.files: NoteFiles = PastFiles(folder / _FILES, memory, state, blobs)
-        self.reader = memory.reader
-        self.index: Index = memory.index.in_file(folder / _INDEX)
-        self.usage = UsageCounter(folder, self.index, is_on=False, keeps_queries=False)
-        syncer, self.fresh_search = memory.over(self.files, self.index, folder, self.usage)
-        syncer.next_step = "search again"
+        self._live = live
+        self.commit = commit
+        self.folder = folder
         self._lacks_vectors = True
+        files = CommitFiles(folder / _FILES, live.settings, revisions, commit.name, blobs)
+        index = live.index.in_file(folder / _INDEX)
+        usage = UsageCounter(folder, index, is_on=False, keeps_queries=False)
+        self._share(live)
+        self._work_on(live.settings.of_folder(files.root, folder), files, index, usage)
+        self.syncer.next_step = "search again"
 
     def is_intact(self) -> bool:
         """Tell whether the state and its index still exist: another process may delete them."""
@@ -133,34 +81,40 @@ class PastMemory:
         with self.index.reading() as reader:
             return bool(reader.meta("root"))  # a new index, in the place of a deleted one, is of no root yet
 
-    def index_text(self, progress: Progress) -> Syncer:
-        """Index the text that the state lacks; return what can embed it."""
-        syncer, _ = self._memory.over(self.files, self.index, self.folder, self.usage)  # its gate can be stopped once
-        syncer.refresh(accept_root=True, retry_dates=True, progress=progress)
-        return syncer
-
     def complete(self, progress: Progress) -> None:
         """Index the text that the state lacks, and embed for EMBED_SECONDS what has no vector."""
         if not self._lacks_vectors:
             return
-        syncer = self.index_text(progress)
-        timer = threading.Timer(EMBED_SECONDS, syncer.gate.stop)
-        timer.start()
-        try:
-            with suppress(Stopped, IndexBusy):
-                report = syncer.sync(wait_seconds=0, on_wait=lambda _: None, accept_root=True, progress=progress)
-                self._lacks_vectors = bool(report.vectors_pending)
-        finally:
-            timer.cancel()
+        self.index_text(progress)
+        end = clock.monotonic() + EMBED_SECONDS
+
+        def embedding(what: str, done: int, total: int) -> None:
+            progress(what, done, total)
+            if clock.monotonic() > end:
+                raise Stopped
+
+        with suppress(Stopped, IndexBusy):
+            report = self.syncer.sync(wait_seconds=0, on_wait=lambda _: None, accept_root=True, progress=embedding)
+            self._lacks_vectors = bool(report.vectors_pending)
+
+    def index_text(self, progress: Progress) -> None:
+        """Index the text that the state lacks."""
+        self.syncer.refresh(accept_root=True, retry_dates=True, progress=progress)
+
+    def asked_at(self, revision: str, question: Callable[[Workspace], T], progress: Progress = no_progress) -> T:
+        """Return what a question to the memory at another commit returns."""
+        return self._live.asked_at(revision, question, progress)
 
     def answer(self, request: SearchRequest) -> SearchResult:
-        """Answer a search; each citation names the commit. Raises UsageError."""
-        request = replace(request, fresh=Fresh.NONE, generation=0)
-        result = self.fresh_search.answer(self._memory.parse_for(request, self.files, self.fresh_search))
-        return replace(result, hits=tuple(map(self._cited, result.hits)), at=self.commit.name, at_time=self.commit.time)
+        """Answer a search from the index as it is: the files of a commit never change. Raises UsageError."""
+        return super().answer(replace(request, fresh=Fresh.NONE, generation=0))
 
-    def _cited(self, hit: Hit) -> Hit:
-        return replace(hit.with_citations(partial(cited_at, commit=self.commit.name)), at=self.commit.short)
+    def _check_root(self) -> None:
+        raise WriteRefused(f"nothing is written to the commit {self.commit.short}", hint="Leave out the commit.")
+
+    def close(self) -> None:
+        """Close its index; the rest is the live memory's."""
+        self.index.close()
 
 
 class Past:
@@ -168,31 +122,35 @@ class Past:
 
     def __init__(self, memory: Workspace) -> None:
         self._memory = memory
-        self._folder = memory.settings.index_dir / "past"
+        self._folder = memory.settings.index_dir / PAST
         self._lock = threading.Lock()
         self._open: dict[str, PastMemory] = {}
 
-    def revisions(self) -> Revisions:
-        """Return the commits of the memory root. Raises UsageError if it is in no repository."""
-        return Revisions.of(self._memory.settings.root)
-
-    def resolve(self, revision: str, *, before: bool = False) -> Commit:
-        """Return the commit that a name or a date means, or the last one `before` that date. Raises UsageError."""
-        revisions = self.revisions()
-        with revisions.git() as git:
-            return revisions.resolve(git, revision, before=before)
-
     def is_ready(self, revision: str) -> bool:
         """Tell whether a search of this state need not make it first. Raises UsageError."""
-        return (self._folder / self.resolve(revision).name / _READY).exists()
+        return (self._folder / self._revisions().resolve(revision).name / _READY).exists()
+
+    def run(self, operation: Operation[Any, R], arguments: Mapping[str, Any], revision: str) -> R:
+        """Return what an operation answers at a commit; its citations name the commit. Raises UsageError.
+
+        Raises WriteRefused if the operation would write.
+        """
+        if operation.changes(arguments):
+            raise WriteRefused(f"{operation.name} would write to a commit", hint="Leave out --at.")
+
+        def question(past: PastMemory) -> R:
+            return cited(operation.function(past, **arguments), past.commit)
+
+        return self.asked(revision, question, arguments.get("progress", no_progress))
 
     def at(self, revision: str, progress: Progress = no_progress) -> PastMemory:
         """Return the memory at a commit. Raises UsageError, StateLost, IndexFailure, FilesystemError."""
-        commit, revisions = self.resolve(revision), self.revisions()
+        revisions = self._revisions()
+        commit = revisions.resolve(revision)
         state = revisions.head_state(commit.name)
         past = self._open.get(commit.name)
         if past is None or past.files.head_state() != state or not past.is_intact():
-            past = self._opened(revisions, commit, state, progress)  # without our lock: other searches do not wait
+            past = self._opened(revisions, commit, progress)  # without our lock: other searches do not wait
         with self._lock:
             self._open.pop(commit.name, None)
             self._open[commit.name] = past
@@ -213,74 +171,39 @@ class Past:
                     return answer
             except (StateLost, IndexDamaged, RootError):  # its folder is gone, or is a later one
                 with _locked(self._folder):  # otherwise it might delete a new state that another process makes
-                    _delete(self._folder / self.resolve(revision).name)
+                    _delete(self._folder / self._revisions().resolve(revision).name)
         raise IndexBusy(f"the state of {revision} was deleted again and again", hint="Try again.")
-
-    def excerpt(self, location: str) -> Excerpt:
-        """Return the lines that `PATH@REVISION:LINE` names, as they are in that commit. Raises NoSuchNote, UsageError.
-
-        Writes only this note, and what may hide it, to a folder.
-        """
-        path, revision, place = split_location(location)
-        commit, revisions = self.resolve(revision), self.revisions()
-        path, *others = spellings(self._memory.settings.root, path)
-        names = {spelling.rpartition("/")[2] for spelling in (path, *others)} | {IGNORE_FILE}
-        with revisions.git() as git:
-            files = revisions.files(git, commit.name)
-            near = {name: blob for name, blob in files.items() if name.rpartition("/")[2] in names}
-            with self.notes(git, commit, near) as notes:
-                try:
-                    excerpt = read_excerpt(notes, self._memory.reader, path + place, lambda _: ())
-                except NoSuchNote as error:
-                    raise NoSuchNote(f"{path} does not exist in {commit.short}", hint=error.hint) from error
-        return replace(excerpt, at=commit.short)
-
-    @contextmanager
-    def notes(self, git: Git, commit: Commit, files: Mapping[str, Blob]) -> Iterator[PastFiles]:
-        """Yield some files of a commit in a folder, which is deleted at the end. Raises FilesystemError.
-
-        The ignore files must be among them, because they hide notes.
-        """
-        revisions = self.revisions()
-        own_folder(self._folder)
-        with TemporaryDirectory(dir=self._folder, prefix="read-") as folder:
-            blobs = _write(Path(folder), revisions, git, files)
-            try:
-                yield PastFiles(Path(folder), self._memory, revisions.head_state(commit.name), blobs)
-            except (StateLost, RootError) as error:
-                raise FilesystemError(f"{folder} was changed while it was read", hint="Try again.") from error
 
     def close(self) -> None:
         """Close the states that are open."""
         for past in list(self._open.values()):
-            past.index.close()
+            past.close()
 
-    def drop(self) -> None:
-        """Delete every state: a text in them was forgotten. Raises IndexBusy, FilesystemError."""
-        drop_states(self._memory.settings.index_dir)
+    def _revisions(self) -> Revisions:
+        return Revisions.of(self._memory.settings.root)
 
     # ---------------------------------------------------------------------------------------- making a state
 
-    def _opened(self, revisions: Revisions, commit: Commit, state: HeadState, progress: Progress) -> PastMemory:
+    def _opened(self, revisions: Revisions, commit: Commit, progress: Progress) -> PastMemory:
         folder = self._folder / commit.name
         if not (folder / _READY).exists():
             with _locked(self._folder):
                 if not (folder / _READY).exists():
-                    self._make(revisions, commit, state, progress)
-        return PastMemory(self._memory, commit, folder, state)
+                    self._make(revisions, commit, progress)
+        return PastMemory(self._memory, revisions, commit, folder)
 
-    def _make(self, revisions: Revisions, commit: Commit, state: HeadState, progress: Progress) -> None:
+    def _make(self, revisions: Revisions, commit: Commit, progress: Progress) -> None:
         folder = self._folder / _MAKING
         shutil.rmtree(folder, ignore_errors=True)
         try:
             own_folder(folder / _FILES)
             with revisions.git(GIT_SECONDS) as git:
                 self._delete_some(git)
-                blobs = _write(folder / _FILES, revisions, git, revisions.files(git, commit.name))
+                blobs = write_files(folder / _FILES, revisions, git, revisions.files(git, commit.name))
             self._nearest_index(blobs).copy_to(folder / _INDEX)
             (folder / _READY).write_text(json.dumps(blobs))
-            past = PastMemory(self._memory, commit, folder, state)
-            with closing(past.index):
+            past = PastMemory(self._memory, revisions, commit, folder)
+            with closing(past):
                 past.index_text(progress)
             shutil.rmtree(self._folder / commit.name, ignore_errors=True)
             folder.rename(self._folder / commit.name)
@@ -327,7 +250,7 @@ class Past:
 
 def drop_states(index_dir: Path) -> None:
     """Delete the states of the past beside an index. Raises IndexBusy while one is made, FilesystemError."""
-    folder = index_dir / "past"
+    folder = index_dir / PAST
     if folder.exists():
         with _locked(folder):
             for state in folder.iterdir():
@@ -348,22 +271,26 @@ def _delete(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write(folder: Path, revisions: Revisions, git: Git, files: Mapping[str, Blob]) -> dict[str, str]:
-    """Write files to a folder and return git's names for them; leave out those that no checkout could have together."""
-    written: dict[str, str] = {}
-    paths = grouped((blob.name, path) for path, blob in files.items())
-    for name, content in revisions.contents(git, dict.fromkeys(files.values())):
-        for path in paths[name]:
-            place = folder / path
-            try:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_bytes(content)
-                written[path] = name
-            except OSError as error:
-                if error.errno not in _IMPOSSIBLE:
-                    raise
-    return written
-
-
 def _busy(holder: str) -> IndexBusy:
     return IndexBusy(f"{holder} is making a state of the past", hint="Wait for it to end, then try again.")
+
+
+def cited(value: T, commit: Commit) -> T:
+    """Return an answer whose citations name a commit: each path becomes `path@commit`; hits name it in `at`."""
+    changed: Any = value
+    if isinstance(value, tuple):
+        changed = tuple(cited(one, commit) for one in value)
+    elif isinstance(value, Hit):
+        changed = replace(value.with_citations(partial(cited_at, commit=commit.name)), at=commit.short)
+    elif isinstance(value, Struct):
+        members = {name: cited(getattr(value, name), commit) for name in value.__struct_fields__}
+        paths = {name: cited_at(members[name], commit.name) for name in _paths(type(value)) if members[name]}
+        state = {"at": commit.name, "at_time": commit.time} if isinstance(value, SearchResult) else {}
+        changed = replace(value, **members | paths | state)
+    return cast(T, changed)
+
+
+@cache
+def _paths(kind: type[Struct]) -> Sequence[str]:
+    """Return the members of a class that are paths of notes."""
+    return [name for name, hint in get_type_hints(kind).items() if hint is NotePath]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -46,10 +47,10 @@ if TYPE_CHECKING:
     from memsync.model.note import Chunk
     from memsync.notes.files import NoteFiles
     from memsync.notes.parse import NoteReader
-    from memsync.past import Past
     from memsync.search.freshness import FreshSearch
     from memsync.search.retrievals import UsageCounter
-    from memsync.sync.syncer import Syncer
+
+T = TypeVar("T")
 
 POOL_THREADS = 8
 """Two for each of four concurrent searches; the pool starts a thread when it first needs it."""
@@ -69,7 +70,7 @@ class Searched(Protocol):
     def parse(self, request: SearchRequest) -> Query:
         """Return the query that a request asks for."""
 
-    def answer(self, request: SearchRequest, progress: Progress = no_progress) -> SearchResult:
+    def answer(self, request: SearchRequest) -> SearchResult:
         """Answer a search."""
 
     def excerpt(self, location: str) -> Excerpt:
@@ -105,57 +106,54 @@ class Workspace:
         from memsync.search.retrievals import UsageCounter
         from memsync.sync.embedding_models import EmbeddingModels
 
-        self.is_closed = False
-        self.settings = settings
-        self.index = index
         self._cache = cache
         self._counter = counter
         self._clock = clock
         self._processes = processes
         self._deadline = deadline
-        exclude = settings["files.exclude"]
-        self.files = files or NoteFiles(settings.root, exclude, settings.require_current, settings.only)
         self.reader = _note_reader(settings, counter)
         self.models = EmbeddingModels(make_embedder, embedder_of, clock)
-        self.usage = UsageCounter(
-            settings.keep_dir, index, is_on=settings["usage.count"], keeps_queries=settings["usage.queries"]
-        )
         self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
         self.reranking = Reranking(make_reranker, clock)
-        self.syncer, self.fresh_search = self.over(self.files, index, settings.index_dir, self.usage)
-        self.daemon_status: Callable[[Status], Status] | None = None
+        exclude = settings["files.exclude"]
+        files = files or NoteFiles(settings.root, exclude, settings.require_current, settings.only)
+        usage = UsageCounter(
+            settings.keep_dir, index, is_on=settings["usage.count"], keeps_queries=settings["usage.queries"]
+        )
+        self._work_on(settings, files, index, usage)
 
-    def over(
-        self, files: NoteFiles, index: Index, lock_folder: Path, usage: UsageCounter
-    ) -> tuple[Syncer, FreshSearch]:
-        """Return what keeps an index equal to files, and what searches it, with the models and settings of this memory.
+    def _share(self, other: Workspace) -> None:
+        """Use the models, the reader, the cache and the threads of another memory, which closes them."""
+        self._cache, self._counter, self._clock, self._pool = other._cache, other._counter, other._clock, other._pool
+        self._processes, self._deadline = other._processes, other._deadline
+        self.reader, self.models, self.reranking = other.reader, other.models, other.reranking
 
-        `usage` counts the searches.
-        """
+    def _work_on(self, settings: Settings, files: NoteFiles, index: Index, usage: UsageCounter) -> None:
+        """Make what keeps an index equal to files, and what searches it; `usage` counts the searches."""
         from memsync.search.freshness import DEADLINE_SECONDS, FreshSearch
         from memsync.search.searcher import Searcher
         from memsync.sync.syncer import Syncer
         from memsync.sync.workers import NoteWorkers
 
-        settings, clock = self.settings, self._clock
+        self.is_closed = False
+        self.daemon_status: Callable[[Status], Status] | None = None
+        self.settings, self.files, self.index, self.usage = settings, files, index, usage
+        clock = self._clock
         workers = NoteWorkers(self.reader, index.prepare, self._processes)
-        syncer = Syncer(
-            files, index, self.reader, self.models, lock_folder, clock, workers, usage.retrievals, self._cache
+        lock_folder, retrievals = settings.index_dir, usage.retrievals
+        self.syncer = Syncer(
+            files, index, self.reader, self.models, lock_folder, clock, workers, retrievals, self._cache
         )
         searcher = Searcher(files, index, self.reader, self._counter.count, settings["search.min_score"])
         deadline = DEADLINE_SECONDS if self._deadline is None else self._deadline
-        fresh_search = FreshSearch(
-            index, syncer, searcher, self.models, self.reranking,
+        self.fresh_search = FreshSearch(
+            index, self.syncer, searcher, self.models, self.reranking,
             deadline=deadline, clock=clock, pool=self._pool, usage=usage,
         )  # fmt: skip
-        return syncer, fresh_search
 
-    @once_property
-    def past(self) -> Past:
-        """The memory at the commits of its repository."""
-        from memsync.past import Past
-
-        return Past(self)
+    @abstractmethod
+    def asked_at(self, revision: str, question: Callable[[Workspace], T], progress: Progress = no_progress) -> T:
+        """Return what a question to this memory as it was at a commit returns. Raises UsageError."""
 
     def close(self) -> None:
         """Release the model and the index. The memory cannot be used afterwards."""
@@ -165,8 +163,6 @@ class Workspace:
         self.reranking.close()
         self._pool.shutdown()
         self.index.close()
-        if "past" in self.__dict__:
-            self.past.close()
         if "writer" in self.__dict__:  # it is made at the first write
             self.writer.kept.close()
         if self._cache is not None:
@@ -178,23 +174,17 @@ class Workspace:
 
     def parse(self, request: SearchRequest) -> Query:
         """Return the query that a request asks for, with the settings of this memory. Raises UsageError."""
-        return self.parse_for(request, self.files, self.fresh_search)
-
-    def parse_for(self, request: SearchRequest, files: NoteFiles, fresh_search: FreshSearch) -> Query:
-        """Return the query that a request asks of these files. Raises UsageError."""
         from memsync.search.query_syntax import parse_request
 
         query = parse_request(request, self.settings.__getitem__)
         if not query.filters.folders:
             return query
-        folders, warnings = fresh_search.folders(files.root, query.filters.folders)
+        folders, warnings = self.fresh_search.folders(self.files.root, query.filters.folders)
         filters = replace(query.filters, folders=tuple(folders))
         return replace(query, filters=filters, warnings=(*query.warnings, *warnings))
 
-    def answer(self, request: SearchRequest, progress: Progress = no_progress) -> SearchResult:
+    def answer(self, request: SearchRequest) -> SearchResult:
         """Answer a search and count it as one. Raises UsageError, RootError, IndexFailure, UnknownModel."""
-        if request.at:
-            return self.past.asked(request.at, lambda past: past.answer(request), progress)
         from memsync.notes.git_files import is_bare
 
         result = self.fresh_search.answer(self.parse(request))
@@ -208,7 +198,7 @@ class Workspace:
         from memsync.model.commits import cited_at
         from memsync.notes.git_files import is_bare
         from memsync.notes.revisions import split_location
-        from memsync.search.excerpt import read_excerpt
+        from memsync.search.excerpt import excerpt_at, read_excerpt
 
         try:
             return read_excerpt(self.files, self.reader, location, self.fresh_search.titled)
@@ -217,7 +207,7 @@ class Workspace:
                 location = cited_at(location, "HEAD")
             if not split_location(location)[1]:
                 raise
-        return self.past.excerpt(location)
+        return excerpt_at(self.settings, self.reader, location)
 
     def chunks_of(self, path: NotePath) -> tuple[Sequence[str], Sequence[Chunk]]:
         """Return the lines and the chunks of a note as it is now; none if it cannot be read."""

@@ -21,7 +21,7 @@ from memsync.cli.output import KEPT, NotServed, say_json
 from memsync.cli.render import document, exit_code, remarks, render
 from memsync.errors import MemsyncError, Unrelated, UsageError
 from memsync.model.text import count, printable
-from memsync.operation import Command, Operation, Parameter, RunsOperations
+from memsync.operation import AT, Command, Operation, Parameter, RunsOperations
 
 _LAST_LINE_END = re.compile(r"(?:\r\n|\n|\r)\Z")
 _EDIT = "edit"
@@ -94,6 +94,11 @@ def commands_in(module: ModuleType, first_word: str = "") -> dict[str, click.Com
 
 def run_on(memory: RunsOperations, operation: Operation[Any, Any], arguments: dict[str, Any]) -> Any:
     """Run an operation on an open memory, with progress on stderr; return the result."""
+    if KEPT.get() and (revision := arguments.get(AT)):
+        from memsync.memory import Memory
+
+        if isinstance(memory, Memory) and not memory.past.is_ready(revision):
+            raise NotServed  # the client shows the progress
     if "on_wait" in operation.parameters:
         arguments["on_wait"] = say_waiting
     if "progress" not in operation.parameters:

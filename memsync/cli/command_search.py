@@ -15,7 +15,7 @@ from memsync.cli.build import arguments_of, help_of, run_on, with_parameters
 from memsync.cli.chosen_memories import covered, roots_options
 from memsync.cli.command_open import keep_hits
 from memsync.cli.common import here, json_option, load, long_output, opened, setting_of
-from memsync.cli.output import KEPT, NO_EXIT_CODE, NotServed, has_colour, is_terminal, say_json
+from memsync.cli.output import NO_EXIT_CODE, has_colour, is_terminal, say_json
 from memsync.cli.render import Layout, show_hits, show_lines
 from memsync.cli.typed_paths import Here
 from memsync.errors import NoteError, UsageError
@@ -26,7 +26,6 @@ from memsync.model.filters import FILTERS
 from memsync.model.json import to_json
 from memsync.model.vocabulary import in_root
 from memsync.settings.editors import template_of
-from memsync.workspace import Workspace
 
 if TYPE_CHECKING:
     from memsync.memories.several import Memories
@@ -80,8 +79,6 @@ def _search(
     if "in:" in text and memories is None:
         arguments["query"] = here(context).words(text)
     with memories or opened(context) as memory:
-        if given["at"] and isinstance(memory, Workspace) and KEPT.get() and not memory.past.is_ready(given["at"]):
-            raise NotServed  # the client shows the progress
         result = run_on(memory, operation, arguments)
         around = [_around(memory, hit, neighbour_count) for hit in result.hits] if neighbour_count else []
     folders = {} if given["at"] else _folders(context, memories)  # no file has the lines of a commit

@@ -137,7 +137,7 @@ def pool_of(name: str, params: Mapping[str, Any]) -> str:
     method = DAEMON_METHODS.get(name) or OPERATIONS[name]
     if method.is_quick:
         request = params.get("request")
-        asked = request if isinstance(request, dict) else params
+        asked = {**params, **request} if isinstance(request, dict) else params
         may_wait = any(asked.get(name) for name in ("generation", "rerank", "at")) or "@" in str(asked.get("location"))
         return "long" if may_wait else "quick"
     return "greeting" if name in DAEMON_METHODS and not method.is_slow else "long"

@@ -17,13 +17,13 @@ from memsync.model.grouped import grouped
 from memsync.model.query import SearchRequest
 from memsync.model.text import count, printable
 from memsync.model.vocabulary import NotePath, citation
+from memsync.notes.commit_files import notes_of
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import NoteFiles
 from memsync.notes.git_files import is_bare
-from memsync.notes.revisions import IGNORE_FILE, Blob
+from memsync.notes.revisions import GIT_SECONDS, IGNORE_FILE, Blob, Revisions
 from memsync.notes.validity_marks import statements
 from memsync.operation import Cli, Command, operation
-from memsync.past import GIT_SECONDS
 from memsync.ports import Progress, no_progress
 from memsync.system import clock
 
@@ -79,7 +79,7 @@ def diff(
     progress: Progress = no_progress,
 ) -> Diff:
     """Return what the memory learnt and dropped from one state to another. Raises UsageError."""
-    return _difference(memory, memory.past.resolve(before), after, query, progress)
+    return _difference(memory, Revisions.of(memory.settings.root).resolve(before), after, query, progress)
 
 
 @operation(
@@ -98,7 +98,7 @@ def digest(
     until: Annotated[str, Meta(description="The later state; default: the files as they are now.")] = "",
 ) -> Digest:
     """Return what the memory learnt and dropped since the beginning of a day, as Markdown. Raises UsageError."""
-    found = _difference(memory, memory.past.resolve(since, before=True), until)
+    found = _difference(memory, Revisions.of(memory.settings.root).resolve(since, before=True), until)
     learnt, dropped = (sum(len(getattr(change, name)) for change in found.changes) for name in ("learnt", "dropped"))
     return Digest(_markdown(found, since, learnt, dropped), found.before, found.after, learnt, dropped, found.warnings)
 
@@ -111,17 +111,23 @@ def _difference(
     A bare repository has no files: there it is HEAD.
     """
     after = after or ("HEAD" if is_bare(memory.settings.root) else "")
-    last = memory.past.resolve(after) if after else Commit()
-    revisions, failed = memory.past.revisions(), list[str]()
+    revisions, failed = Revisions.of(memory.settings.root), list[str]()
+    last = revisions.resolve(after) if after else Commit()
     with revisions.git(GIT_SECONDS) as git:
         old = revisions.files(git, first.name)
         new = revisions.files(git, last.name) if last.name else _blobs_now(memory, failed, old)
-        earlier = list(_said_at(memory, git, first, old, new))
-        later = list(_said_at(memory, git, last, new, old))
+        earlier = list(_said_at(memory, revisions, git, first, old, new))
+        later = list(_said_at(memory, revisions, git, last, new, old))
     learnt, dropped = _without(later, earlier), _without(earlier, later)
     if query:
-        learnt = _asked(learnt, memory.answer(SearchRequest(query, ASKED, at=last.name), progress))
-        dropped = _asked(dropped, memory.answer(SearchRequest(query, ASKED, at=first.name), progress))
+        request = SearchRequest(query, ASKED)
+        now, then = (
+            memory.asked_at(state.name, lambda past: past.answer(request), progress)
+            if state.name
+            else memory.answer(request)
+            for state in (last, first)
+        )
+        learnt, dropped = _asked(learnt, now), _asked(dropped, then)
     return Diff(first, last, tuple(_grouped(learnt, dropped)), tuple(failed))
 
 
@@ -145,7 +151,12 @@ def _blobs_now(memory: Workspace, failed: list[str], known: Mapping[str, Blob]) 
 
 
 def _said_at(
-    memory: Workspace, git: Git, commit: Commit, files: Mapping[str, Blob], others: Mapping[str, Blob]
+    memory: Workspace,
+    revisions: Revisions,
+    git: Git,
+    commit: Commit,
+    files: Mapping[str, Blob],
+    others: Mapping[str, Blob],
 ) -> Iterator[_Said]:
     """Yield what those notes of a state say that another state does not have like this."""
     paths = {path for path, _ in files.items() - others.items()}
@@ -153,7 +164,7 @@ def _said_at(
         yield from _said_in(memory, memory.files, sorted(paths))
         return
     wanted = {path: blob for path, blob in files.items() if path in paths or path.endswith(IGNORE_FILE)}
-    with memory.past.notes(git, commit, wanted) as notes:
+    with notes_of(memory.settings, revisions, git, commit, wanted) as notes:
         yield from _said_in(memory, notes, sorted(path for path in notes.scan().files if path in paths))
 
 

@@ -39,6 +39,7 @@ from memsync.notes.message_format import body_of
 from memsync.notes.parse import MAX_HEADING_CHARS, MAX_STRUCTURED_BYTES, parse_note
 from memsync.notes.rules import ARCHIVE_FOLDER, PREFERENCES
 from memsync.operation import Cli, operation
+from memsync.past import drop_states
 from memsync.ports import Progress, no_progress
 from memsync.search.stop_words import STOP_WORDS
 
@@ -78,7 +79,7 @@ def forget(
     if not apply:
         return _look(memory, owner, progress)[0]
     with memory.writer.lock():
-        memory.past.drop()
+        drop_states(memory.settings.index_dir)
         result, changes = _look(memory, owner, progress)
         outcome = memory.forgotten.carry_out(changes, f"memsync forget: {count(len(changes), 'note')}", owner.name)
         _settle(memory, owner)
@@ -108,7 +109,7 @@ def purge_forgotten(memory: Workspace, *, user: OfUser = "") -> Purge:
     """Delete what `forget` kept for good, also from the journal of appends, and delete all recorded questions."""
     name = _Owner(user).name if user else ""
     with memory.writer.lock():
-        memory.past.drop()
+        drop_states(memory.settings.index_dir)
         notes = appends = queries = 0
         for owner, removed in memory.forgotten.removed(name).items():
             traces = _Traces(memory, _Owner(owner), removed)

@@ -22,9 +22,8 @@ from memsync.notes.commit_dates import MAX_LOG_BYTES, REGULAR, parts
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import MAX_NOTE_BYTES
 from memsync.notes.ignore import is_note_name
-from memsync.notes.revisions import COMMIT, Blob, Revisions, read_commit, split_location
+from memsync.notes.revisions import COMMIT, GIT_SECONDS, Blob, Revisions, read_commit, split_location
 from memsync.operation import Cli, Command, operation
-from memsync.past import GIT_SECONDS
 from memsync.search.excerpt import Location, find_place, lines_of, parse_location
 
 if TYPE_CHECKING:
@@ -74,13 +73,14 @@ def history(
 
     Raises UsageError if the notes are in no repository, NoSuchNote.
     """
-    revisions, head = memory.past.revisions(), memory.past.resolve("HEAD").name
+    revisions = Revisions.of(memory.settings.root)
+    head = revisions.resolve("HEAD").name
     is_cut = (CUT,) if revisions.is_shallow() else ()
     with revisions.git(GIT_SECONDS) as git:
         if not location:
             return Versions(tuple(islice(_commits(git, revisions, head), limit)), is_cut)
         place, revision = _place(memory, location)
-        commit = memory.past.resolve(revision).name if revision else head
+        commit = revisions.resolve(revision).name if revision else head
         versions = _versions(memory, git, revisions, place.path, commit)
         texts = _texts(memory, git, revisions, place.path, versions, is_now=not revision)
         found = tuple(islice(_changes(memory, place, texts), limit))
@@ -276,9 +276,9 @@ def blame(
     Raises NoSuchNote, NoteError, UsageError if the notes are in no repository.
     """
     excerpt = memory.excerpt(location)
-    path, revisions = excerpt.path, memory.past.revisions()
+    path, revisions = excerpt.path, Revisions.of(memory.settings.root)
     with revisions.git() as git:
-        commit = memory.past.resolve(excerpt.at).name if excerpt.at else ""  # a branch may have moved meanwhile
+        commit = revisions.resolve(excerpt.at).name if excerpt.at else ""  # a branch may have moved meanwhile
         if commit:
             ((_, content),) = revisions.contents(git, [revisions.files(git, commit)[path]])
         else:

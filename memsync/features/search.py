@@ -9,7 +9,7 @@ from msgspec import Meta
 from memsync.model.answer import Excerpt, SearchResult
 from memsync.model.query import LATEST_GENERATION, MAX_HITS, MAX_TOKENS, EmbeddedQuestion, SearchRequest
 from memsync.model.vocabulary import Fresh, Mode
-from memsync.operation import Cli, Command, Tool, one_of, operation
+from memsync.operation import At, Cli, Command, Tool, one_of, operation
 from memsync.ports import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -42,11 +42,6 @@ Generation = Annotated[
     Cli(metavar="N"),
 ]
 After = Annotated[Values, Meta(description='Only since this day: 2026-11-01, 2026-11, yesterday, 3d, "2 weeks ago".')]
-At = Annotated[
-    str,
-    Meta(description="Search the notes as they were at this commit, tag or date: main~20, v1, 2026-11-01."),
-    Cli(metavar="REV"),
-]
 Where = Annotated[
     Values, Meta(description="Only where an attribute or front matter key has this value."), Cli(metavar="KEY=VALUE")
 ]
@@ -112,8 +107,8 @@ def search(
     links: Annotated[Values, Meta(description="Only notes that link to this one."), Cli(names="location")] = (),
     linked_from: Annotated[Values, Meta(description="Only notes to which this one links."), Cli(names="location")] = (),
     archived: Annotated[bool, Meta(description="Search archived notes too.")] = False,
-    at: At = "",
-    progress: Progress = no_progress,
+    at: At = "",  # noqa: ARG001 (because Memory.run takes it out)
+    progress: Progress = no_progress,  # noqa: ARG001 (because only a commit takes long)
 ) -> SearchResult:
     """Find what the notes say about WORDS, by meaning and by word.
 
@@ -130,13 +125,16 @@ def search(
     }  # fmt: skip
     pairs = tuple((name, value) for name, values in options.items() for value in values)
     chosen = Mode(mode) if mode else None
-    request = SearchRequest(query, limit, chosen, tokens, min_score, rerank, Fresh(fresh), generation, pairs, at=at)
-    return memory.answer(request, progress)
+    request = SearchRequest(query, limit, chosen, tokens, min_score, rerank, Fresh(fresh), generation, pairs)
+    return memory.answer(request)
 
 
 @operation(is_quick=True, needs_no_files=True)
 def answer_request(
-    memory: Searched, request: Annotated[SearchRequest, Meta(description="The search: a SearchRequest.")]
+    memory: Searched,
+    request: Annotated[SearchRequest, Meta(description="The search: a SearchRequest.")],
+    *,
+    at: At = "",  # noqa: ARG001 (because Memory.run takes it out)
 ) -> SearchResult:
     """Answer a search that is already a request, as one search of several memories sends it to each of them."""
     return memory.answer(request)

@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from queue import Empty, SimpleQueue
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from msgspec.structs import replace
@@ -29,7 +30,6 @@ from memsync.model.conversation import Neighbours
 from memsync.model.query import EmbeddedQuestion, Query, SearchRequest
 from memsync.model.vocabulary import Mode, NotePath, in_root
 from memsync.operation import Lazy, Operation
-from memsync.ports import Progress, no_progress
 from memsync.search.query_syntax import parse_request, without_roots
 from memsync.settings.load import default_of, settings_of
 from memsync.settings.roots import (
@@ -125,8 +125,8 @@ class Memories:
 
     # ------------------------------------------------------------------------------------------- operations
 
-    def answer(self, request: SearchRequest, progress: Progress = no_progress) -> SearchResult:  # noqa: ARG002 (because Searched fixes it)
-        """Answer a search with the hits of all memories, or of those that its `root:` filters name.
+    def answer(self, request: SearchRequest, at: str = "") -> SearchResult:
+        """Answer a search with the hits of all memories, or of those that its `root:` filters name; `at` is a commit.
 
         A wrong filter is one error. Only folders are checked by each memory: one may have a folder that another lacks.
         """
@@ -141,7 +141,8 @@ class Memories:
         answers = self._ask_all(
             roots,
             lambda memory, name: memory.answer_request(
-                replace(asked, question=vectors.get(name), filters=(*asked.filters, *self._filters.get(name, ())))
+                replace(asked, question=vectors.get(name), filters=(*asked.filters, *self._filters.get(name, ()))),
+                at=at,
             ),
         )
         if not any(answer.failure is None for answer in answers):
@@ -167,8 +168,8 @@ class Memories:
         )
         return {name: answer.value for answer in answers if answer.failure is None for name in sharing[answer.name]}
 
-    def _search(self, **arguments: Any) -> SearchResult:
-        return features.search.search.function(self, **arguments)
+    def _search(self, at: str = "", **arguments: Any) -> SearchResult:
+        return features.search.search.function(SimpleNamespace(answer=partial(self.answer, at=at)), **arguments)
 
     def _get(self, location: str) -> Excerpt:
         name, place = self._named_place(location)

@@ -30,8 +30,7 @@ from memsync.notes.chunk import ChunkLimits
 from memsync.notes.files import MAX_NOTE_BYTES, FileScan
 from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
-from memsync.operation import Operation
-from memsync.ports import Progress, no_progress
+from memsync.operation import AT, Operation
 from memsync.search.excerpt import read_excerpt
 from memsync.search.freshness import FreshSearch
 from memsync.search.query_syntax import parse_request
@@ -182,11 +181,15 @@ class StoredMemory(MemoryApi):
                 f"{operation.name} needs the files of the memory, which are not on this machine",
                 hint="Run it on the machine that has them.",
             )
+        arguments = operation.bind(args, kwargs)
+        if arguments.pop(AT, ""):
+            hint = "Search where its files and their repository are."
+            raise UsageError("a memory without files has no commits to search", hint=hint)
         if operation.name in ("get", "neighbours"):
             self.require_text()
         work: Callable[Concatenate[Searched, ...], R] = operation.function
         try:
-            result = work(self, **operation.bind(args, kwargs))
+            result = work(self, **arguments)
             checked: R = from_json(operation.result, to_json(result))  # the types of what the database gave
             for hit in checked.hits if isinstance(checked, SearchResult) else ():
                 _check_hit(hit)
@@ -228,15 +231,12 @@ class StoredMemory(MemoryApi):
         """Return the lines that a location names, from the text in the database. Raises NoSuchNote, IndexFailure."""
         return read_excerpt(self.files, self.reader, location, self.fresh_search.titled)
 
-    def answer(self, request: SearchRequest, progress: Progress = no_progress) -> SearchResult:  # noqa: ARG002 (because Searched fixes it)
+    def answer(self, request: SearchRequest) -> SearchResult:
         """Answer a search from the database as it is.
 
         Raises UsageError as FreshSearch does, and IndexFailure even if the database merely has no text: an empty answer
         would say that nothing matches.
         """
-        if request.at:
-            hint = "Search where its files and their repository are."
-            raise UsageError("a memory without files has no commits to search", hint=hint)
         result = self.fresh_search.answer(self.parse(request))
         if not result.hits:
             self.require_text()

@@ -121,9 +121,8 @@ class SearchRequest(Struct, frozen=True):
 
     `filters` are names and values, besides those in `query`. With `tokens`, hits that exceed this budget are left out.
     `generation` is the state of the index that the answer must include. `question` is a vector of another memory that
-    was asked the same: a memory with the same embedding space need not embed the question again. `at` is the commit or
-    the date whose files to search, instead of the files now. A search that is not `counted` does not
-    count as a use of the notes, for example while a person is still typing.
+    was asked the same: a memory with the same embedding space need not embed the question again. A search that is not
+    `counted` does not count as a use of the notes, for example while a person is still typing.
     """
 
     query: str = ""
@@ -136,7 +135,6 @@ class SearchRequest(Struct, frozen=True):
     generation: Annotated[int, Meta(ge=0, le=LATEST_GENERATION)] = 0
     filters: tuple[tuple[str, str], ...] = ()
     question: EmbeddedQuestion | None = None
-    at: str = ""
     counted: bool = True
 
 

@@ -35,6 +35,8 @@ from memsync.system import clock
 
 SECONDS = 60.0
 """How long git may take for one question about the history."""
+GIT_SECONDS = 600.0
+"""How long git may take in all while many notes are read or compared."""
 MAX_TREE_BYTES = 2_000_000_000
 """How many bytes of notes one commit may have."""
 MAX_REFERENCES = 10_000
@@ -92,16 +94,17 @@ class Revisions:
 
     # ------------------------------------------------------------------------------------------ commits
 
-    def resolve(self, git: Git, revision: str, *, before: bool = False) -> Commit:
+    def resolve(self, revision: str, *, before: bool = False) -> Commit:
         """Return the commit that a name or a date means: of a date, the last one until its end, or `before` it.
 
         Before the first commit there is none: with `before` it is the first one. Raises UsageError, which names what is
         nearest.
         """
         name = "".join(character for character in revision.strip() if character >= " ")
-        commit = self._named(git, name) or self._dated(git, revision, before=before)
-        if commit is None:
-            raise self._unknown(git, revision)
+        with self.git() as git:
+            commit = self._named(git, name) or self._dated(git, revision, before=before)
+            if commit is None:
+                raise self._unknown(git, revision)
         return commit
 
     def _named(self, git: Git, name: str) -> Commit | None:
@@ -177,6 +180,12 @@ class Revisions:
             reason = f"the notes of {commit} have over {MAX_TREE_BYTES // 10**9} GB"
             raise UsageError(reason, hint="Search the notes as they are now, without a commit.")
         return found
+
+    def paths(self, git: Git, commit: str) -> Iterator[str]:
+        """Yield the path of each file of a commit under the memory root; without those that are not UTF-8."""
+        for raw, _, _ in tree_files(git, commit, os.fsencode(self.folder)):
+            with suppress(UnicodeDecodeError):
+                yield raw.decode().removeprefix(self.folder)
 
     def sizes(self, git: Git, blobs: Iterable[str]) -> dict[str, int]:
         """Return the sizes of blobs by their names. Raises GitUnusable if one is missing."""

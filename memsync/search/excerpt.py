@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from memsync.errors import NoSuchNote, NoteError, UsageError
 from memsync.model.answer import Excerpt
 from memsync.model.note import Note
@@ -26,6 +28,7 @@ from memsync.notes.validity_marks import statements
 if TYPE_CHECKING:
     from memsync.notes.files import NoteFiles
     from memsync.notes.parse import NoteReader
+    from memsync.settings.load import Settings
 
 MAX_NAMED = 10
 """How many of the notes with one title an error names."""
@@ -76,6 +79,30 @@ def read_excerpt(
     `titled` returns the notes with a title. Raises NoteError, UsageError if several notes have that title.
     """
     return _excerpt(*find_place(files, location, titled), reader)
+
+
+def excerpt_at(settings: Settings, reader: NoteReader, location: str) -> Excerpt:
+    """Return the lines that `PATH@REVISION:LINE` names, as they are in that commit. Raises NoSuchNote, UsageError.
+
+    Writes only this note, and what may hide it, to a folder.
+    """
+    from memsync.notes.commit_files import notes_of
+    from memsync.notes.revisions import IGNORE_FILE, Revisions, split_location
+
+    path, revision, place = split_location(location)
+    revisions = Revisions.of(settings.root)
+    commit = revisions.resolve(revision)
+    path, *others = spellings(settings.root, path)
+    names = {spelling.rpartition("/")[2] for spelling in (path, *others)} | {IGNORE_FILE}
+    with revisions.git() as git:
+        files = revisions.files(git, commit.name)
+        near = {name: blob for name, blob in files.items() if name.rpartition("/")[2] in names}
+        with notes_of(settings, revisions, git, commit, near) as notes:
+            try:
+                excerpt = read_excerpt(notes, reader, path + place, lambda _: ())
+            except NoSuchNote as error:
+                raise NoSuchNote(f"{path} does not exist in {commit.short}", hint=error.hint) from error
+    return structs.replace(excerpt, at=commit.short)
 
 
 def find_place(files: NoteFiles, location: str, titled: Callable[[str], Sequence[NotePath]]) -> tuple[Location, bytes]:

@@ -64,9 +64,8 @@ async def search(request: Request) -> Response:
             chosen,
             fresh=Fresh.BOUNDED if is_part else Fresh.STRICT,
             counted=bool(query) and not is_part,
-            at="" if at == NOW else at,
         )
-        result = await site_of(request).run(MemoryApi.answer_request, asked)
+        result = await site_of(request).run(MemoryApi.answer_request, asked, at="" if at == NOW else at)
     except UsageError as wrong:
         if wants_json(request):
             raise
