@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-T = TypeVar("T")
 AnyPath = str | os.PathLike[str]
 
 PATIENCE_SECONDS = 86_400.0
@@ -151,23 +150,6 @@ class Memory(Workspace, MemoryApi):
         """
         return open_memory(load_settings(config=config, root=root), Through.DAEMON)
 
-    @once_property
-    def past(self) -> Past:
-        """The memory at the commits of its repository."""
-        from memsync.past import Past
-
-        return Past(self)
-
-    def asked_at(self, revision: str, question: Callable[[Workspace], T], progress: Progress = no_progress) -> T:
-        """Return what a question to this memory as it was at a commit returns. Raises UsageError."""
-        return self.past.asked(revision, question, progress)
-
-    def close(self) -> None:
-        """Release the models and the indexes. The memory cannot be used afterwards."""
-        super().close()
-        if "past" in vars(self):
-            self.past.close()
-
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an operation here; if the index was damaged, retry once on the new index that replaced it.
 
@@ -182,12 +164,12 @@ class Memory(Workspace, MemoryApi):
         if WRITES_FOR_AGENT.get() and operation.changes(arguments) and not adds:
             reason = f"{operation.name} could change the owner's words, or agent instructions"
             raise WriteRefused(f"an agent may only propose this: {reason}", hint="A person may do it.")
-        revision = arguments.pop(AT, "")
-        work: Callable[[], R] = (
-            partial(self.past.run, operation, arguments, revision)
-            if revision
-            else partial(operation.function, self, **arguments)
-        )
+        function: Callable[..., R] = partial(operation.function, self)
+        if revision := arguments.pop(AT, ""):
+            from memsync.past import past_of
+
+            function = partial(past_of(self).run, operation, revision)
+        work: Callable[[], R] = partial(function, **arguments)
         if operation.writes:  # never retried: it may have written something before it met the damage
             return work()
         try:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_type_hints
 
@@ -28,10 +27,11 @@ from memsync.model.query import SearchRequest
 from memsync.model.vocabulary import Fresh, NotePath
 from memsync.notes.commit_files import PAST, CommitFiles, StateLost, write_files
 from memsync.notes.git import Git
+from memsync.notes.git_files import HeadState
 from memsync.notes.revisions import GIT_SECONDS, Revisions
 from memsync.operation import Operation
 from memsync.ports import Index, Progress, no_progress
-from memsync.search.retrievals import UsageCounter
+from memsync.settings.load import with_changes
 from memsync.sync.gate import Stopped
 from memsync.system import clock
 from memsync.system.file_lock import file_lock
@@ -58,20 +58,19 @@ _FILES, _INDEX, _READY, _MAKING = "files", "index.db", "ready.json", "making"
 class PastMemory(Workspace):
     """A memory root at a commit, with the settings and the models of a live one."""
 
-    def __init__(self, live: Workspace, revisions: Revisions, commit: Commit, folder: Path) -> None:
+    def __init__(self, live: Workspace, revisions: Revisions, commit: Commit, _state: HeadState, folder: Path) -> None:
         try:
             blobs = json.loads((folder / _READY).read_bytes())
         except (OSError, ValueError):
             raise StateLost from None
-        self._live = live
         self.commit = commit
         self.folder = folder
         self._lacks_vectors = True
         files = CommitFiles(folder / _FILES, live.settings, revisions, commit.name, blobs)
-        index = live.index.in_file(folder / _INDEX)
-        usage = UsageCounter(folder, index, is_on=False, keeps_queries=False)
+        settings = with_changes(live.settings, {"usage.count": "false"}, commit.short)
+        settings.root_name, settings.index_name = str(files.root), str(folder)
         self._share(live)
-        self._work_on(live.settings.of_folder(files.root, folder), files, index, usage)
+        self._work_on(settings, files, live.index.in_file(folder / _INDEX))
         self.syncer.next_step = "search again"
 
     def is_intact(self) -> bool:
@@ -101,16 +100,9 @@ class PastMemory(Workspace):
         """Index the text that the state lacks."""
         self.syncer.refresh(accept_root=True, retry_dates=True, progress=progress)
 
-    def asked_at(self, revision: str, question: Callable[[Workspace], T], progress: Progress = no_progress) -> T:
-        """Return what a question to the memory at another commit returns."""
-        return self._live.asked_at(revision, question, progress)
-
     def answer(self, request: SearchRequest) -> SearchResult:
         """Answer a search from the index as it is: the files of a commit never change. Raises UsageError."""
         return super().answer(replace(request, fresh=Fresh.NONE, generation=0))
-
-    def _check_root(self) -> None:
-        raise WriteRefused(f"nothing is written to the commit {self.commit.short}", hint="Leave out the commit.")
 
     def close(self) -> None:
         """Close its index; the rest is the live memory's."""
@@ -123,20 +115,21 @@ class Past:
     def __init__(self, memory: Workspace) -> None:
         self._memory = memory
         self._folder = memory.settings.index_dir / PAST
-        self._lock = threading.Lock()
-        self._open: dict[str, PastMemory] = {}
+        # One that is dropped is closed when the last search that uses it has ended.
+        self._opened = lru_cache(OPEN)(partial(PastMemory, memory))
+        memory.closing.callback(self._opened.cache_clear)
 
     def is_ready(self, revision: str) -> bool:
         """Tell whether a search of this state need not make it first. Raises UsageError."""
-        return (self._folder / self._revisions().resolve(revision).name / _READY).exists()
+        return (self._folder / Revisions.of(self._memory.settings.root).resolve(revision).name / _READY).exists()
 
-    def run(self, operation: Operation[Any, R], arguments: Mapping[str, Any], revision: str) -> R:
+    def run(self, operation: Operation[Any, R], revision: str, **arguments: Any) -> R:
         """Return what an operation answers at a commit; its citations name the commit. Raises UsageError.
 
         Raises WriteRefused if the operation would write.
         """
-        if operation.changes(arguments):
-            raise WriteRefused(f"{operation.name} would write to a commit", hint="Leave out --at.")
+        if any(arguments[name] and operation.parameters[name].writes for name in arguments):
+            raise WriteRefused("nothing can be written to a commit", hint="Leave out --at.")
 
         def question(past: PastMemory) -> R:
             return cited(operation.function(past, **arguments), past.commit)
@@ -145,19 +138,16 @@ class Past:
 
     def at(self, revision: str, progress: Progress = no_progress) -> PastMemory:
         """Return the memory at a commit. Raises UsageError, StateLost, IndexFailure, FilesystemError."""
-        revisions = self._revisions()
+        revisions = Revisions.of(self._memory.settings.root)
         commit = revisions.resolve(revision)
-        state = revisions.head_state(commit.name)
-        past = self._open.get(commit.name)
-        if past is None or past.files.head_state() != state or not past.is_intact():
-            past = self._opened(revisions, commit, progress)  # without our lock: other searches do not wait
-        with self._lock:
-            self._open.pop(commit.name, None)
-            self._open[commit.name] = past
-            for name in list(self._open)[:-OPEN]:
-                del self._open[name]  # it is closed when the last search that uses it has ended
+        ready = self._folder / commit.name / _READY
+        if not ready.exists():
+            with _locked(self._folder):
+                if not ready.exists():
+                    self._make(revisions, commit, progress)
         with suppress(OSError):
-            os.utime(past.folder / _READY)
+            os.utime(ready)
+        past = self._opened(revisions, commit, revisions.head_state(commit.name), ready.parent)
         past.complete(progress)
         return past
 
@@ -169,28 +159,14 @@ class Past:
                 answer = question(past)
                 if past.is_intact():
                     return answer
+                raise StateLost
             except (StateLost, IndexDamaged, RootError):  # its folder is gone, or is a later one
+                self._opened.cache_clear()
                 with _locked(self._folder):  # otherwise it might delete a new state that another process makes
-                    _delete(self._folder / self._revisions().resolve(revision).name)
+                    _delete(self._folder / Revisions.of(self._memory.settings.root).resolve(revision).name)
         raise IndexBusy(f"the state of {revision} was deleted again and again", hint="Try again.")
 
-    def close(self) -> None:
-        """Close the states that are open."""
-        for past in list(self._open.values()):
-            past.close()
-
-    def _revisions(self) -> Revisions:
-        return Revisions.of(self._memory.settings.root)
-
     # ---------------------------------------------------------------------------------------- making a state
-
-    def _opened(self, revisions: Revisions, commit: Commit, progress: Progress) -> PastMemory:
-        folder = self._folder / commit.name
-        if not (folder / _READY).exists():
-            with _locked(self._folder):
-                if not (folder / _READY).exists():
-                    self._make(revisions, commit, progress)
-        return PastMemory(self._memory, revisions, commit, folder)
 
     def _make(self, revisions: Revisions, commit: Commit, progress: Progress) -> None:
         folder = self._folder / _MAKING
@@ -202,8 +178,8 @@ class Past:
                 blobs = write_files(folder / _FILES, revisions, git, revisions.files(git, commit.name))
             self._nearest_index(blobs).copy_to(folder / _INDEX)
             (folder / _READY).write_text(json.dumps(blobs))
-            past = PastMemory(self._memory, revisions, commit, folder)
-            with closing(past):
+            state = revisions.head_state(commit.name)
+            with closing(PastMemory(self._memory, revisions, commit, state, folder)) as past:
                 past.index_text(progress)
             shutil.rmtree(self._folder / commit.name, ignore_errors=True)
             folder.rename(self._folder / commit.name)
@@ -246,6 +222,12 @@ class Past:
         for number, folder in enumerate(ready):
             if f"{folder.name} commit " not in found or number <= len(ready) - KEPT:
                 _delete(folder)
+
+
+def past_of(memory: Workspace) -> Past:
+    """Return the memory at the commits of its repository, with the states that are open."""
+    past: Past = vars(memory).setdefault("past", Past(memory))
+    return past
 
 
 def drop_states(index_dir: Path) -> None:

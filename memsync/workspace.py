@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from contextlib import AbstractContextManager, ExitStack, suppress
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -19,17 +18,7 @@ from memsync.model.text import quoted
 from memsync.model.vocabulary import Kind, NotePath, Origin, named_origin
 from memsync.model.written import Written
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules, unusable_local_only
-from memsync.ports import (
-    Clock,
-    Embedder,
-    Index,
-    IndexReader,
-    Progress,
-    Reranker,
-    TokenCounter,
-    VectorCache,
-    no_progress,
-)
+from memsync.ports import Clock, Embedder, Index, IndexReader, Reranker, TokenCounter, VectorCache
 from memsync.settings.load import Settings
 from memsync.system import clock as system_clock
 from memsync.system.once import once_property
@@ -49,8 +38,6 @@ if TYPE_CHECKING:
     from memsync.notes.parse import NoteReader
     from memsync.search.freshness import FreshSearch
     from memsync.search.retrievals import UsageCounter
-
-T = TypeVar("T")
 
 POOL_THREADS = 8
 """Two for each of four concurrent searches; the pool starts a thread when it first needs it."""
@@ -94,7 +81,6 @@ class Workspace:
         embedder_of: Callable[[EmbeddingSpace], Embedder],
         *,
         make_reranker: Callable[[], Reranker] | None = None,
-        files: NoteFiles | None = None,
         clock: Clock = system_clock,
         cache: VectorCache | None = None,
         processes: int = 1,
@@ -103,7 +89,6 @@ class Workspace:
         # Imported here, because a client of the daemon knows this class but has none of these parts.
         from memsync.notes.files import NoteFiles
         from memsync.search.reranking import Reranking
-        from memsync.search.retrievals import UsageCounter
         from memsync.sync.embedding_models import EmbeddingModels
 
         self._cache = cache
@@ -116,11 +101,7 @@ class Workspace:
         self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
         self.reranking = Reranking(make_reranker, clock)
         exclude = settings["files.exclude"]
-        files = files or NoteFiles(settings.root, exclude, settings.require_current, settings.only)
-        usage = UsageCounter(
-            settings.keep_dir, index, is_on=settings["usage.count"], keeps_queries=settings["usage.queries"]
-        )
-        self._work_on(settings, files, index, usage)
+        self._work_on(settings, NoteFiles(settings.root, exclude, settings.require_current, settings.only), index)
 
     def _share(self, other: Workspace) -> None:
         """Use the models, the reader, the cache and the threads of another memory, which closes them."""
@@ -128,32 +109,38 @@ class Workspace:
         self._processes, self._deadline = other._processes, other._deadline
         self.reader, self.models, self.reranking = other.reader, other.models, other.reranking
 
-    def _work_on(self, settings: Settings, files: NoteFiles, index: Index, usage: UsageCounter) -> None:
-        """Make what keeps an index equal to files, and what searches it; `usage` counts the searches."""
+    def _work_on(self, settings: Settings, files: NoteFiles, index: Index) -> None:
+        """Make what keeps an index equal to files, and what searches it and counts the searches."""
         from memsync.search.freshness import DEADLINE_SECONDS, FreshSearch
+        from memsync.search.retrievals import UsageCounter
         from memsync.search.searcher import Searcher
         from memsync.sync.syncer import Syncer
         from memsync.sync.workers import NoteWorkers
 
-        self.is_closed = False
+        self.is_closed, self.closing = False, ExitStack()
         self.daemon_status: Callable[[Status], Status] | None = None
-        self.settings, self.files, self.index, self.usage = settings, files, index, usage
-        clock = self._clock
+        self.settings, self.files, self.index = settings, files, index
+        self.usage = UsageCounter(
+            settings.keep_dir, index, is_on=settings["usage.count"], keeps_queries=settings["usage.queries"]
+        )
+        clock, deadline = self._clock, DEADLINE_SECONDS if self._deadline is None else self._deadline
         workers = NoteWorkers(self.reader, index.prepare, self._processes)
-        lock_folder, retrievals = settings.index_dir, usage.retrievals
         self.syncer = Syncer(
-            files, index, self.reader, self.models, lock_folder, clock, workers, retrievals, self._cache
+            files,
+            index,
+            self.reader,
+            self.models,
+            settings.index_dir,
+            clock,
+            workers,
+            self.usage.retrievals,
+            self._cache,
         )
         searcher = Searcher(files, index, self.reader, self._counter.count, settings["search.min_score"])
-        deadline = DEADLINE_SECONDS if self._deadline is None else self._deadline
         self.fresh_search = FreshSearch(
             index, self.syncer, searcher, self.models, self.reranking,
-            deadline=deadline, clock=clock, pool=self._pool, usage=usage,
+            deadline=deadline, clock=clock, pool=self._pool, usage=self.usage,
         )  # fmt: skip
-
-    @abstractmethod
-    def asked_at(self, revision: str, question: Callable[[Workspace], T], progress: Progress = no_progress) -> T:
-        """Return what a question to this memory as it was at a commit returns. Raises UsageError."""
 
     def close(self) -> None:
         """Release the model and the index. The memory cannot be used afterwards."""
@@ -162,6 +149,7 @@ class Workspace:
         self.models.close()  # first, so that no thread keeps waiting for a model
         self.reranking.close()
         self._pool.shutdown()
+        self.closing.close()
         self.index.close()
         if "writer" in self.__dict__:  # it is made at the first write
             self.writer.kept.close()

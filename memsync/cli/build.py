@@ -95,9 +95,10 @@ def commands_in(module: ModuleType, first_word: str = "") -> dict[str, click.Com
 def run_on(memory: RunsOperations, operation: Operation[Any, Any], arguments: dict[str, Any]) -> Any:
     """Run an operation on an open memory, with progress on stderr; return the result."""
     if KEPT.get() and (revision := arguments.get(AT)):
-        from memsync.memory import Memory
+        from memsync.past import past_of
+        from memsync.workspace import Workspace
 
-        if isinstance(memory, Memory) and not memory.past.is_ready(revision):
+        if isinstance(memory, Workspace) and not past_of(memory).is_ready(revision):
             raise NotServed  # the client shows the progress
     if "on_wait" in operation.parameters:
         arguments["on_wait"] = say_waiting

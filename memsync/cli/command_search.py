@@ -18,7 +18,7 @@ from memsync.cli.common import here, json_option, load, long_output, opened, set
 from memsync.cli.output import NO_EXIT_CODE, has_colour, is_terminal, say_json
 from memsync.cli.render import Layout, show_hits, show_lines
 from memsync.cli.typed_paths import Here
-from memsync.errors import NoteError, UsageError
+from memsync.errors import NoteError
 from memsync.features.search import search as operation
 from memsync.model.answer import Hit, SearchResult
 from memsync.model.conversation import Neighbours
@@ -71,8 +71,6 @@ def _search(
     all_roots: bool,
     **given: Any,
 ) -> None:
-    if neighbour_count and given["at"]:
-        raise UsageError("--context prints messages as they are now", hint="Leave out --context or --at.")
     text = " ".join(_requoted(word, alone=len(words) == 1) for word in words)
     memories, asked = covered(context, operation, {"query": text}, roots, is_all=all_roots)
     arguments = {**arguments_of(context, operation, given, is_here=memories is None), **asked}
@@ -131,7 +129,9 @@ def _around(memory: MemoryApi | Memories, hit: Hit, count: int) -> Neighbours | 
     if hit.kind != "thread":
         return None
     try:
-        return memory.neighbours(in_root(hit.root, hit.path), hit.start_line, end_line=hit.end_line, count=count)
+        return memory.neighbours(
+            in_root(hit.root, hit.path), hit.start_line, end_line=hit.end_line, count=count, at=hit.at
+        )
     except NoteError:  # it has just been removed
         return None
 

@@ -164,7 +164,7 @@ def _proposals(found: Proposals, _: Command) -> None:
 
 
 def _links(found: NoteLinks, _: Command) -> None:
-    rows = [("out", place.citation, _target(place), place.note) for place in found.out]
+    rows: list[tuple[str, ...]] = [("out", place.citation, _target(place), place.note) for place in found.out]
     rows += [("in", place.citation, _target(place), "") for place in found.into]
     rows += [("dead", place.citation, _target(place), "") for place in found.unresolved]
     rows += [("similar", note.path, note.title, f"{note.score:.2f}") for note in found.similar]

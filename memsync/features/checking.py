@@ -27,7 +27,7 @@ from memsync.notes.ignore_pattern import as_bytes, read_pattern
 from memsync.notes.links import Anchors, Linked, is_external, outside_code
 from memsync.notes.naming import folded
 from memsync.notes.validity_marks import SUPERSEDES, VALID_UNTIL, marks_of, reference_of, statements
-from memsync.operation import Cli, Command, one_of, operation
+from memsync.operation import At, Cli, Command, one_of, operation
 from memsync.ports import Progress, no_progress
 from memsync.search.validity import Validity, today
 
@@ -76,8 +76,9 @@ def check(
     memory: Workspace,
     rules: Annotated[tuple[str, ...], Meta(description="Only these rules."), Cli(metavar="RULES")] = (),
     *,
-    fix: Annotated[bool, Meta(description="Repair what is certain.")] = False,
+    fix: Annotated[bool, Meta(description="Repair what is certain.", extra={"writes": True})] = False,
     format: Annotated[str, one_of(FORMATS, "How to print it: text, or github (annotations).")] = "text",  # noqa: A002 (because the option is called so)
+    at: At = "",
     progress: Progress = no_progress,
 ) -> Checked:
     """Return what is wrong in the notes, by path and line. Raises UsageError for an unknown rule."""

@@ -24,8 +24,9 @@ from memsync.notes.contradicting import FramedStatement, opposed, said_in
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import open_folder
 from memsync.notes.frontmatter import read_head
+from memsync.notes.revisions import DISMISSED
 from memsync.notes.validity_marks import statements
-from memsync.operation import Cli, Command, Tool, operation
+from memsync.operation import At, Cli, Command, Tool, operation
 from memsync.ports import Progress, no_progress
 from memsync.search.validity import MarkedLines, Read, Validity, today
 from memsync.system.ask import ask_program
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
 
 SECTION = "Upkeep"
 
-FOLDER, DISMISSED = ".memsync", "dismissed"
-"""The file in the memory root with the ids of dismissed contradictions, one a line: git takes it to other machines."""
+_FOLDER, _NAME = DISMISSED.split("/")
 MAX_PLACES = 50
 """Of the places that say the same, so many of the last ones are compared."""
 ID_CHARS = 8
@@ -78,6 +78,7 @@ def contradictions(
         Meta(description="Do not show this contradiction again.", extra={"writes": True}),
         Cli(metavar="ID"),
     ] = (),
+    at: At = "",
     progress: Progress = no_progress,
 ) -> Contradictions:
     """Return pairs of statements that differ, by path; each pair once, without those that were dismissed.
@@ -110,7 +111,7 @@ def contradictions(
         )
     if new := [name for name in dismiss if name not in known]:
         _dismiss(memory, [found[name] for name in new])
-        memory.runs(Work.ACCEPT).commit([NotePath(f"{FOLDER}/{DISMISSED}")], "memsync contradictions --dismiss")
+        memory.runs(Work.ACCEPT).commit([NotePath(DISMISSED)], "memsync contradictions --dismiss")
     shown = [contradiction for contradiction in found.values() if contradiction.id not in {*known, *dismiss}]
     shown.sort(key=lambda one: (one.older.path, one.older.line, one.newer.path, one.newer.line))
     return Contradictions(tuple(shown), len(notes), len(found) - len(shown), tuple(failed), pending)
@@ -221,7 +222,7 @@ def _id(sides: Sequence[Side]) -> str:
 def _dismissed(memory: Workspace) -> set[str]:
     """Return the ids of the dismissed contradictions."""
     with suppress(FileNotFoundError, NoteError):
-        content = memory.files.read(NotePath(f"{FOLDER}/{DISMISSED}"))[0]
+        content = memory.files.read(NotePath(DISMISSED))[0]
         return {line[:ID_CHARS] for line in content.decode("utf-8", "replace").splitlines()}
     return set()
 
@@ -229,11 +230,11 @@ def _dismissed(memory: Workspace) -> set[str]:
 def _dismiss(memory: Workspace, found: Sequence[Contradiction]) -> None:
     lines = [f"{one.id}  {one.older.citation}  {one.newer.citation}\n" for one in found]
     with (
-        filesystem_errors(f"{FOLDER}/{DISMISSED} cannot be written"),
-        open_folder(memory.files.root, [FOLDER], create=True) as folder,
+        filesystem_errors(f"{DISMISSED} cannot be written"),
+        open_folder(memory.files.root, [_FOLDER], create=True) as folder,
     ):
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-        with os.fdopen(os.open(DISMISSED, flags, 0o644, dir_fd=folder), "r+b") as stream:
+        with os.fdopen(os.open(_NAME, flags, 0o644, dir_fd=folder), "r+b") as stream:
             end = stream.seek(0, os.SEEK_END)
             stream.seek(max(0, end - 1))
             joint = b"\n" if end and stream.read(1) != b"\n" else b""

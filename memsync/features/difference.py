@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -24,6 +25,7 @@ from memsync.notes.git_files import is_bare
 from memsync.notes.revisions import GIT_SECONDS, IGNORE_FILE, Blob, Revisions
 from memsync.notes.validity_marks import statements
 from memsync.operation import Cli, Command, operation
+from memsync.past import past_of
 from memsync.ports import Progress, no_progress
 from memsync.system import clock
 
@@ -44,6 +46,9 @@ _BLOCK = re.compile(r"#{1,6}(?=\s|$)|>|(?:[-+*]|\d{1,9}[.)])(?=\s|$)|[-*_] ?[-*_
 """What would begin a block of Markdown at the beginning of a text; `[name]:` would change links elsewhere."""
 _HTML = re.compile(r"<(?=[A-Za-z/!?])")
 BEFORE = "The earlier state: before this day, or at this commit or tag: monday, 2026-11-01, main~20."
+
+
+_Blobs = Mapping[str, Blob]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +125,9 @@ def _difference(
         later = list(_said_at(memory, revisions, git, last, new, old))
     learnt, dropped = _without(later, earlier), _without(earlier, later)
     if query:
-        request = SearchRequest(query, ASKED)
-        now, then = (
-            memory.asked_at(state.name, lambda past: past.answer(request), progress)
-            if state.name
-            else memory.answer(request)
-            for state in (last, first)
-        )
-        learnt, dropped = _asked(learnt, now), _asked(dropped, then)
+        ask, past = methodcaller("answer", SearchRequest(query, ASKED)), past_of(memory)
+        found = past.asked(last.name, ask, progress) if last.name else ask(memory)
+        learnt, dropped = _asked(learnt, found), _asked(dropped, past.asked(first.name, ask, progress))
     return Diff(first, last, tuple(_grouped(learnt, dropped)), tuple(failed))
 
 
@@ -151,12 +151,7 @@ def _blobs_now(memory: Workspace, failed: list[str], known: Mapping[str, Blob]) 
 
 
 def _said_at(
-    memory: Workspace,
-    revisions: Revisions,
-    git: Git,
-    commit: Commit,
-    files: Mapping[str, Blob],
-    others: Mapping[str, Blob],
+    memory: Workspace, revisions: Revisions, git: Git, commit: Commit, files: _Blobs, others: _Blobs
 ) -> Iterator[_Said]:
     """Yield what those notes of a state say that another state does not have like this."""
     paths = {path for path, _ in files.items() - others.items()}

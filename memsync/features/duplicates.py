@@ -10,7 +10,7 @@ from msgspec import Meta
 from memsync.errors import NoteError
 from memsync.model.text import not_shared
 from memsync.model.upkeep import Duplicates, NoteLines, Repetition
-from memsync.operation import Command, operation
+from memsync.operation import At, Command, operation
 from memsync.ports import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def duplicates(
     ] = 0.95,
     limit: Annotated[int, Meta(ge=1, le=2**53, description="How many to return.")] = 50,
     compare_all: Annotated[bool, Meta(description="Compare all passages, not only the 40,000 longest.")] = False,
+    at: At = "",
     progress: Progress = no_progress,
 ) -> Duplicates:
     """Return passages that several notes contain, equal or with a cosine of at least `similarity`.

@@ -15,7 +15,7 @@ from memsync.model.text import not_shared
 from memsync.model.upkeep import LinkPlace, NoteLinks, SimilarNote
 from memsync.model.vocabulary import NotePath
 from memsync.notes.links import Linked, is_external
-from memsync.operation import Cli, Command, Tool, operation
+from memsync.operation import At, Cli, Command, Tool, operation
 from memsync.ports import IndexReader
 from memsync.search.excerpt import read_excerpt
 
@@ -51,6 +51,8 @@ MAX_SIMILAR = 10
 def links(
     memory: Workspace,
     note: Annotated[str, Meta(description="The note: its path, its title or an alias."), Cli(names="location")],
+    *,
+    at: At = "",
 ) -> NoteLinks:
     """Return the links of a note, as the files are now. Raises NoSuchNote, UsageError."""
     path = read_excerpt(memory.files, memory.reader, note, memory.fresh_search.titled).path
@@ -61,7 +63,7 @@ def links(
         found = [_place(linked, source, link) for source, link in reader.links() if not is_external(link)]
         own = [place for place in found if place.path == path]
         into = [place for place in found if place.note == path and place.path != path]
-        known = {path, *(place.note for place in own), *(place.path for place in into)}
+        known: set[str] = {path, *(place.note for place in own), *(place.path for place in into)}
         similar = tuple(_similar(reader, path, linked, known))
         hidden = not_shared(reader.not_shared())
     out, dead = ([place for place in own if bool(place.note) is is_live] for is_live in (True, False))
@@ -69,7 +71,7 @@ def links(
 
 
 def _place(linked: Linked, source: NotePath, link: Link) -> LinkPlace:
-    return LinkPlace(source, link.line, link.target, link.anchor, link.label, linked.target(link, source))
+    return LinkPlace(source, link.line, link.target, link.anchor, link.label, NotePath(linked.target(link, source)))
 
 
 def _similar(reader: IndexReader, path: NotePath, linked: Linked, known: set[str]) -> Iterator[SimilarNote]:

@@ -15,7 +15,7 @@ from memsync.model.upkeep import Collection, Collections, NoteAbout, Notes
 from memsync.notes.dates import last_active
 from memsync.notes.naming import folder_path
 from memsync.notes.rules import describes_folder
-from memsync.operation import Cli, Command, operation
+from memsync.operation import At, Cli, Command, operation
 
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
@@ -31,6 +31,7 @@ def notes(
     folder: Annotated[str, Meta(description="Only notes under this folder."), Cli(names="folder")] = "",
     *,
     archived: Annotated[bool, Meta(description="Include archived notes.")] = False,
+    at: At = "",
 ) -> Notes:
     """Return every note under `folder` (default: all), by path; with `archived`, also the archived ones."""
     with memory.as_of_now() as (reader, pending):
@@ -53,7 +54,7 @@ def _about(note: IndexedNote) -> NoteAbout:
         "collections", help="Print the folders that hold notes, as the front matter of their README.md describes them."
     )
 )
-def collections(memory: Workspace) -> Collections:
+def collections(memory: Workspace, *, at: At = "") -> Collections:
     """Return the folders that hold notes, as their README.md describe them.
 
     A folder's count includes its subfolders but no archived notes. Title and description come from the folder's

@@ -107,7 +107,7 @@ def search(
     links: Annotated[Values, Meta(description="Only notes that link to this one."), Cli(names="location")] = (),
     linked_from: Annotated[Values, Meta(description="Only notes to which this one links."), Cli(names="location")] = (),
     archived: Annotated[bool, Meta(description="Search archived notes too.")] = False,
-    at: At = "",  # noqa: ARG001 (because Memory.run takes it out)
+    at: At = "",
     progress: Progress = no_progress,  # noqa: ARG001 (because only a commit takes long)
 ) -> SearchResult:
     """Find what the notes say about WORDS, by meaning and by word.
@@ -134,7 +134,7 @@ def answer_request(
     memory: Searched,
     request: Annotated[SearchRequest, Meta(description="The search: a SearchRequest.")],
     *,
-    at: At = "",  # noqa: ARG001 (because Memory.run takes it out)
+    at: At = "",
 ) -> SearchResult:
     """Answer a search that is already a request, as one search of several memories sends it to each of them."""
     return memory.answer(request)

@@ -39,7 +39,7 @@ from memsync.notes.dates import parse_when
 from memsync.notes.message_format import original_of
 from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
-from memsync.operation import Cli, Command, Tool, one_of, operation
+from memsync.operation import At, Cli, Command, Tool, one_of, operation
 from memsync.search.excerpt import read_note
 from memsync.system import clock
 
@@ -238,6 +238,7 @@ def thread(
     thread: ThreadName,
     *,
     last: Annotated[int, Meta(ge=1, le=MAX_MESSAGES, description="Only the last N messages."), Cli(metavar="N")] = 0,
+    at: At = "",
 ) -> Conversation:
     """Return a thread with its messages, all or the last ones. Raises NoThread."""
     path = memory.existing_thread(thread)
@@ -267,6 +268,7 @@ def neighbours(
         int, Meta(ge=0, le=MAX_MESSAGES, description="The last of its lines. [default: the first]")
     ] = 0,
     count: Annotated[int, Meta(ge=0, le=MAX_MESSAGES, description="How many messages on each side.")] = 1,
+    at: At = "",
 ) -> Neighbours:
     """Return the messages before and after lines of a thread; nothing for any other note. Raises NoSuchNote."""
     note = read_note(memory.files, memory.reader, note_path(path))
@@ -282,7 +284,9 @@ def _message(note: Note, message: Message) -> ThreadMessage:
 
 
 @operation(Command("thread list", help="Print all threads, archived ones included, most recently active first."))
-def threads(memory: Workspace, *, session: OfSession = "", status: OfStatus = "", user: OfUser = "") -> Threads:
+def threads(
+    memory: Workspace, *, session: OfSession = "", status: OfStatus = "", user: OfUser = "", at: At = ""
+) -> Threads:
     """Return every thread, most recently active first."""
     with memory.as_of_now() as (reader, pending):
         known, warnings = reader.threads(), not_shared(reader.not_shared())

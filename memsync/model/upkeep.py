@@ -176,7 +176,7 @@ class LinkPlace(NoteLine, frozen=True):
     target: str
     anchor: str
     label: str
-    note: str = ""
+    note: NotePath = NotePath("")
 
 
 class SimilarNote(Struct, frozen=True):

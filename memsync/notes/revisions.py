@@ -45,6 +45,8 @@ MAX_NAME = 100
 NAMED = 3
 """How many names the error about an unknown revision lists."""
 IGNORE_FILE = ".gitignore"
+DISMISSED = ".memsync/dismissed"
+"""The ids of dismissed contradictions, one a line: git takes them to other machines."""
 _AT = re.compile(r"(?P<path>(?!\[\[).+)@(?P<revision>[^@:#{][^:#]*)(?P<place>(?:[:#].*)?)", re.DOTALL)
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 COMMIT = "%H%x00%ct%x00%an%x00%s"
@@ -249,4 +251,4 @@ def _may_be_written(path: str) -> bool:
     folder, _, name = path.rpartition("/")
     is_wanted = is_note_name(name) if name else False
     is_inside = all(part not in ("", ".", "..") for part in folder.split("/")) if folder else True
-    return is_inside and not (folder and is_hidden(folder)) and (is_wanted or name == IGNORE_FILE)
+    return path == DISMISSED or (is_inside and not is_hidden(folder) and (is_wanted or name == IGNORE_FILE))

@@ -161,14 +161,6 @@ class Settings:
         self.stamps: Mapping[str, Stamp] = {}
         self.load_again: Callable[[], Settings] = lambda: self
 
-    def of_folder(self, root: Path, index_dir: Path) -> Settings:
-        """Return the same settings for another folder of notes and another folder of their index."""
-        from copy import copy
-
-        settings = copy(self)
-        settings.root_name, settings.index_name = str(root), str(index_dir)
-        return settings
-
     def require_current(self) -> None:
         """Raise ConfigError if the config files give other settings now; they are read only if one has changed."""
         stamps = {path: stamp_of(path) for path in self.stamps}

@@ -61,11 +61,15 @@ def test_search_at_a_commit_prints_citations_that_get_takes(cli: Cli, names: lis
     )
 
 
-def test_hits_of_a_commit_are_no_places_in_files(cli: Cli, history: Repository) -> None:
-    """Their neighbours would be those of now, and the editor would open other lines."""
-    refused = cli("search", "--at", "main", "--context", "2", "heron")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr == ("memsync: --context prints messages as they are now\n  Leave out --context or --at.\n")
+def test_neighbours_of_a_hit_are_those_of_its_commit(cli: Cli, history: Repository) -> None:
+    """Whatever the thread says now."""
+    (thread := cli.root / "threads" / "t.md").parent.mkdir()
+    thread.write_text("## user\n\nThe bittern booms.\n\n## assistant\n\nThen.\n")
+    history.commit(AUTUMN + 9)
+    thread.write_text("## user\n\nThe bittern booms.\n\n## assistant\n\nNow.\n")
+    document = json.loads(cli("search", "--mode=keyword", "--json", "--at", "main", "--context=1", "bittern").stdout)
+    (after,) = document["hits"][0]["context"]["after"]
+    assert (after["text"], after["path"]) == ("Then.", f"threads/t.md@{history.git('rev-parse', 'main')[:12]}")
 
 
 def test_history_prints_what_each_commit_changed(cli: Cli, names: list[str]) -> None:

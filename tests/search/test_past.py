@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -10,14 +11,17 @@ import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
-from memsync import past
-from memsync.errors import FilesystemError, IndexBusy, NoSuchNote, NoteError, UsageError
+from memsync import features, past
+from memsync.errors import FilesystemError, IndexBusy, NoSuchNote, NoteError, UsageError, WriteRefused
 from memsync.memory import Memory
 from memsync.model.answer import SearchResult
+from memsync.model.json import to_json
+from memsync.model.query import SearchRequest
+from memsync.operation import AT, OPERATIONS
 from memsync.settings.load import Settings, load_settings, with_changes
 from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.backends import only_sqlite
@@ -28,6 +32,7 @@ from tests.support.sampling import sampled
 WORDS = ["heron", "tern", "ketch", "harbour", "alder", "rope", "nests", "dives"]
 PATHS = ["a.md", "b c.md", "deep/d.md", "deep/er/e.md", "daily/2024-02-29.md", "threads/t.md", "über.md"]
 T = TypeVar("T")
+features.load()
 Open = Callable[..., Memory]
 _AT = re.compile("@[0-9a-f]{12}")
 
@@ -70,6 +75,17 @@ def answer(result: SearchResult) -> list[tuple[object, ...]]:
         )
         for hit in result.hits
     ]
+
+
+def comparable(value: Any) -> Any:
+    """Return an answer as JSON without what tells when and how it was made, and which commit it is from."""
+    if isinstance(value, dict):
+        return {
+            key: comparable(one)
+            for key, one in value.items()
+            if key not in ("at", "at_time", "freshness", "explain", "parts", "ranks")
+        }
+    return list(map(comparable, value)) if isinstance(value, list) else value
 
 
 def texts(memory: Memory, query: str, at: str) -> list[str]:
@@ -149,6 +165,52 @@ def test_answers_at_each_commit_of_a_random_history_equal_those_of_a_clone(
             for hit in found.hits:
                 assert memory.get(hit.citation).text == hit.text
         clone.close()
+
+
+ASKED: dict[str, dict[str, object]] = {
+    "search": {"query": "heron nests"}, "answer_request": {"request": SearchRequest("heron nests")},
+    "check": {}, "collections": {}, "contradictions": {}, "duplicates": {}, "links": {"note": "lists/a.md"},
+    "neighbours": {"path": "threads/t.md", "start_line": 9}, "notes": {"archived": True}, "thread": {"thread": "t"},
+    "threads": {},
+}  # fmt: skip
+NOTES = {
+    "lists/README.md": "---\ndescription: Birds\n---\n# Lists\n",
+    "lists/a.md": "# Herons\n\nThe heron nests in the alder by the mill every year.\n\n## P\n\nThe port is 8080.\n\n"
+    "[[b]] ![x](../x.png) [[gone]] [deep](../docs/) supersedes\n",
+    "lists/b.md": "The heron nests in the alder by the mill every year.\n\n## P\n\nThe port is 9090. [[a#Herons]]\n\n"
+    "The crane is tall. password = 'hunter2hunter2' {supersedes=lists/a.md:5}\n",
+    "MEMORY.md": "- The store is SQLite.\n- The store is Postgres.\n- The keel is oak.\n- The keel is not oak.\n",
+    "threads/t.md": "# T\n\n## user @ 2024-01-02 10:00\n\nHello heron.\n\n## assistant\n\nThe tern.\n",
+    "ignored.md": "The heron hides.\n", ".gitignore": "ignored.md\n", "x.png": "", "docs/y.txt": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(name for name, one in OPERATIONS.items() if AT in one.parameters))
+def test_operation_answers_at_a_commit_as_in_a_clone(
+    name: str, memory: Memory, opened: Open, repository: Repository, write: Write, root: Path, tmp_path: Path
+) -> None:
+    """But for its citations, which name the commit; and it changes nothing."""
+    operation = OPERATIONS[name]
+    for path, text in NOTES.items():
+        write(path, text)
+    (dismissed,) = [one.id for one in memory.contradictions().contradictions if "keel" in one.older.text]
+    memory.contradictions(dismiss=(dismissed,))
+    repository.git("add", "-Af")
+    repository.git("commit", "-qm", "x", at=SPRING)
+    clone = opened(clone_at(root, tmp_path / "clone", "main"))
+    clone.sync()
+    for path in NOTES:
+        (root / path).unlink()
+    write("lists/b.md", "Nothing.\n")
+    repository.commit(SUMMER)
+    expected = json.dumps(comparable(to_json(clone.run(operation, **ASKED[name]))))
+    found = json.dumps(comparable(to_json(memory.run(operation, **ASKED[name], at="main~1"))))
+    assert _AT.sub("", found) == expected
+    assert name == "collections" or set(_AT.findall(found)) == {f"@{repository.git('rev-parse', 'main~1')[:12]}"}
+    for parameter in (one for one in operation.parameters.values() if one.writes):
+        with pytest.raises(WriteRefused):
+            memory.run(operation, at="main~1", **{parameter.name: True if parameter.type is bool else ("1a2b3c4d",)})
+    assert repository.git("status", "--porcelain") == ""
 
 
 def test_search_and_get_answer_what_the_commit_says(memory: Memory, history: Repository) -> None:
