@@ -18,7 +18,6 @@ import pytest
 from memsync import features, past
 from memsync.errors import FilesystemError, IndexBusy, NoSuchNote, NoteError, UsageError, WriteRefused
 from memsync.memory import Memory
-from memsync.model.answer import SearchResult
 from memsync.model.json import to_json
 from memsync.model.query import SearchRequest
 from memsync.operation import AT, OPERATIONS
@@ -61,31 +60,16 @@ def history(repository: Repository, write: Write) -> Repository:
     return repository
 
 
-def answer(result: SearchResult) -> list[tuple[object, ...]]:
-    """Return what an answer consists of, in order, without the commits in citations."""
-    return [
-        (
-            hit.path,
-            hit.start_line,
-            hit.end_line,
-            hit.text,
-            hit.score,
-            hit.date,
-            *(_AT.sub("", place) for place in hit.also),
-        )
-        for hit in result.hits
-    ]
+def answer(result: object) -> str:
+    """Return what an answer consists of as JSON: not when and how it was made, and without the commit in citations."""
+    left_out = ("at", "at_time", "freshness", "explain", "parts", "ranks")
 
+    def comparable(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: comparable(one) for key, one in value.items() if key not in left_out}
+        return list(map(comparable, value)) if isinstance(value, list) else value
 
-def comparable(value: Any) -> Any:
-    """Return an answer as JSON without what tells when and how it was made, and which commit it is from."""
-    if isinstance(value, dict):
-        return {
-            key: comparable(one)
-            for key, one in value.items()
-            if key not in ("at", "at_time", "freshness", "explain", "parts", "ranks")
-        }
-    return list(map(comparable, value)) if isinstance(value, list) else value
+    return _AT.sub("", json.dumps(comparable(to_json(result))))
 
 
 def texts(memory: Memory, query: str, at: str) -> list[str]:
@@ -157,11 +141,7 @@ def test_answers_at_each_commit_of_a_random_history_equal_those_of_a_clone(
         for query in ("heron nests", "the rope in the harbour", "tag:ketch", "is:current alder", chance.choice(WORDS)):
             found = memory.search(query, at=commit)
             assert answer(found) == answer(clone.search(query)), (seed, commit, query)
-            assert (found.at, found.freshness.pending_vectors, found.warnings) == (
-                commit,
-                0,
-                clone.search(query).warnings,
-            )
+            assert (found.at, found.freshness.pending_vectors) == (commit, 0)
             for hit in found.hits:
                 assert memory.get(hit.citation).text == hit.text
         clone.close()
@@ -203,11 +183,13 @@ def test_operation_answers_at_a_commit_as_in_a_clone(
         (root / path).unlink()
     write("lists/b.md", "Nothing.\n")
     repository.commit(SUMMER)
-    expected = json.dumps(comparable(to_json(clone.run(operation, **ASKED[name]))))
-    found = json.dumps(comparable(to_json(memory.run(operation, **ASKED[name], at="main~1"))))
-    assert _AT.sub("", found) == expected
-    assert name == "collections" or set(_AT.findall(found)) == {f"@{repository.git('rev-parse', 'main~1')[:12]}"}
-    for parameter in (one for one in operation.parameters.values() if one.writes):
+    found = memory.run(operation, **ASKED[name], at="main~1")
+    assert answer(found) == answer(clone.run(operation, **ASKED[name]))
+    commits = set(_AT.findall(json.dumps(to_json(found))))
+    assert name == "collections" or commits == {f"@{repository.git('rev-parse', 'main~1')[:12]}"}
+    writing = [one for one in operation.parameters.values() if one.writes]
+    assert writing or not operation.writes
+    for parameter in writing:
         with pytest.raises(WriteRefused):
             memory.run(operation, at="main~1", **{parameter.name: True if parameter.type is bool else ("1a2b3c4d",)})
     assert repository.git("status", "--porcelain") == ""
@@ -576,7 +558,7 @@ def test_damaged_state_is_made_again(
     history.git("commit", "-qm", "x")
     memory = make_memory()
     expected = answer(memory.search("stork heron tern", at="main"))
-    assert len(expected) == 2
+    assert expected.count('"snippet"') == 2
     if not is_running:
         memory.close()
     (state,) = [path.parent for path in states(memory)]
