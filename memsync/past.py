@@ -226,7 +226,7 @@ class Past:
 
 def past_of(memory: Workspace) -> Past:
     """Return the memory at the commits of its repository, with the states that are open."""
-    past: Past = vars(memory).setdefault("past", Past(memory))
+    past: Past = vars(memory).get("past") or vars(memory).setdefault("past", Past(memory))
     return past
 
 

@@ -125,17 +125,8 @@ class Workspace:
         )
         clock, deadline = self._clock, DEADLINE_SECONDS if self._deadline is None else self._deadline
         workers = NoteWorkers(self.reader, index.prepare, self._processes)
-        self.syncer = Syncer(
-            files,
-            index,
-            self.reader,
-            self.models,
-            settings.index_dir,
-            clock,
-            workers,
-            self.usage.retrievals,
-            self._cache,
-        )
+        folder, retrievals = settings.index_dir, self.usage.retrievals
+        self.syncer = Syncer(files, index, self.reader, self.models, folder, clock, workers, retrievals, self._cache)
         searcher = Searcher(files, index, self.reader, self._counter.count, settings["search.min_score"])
         self.fresh_search = FreshSearch(
             index, self.syncer, searcher, self.models, self.reranking,

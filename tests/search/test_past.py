@@ -523,6 +523,20 @@ def test_state_costs_only_what_it_changed(memory: Memory, history: Repository, e
 
 
 @only_sqlite
+def test_each_search_of_a_state_embeds_for_a_while(
+    memory: Memory, history: Repository, monkeypatch: Patch, write: Write
+) -> None:
+    """A long backlog does not make one search wait; words are found meanwhile."""
+    monkeypatch.setattr(past, "EMBED_SECONDS", 0.0)
+    for number in range(100):
+        write(f"{number}.md", f"The rope number {number} is {number} metres long.\n")
+    history.commit(AUTUMN + 9)
+    found = [memory.search("rope", at="HEAD") for _ in range(5)]
+    waiting = [result.freshness.pending_vectors for result in found]
+    assert all(result.hits for result in found) and waiting[0] > waiting[1] > waiting[-1] == 0
+
+
+@only_sqlite
 def test_only_the_states_used_last_are_kept(
     memory: Memory, history: Repository, monkeypatch: Patch, write: Write
 ) -> None:
