@@ -72,18 +72,18 @@ class CommitFiles(NoteFiles):
         return content, stamp
 
     @cached_property
-    def _paths(self) -> frozenset[str]:
+    def _places(self) -> Places:
         """Every file of the commit. Only notes are written to the folder, but links lead to other files, too."""
         with self._revisions.git() as git:
-            return frozenset(self._revisions.paths(git, self._commit))
+            return Places(self._revisions.paths(git, self._commit))
 
     def other_files(self) -> Iterator[str]:
         """Yield the path of every file of the commit that is not hidden, see NoteFiles."""
-        return (path for path in self._paths if not is_hidden(path))
+        return (path for path in self._places.paths if not is_hidden(path))
 
     def exists(self, path: str) -> bool:
         """Tell whether the commit has a file or a folder at a path, see NoteFiles."""
-        return path in (".", *self._paths) or any(file.startswith(f"{path}/") for file in self._paths)
+        return path == "." or path in self._places.paths or self._places.are_under(f"{path}/")
 
 
 @contextmanager

@@ -156,7 +156,7 @@ ASKED: dict[str, dict[str, object]] = {
 NOTES = {
     "lists/README.md": "---\ndescription: Birds\n---\n# Lists\n",
     "lists/a.md": "# Herons\n\nThe heron nests in the alder by the mill every year.\n\n## P\n\nThe port is 8080.\n\n"
-    "[[b]] ![x](../x.png) [[gone]] [deep](../docs/) supersedes\n",
+    "[[b]] ![x](../x.png) [[gone]] [deep](../docs/) [root](../)\n",
     "lists/b.md": "The heron nests in the alder by the mill every year.\n\n## P\n\nThe port is 9090. [[a#Herons]]\n\n"
     "The crane is tall. password = 'hunter2hunter2' {supersedes=lists/a.md:5}\n",
     "MEMORY.md": "- The store is SQLite.\n- The store is Postgres.\n- The keel is oak.\n- The keel is not oak.\n",
