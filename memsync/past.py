@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
+from contextvars import copy_context
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_type_hints
@@ -22,7 +23,7 @@ from msgspec.structs import replace
 
 from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, RootError, WriteRefused
 from memsync.model.answer import Hit, SearchResult
-from memsync.model.commits import Commit, cited_at
+from memsync.model.commits import CITED_AT, Commit, cited_at
 from memsync.model.query import SearchRequest
 from memsync.model.vocabulary import Fresh, NotePath
 from memsync.notes.commit_files import PAST, CommitFiles, StateLost, write_files
@@ -132,7 +133,9 @@ class Past:
             raise WriteRefused("nothing can be written to a commit", hint="Leave out --at.")
 
         def question(past: PastMemory) -> R:
-            return cited(operation.function(past, **arguments), past.commit)
+            asked = copy_context()
+            asked.run(CITED_AT.set, past.commit.name)
+            return cited(asked.run(operation.function, past, **arguments), past.commit)
 
         return self.asked(revision, question, arguments.get("progress", no_progress))
 

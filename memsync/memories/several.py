@@ -29,7 +29,7 @@ from memsync.model.answer import Excerpt, SearchResult
 from memsync.model.conversation import Neighbours
 from memsync.model.query import EmbeddedQuestion, Query, SearchRequest
 from memsync.model.vocabulary import Mode, NotePath, in_root
-from memsync.operation import Lazy, Operation
+from memsync.operation import AT, Lazy, Operation
 from memsync.search.query_syntax import parse_request, without_roots
 from memsync.settings.load import default_of, settings_of
 from memsync.settings.roots import (
@@ -209,6 +209,8 @@ class Memories:
         if not self._opener.has_own and thread:
             hint = "Run this in the memory root of the thread, or name that with --root."
             raise UsageError("a thread belongs to one memory", hint=hint)
+        if arguments.get(AT):
+            raise UsageError("a context of a commit is of one memory", hint="Leave out --at, or the other memories.")
         from memsync.features.context.compose import DEFAULT_TOKENS, context, context_of_hits, hits_for
 
         budget = budget or DEFAULT_TOKENS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextvars import ContextVar
 from typing import ClassVar
 
 from msgspec import Struct
@@ -11,6 +12,8 @@ from memsync.model.vocabulary import NotePath, Origin, citation
 
 SHORT = 12
 """How many characters of a commit's name a citation has."""
+CITED_AT: ContextVar[str] = ContextVar("cited_at", default="")
+"""The commit that an operation is asked about, for citations within a text: they count in its budget of tokens."""
 _PLACE = re.compile(r"(.*?)((?::\d+(?:-\d+)?)?)", re.DOTALL)
 
 

@@ -62,7 +62,7 @@ def history(repository: Repository, write: Write) -> Repository:
 
 def answer(result: object) -> str:
     """Return what an answer consists of as JSON: not when and how it was made, and without the commit in citations."""
-    left_out = ("at", "at_time", "freshness", "explain", "parts", "ranks")
+    left_out = ("at", "at_time", "freshness", "explain", "ranks", "tokens")
 
     def comparable(value: Any) -> Any:
         if isinstance(value, dict):
@@ -149,9 +149,9 @@ def test_answers_at_each_commit_of_a_random_history_equal_those_of_a_clone(
 
 ASKED: dict[str, dict[str, object]] = {
     "search": {"query": "heron nests"}, "answer_request": {"request": SearchRequest("heron nests")},
-    "check": {}, "collections": {}, "contradictions": {}, "duplicates": {}, "links": {"note": "lists/a.md"},
-    "neighbours": {"path": "threads/t.md", "start_line": 9}, "notes": {"archived": True}, "thread": {"thread": "t"},
-    "threads": {},
+    "check": {}, "collections": {}, "context": {"query": "heron", "thread": "t"}, "contradictions": {},
+    "duplicates": {}, "links": {"note": "lists/a.md"}, "neighbours": {"path": "threads/t.md", "start_line": 9},
+    "notes": {"archived": True}, "thread": {"thread": "t"}, "threads": {},
 }  # fmt: skip
 NOTES = {
     "lists/README.md": "---\ndescription: Birds\n---\n# Lists\n",
@@ -161,7 +161,8 @@ NOTES = {
     "The crane is tall. password = 'hunter2hunter2' {supersedes=lists/a.md:5}\n",
     "MEMORY.md": "- The store is SQLite.\n- The store is Postgres.\n- The keel is oak.\n- The keel is not oak.\n",
     "threads/t.md": "# T\n\n## user @ 2024-01-02 10:00\n\nHello heron.\n\n## assistant\n\nThe tern.\n",
-    "ignored.md": "The heron hides.\n", ".gitignore": "ignored.md\n", "x.png": "", "docs/y.txt": "",
+    "SOUL.md": "You like herons.\n", "x.png": "", "docs/y.txt": "",
+    "ignored.md": "The heron hides.\n", ".gitignore": "ignored.md\n",
 }  # fmt: skip
 
 

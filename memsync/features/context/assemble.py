@@ -1,4 +1,4 @@
-"""Assemble a context from sources within a token budget, as text. Pure: equal arguments give equal text.
+"""Assemble a context from sources within a token budget, as text. Pure: equal arguments (and CITED_AT) give equal text.
 
 Instructions that people wrote for an agent (identity, prompts) are copied as they are. Everything else is quoted
 between fences longer than any fence in it, and each passage follows a mark that no line of it begins with. So no text
@@ -15,6 +15,7 @@ from functools import cache, partial
 from itertools import groupby
 from typing import NamedTuple
 
+from memsync.model.commits import CITED_AT, cited_at
 from memsync.model.context import Context, ContextPart, ContextPassage, LeftOut
 from memsync.model.grouped import grouped
 from memsync.model.text import printable, quotable
@@ -203,7 +204,7 @@ class _Part:
 
     def _label(self, first: Passage, last: Passage) -> str:
         """Return the citation line above a block of neighbours."""
-        return f"{self._citation_mark} {quotable(printable(first.path))}:{_numbers(first, last)}{first.remark}\n"
+        return f"{self._citation_mark} {_named(first.path)}:{_numbers(first, last)}{first.remark}\n"
 
     def described(self) -> ContextPart:
         """Return the part as the public ContextPart."""
@@ -215,6 +216,11 @@ class _Part:
         """Return the passages that did not fit, by note, in the order of the source."""
         costs_of = grouped((passage.path, self._cost(passage.text)) for passage in self._waiting)
         return [LeftOut(self.source.name, path, len(costs), sum(costs)) for path, costs in costs_of.items()]
+
+
+def _named(path: NotePath) -> str:
+    """Return the path of a note as a citation names it."""
+    return quotable(printable(cited_at(path, CITED_AT.get())))
 
 
 def _numbers(first: Passage, last: Passage) -> str:
@@ -312,4 +318,4 @@ def _marks(texts: Iterable[str]) -> tuple[str, str]:
 
 def _cut_mark(path: NotePath) -> str:
     """Return the line that marks where an instruction is cut: half a rule must not pass for a whole one."""
-    return f"[What follows in {quotable(printable(path))} did not fit.]\n"
+    return f"[What follows in {_named(path)} did not fit.]\n"

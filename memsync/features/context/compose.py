@@ -22,7 +22,7 @@ from memsync.model.vocabulary import Form, Kind, NotePath, Origin, in_root, may_
 from memsync.notes.dates import parse_day
 from memsync.notes.origin import origin_of
 from memsync.notes.parse import conflict_in
-from memsync.operation import Cli, Command, Tool, operation
+from memsync.operation import At, Cli, Command, Tool, operation
 from memsync.search.validity import Validity
 from memsync.system import clock
 
@@ -88,6 +88,7 @@ def context(
         tuple[Hit, ...], Meta(description="Hits of registered memories, shown after its own."), Cli(is_hidden=True)
     ] = (),
     public: Annotated[bool, Meta(description="Leave out local-only notes."), Cli(is_hidden=True)] = False,
+    at: At = "",
 ) -> Context:
     """Return what an agent should read before it answers, as one text within a budget of tokens.
 
