@@ -24,7 +24,6 @@ from memsync.model.json import from_json, to_json
 from memsync.operation import AT, Lazy, Operation
 from memsync.ports import WRITES_FOR_AGENT, Embedder, Progress, Reranker, no_progress
 from memsync.settings.load import Settings, load_settings
-from memsync.system.once import once_property
 from memsync.wiring import (
     make_embedder,
     make_index,
@@ -39,7 +38,6 @@ from memsync.workspace import Workspace
 if TYPE_CHECKING:
     from memsync.features.conversations.importing import ImportReport
     from memsync.features.evaluation.evaluator import Evaluator
-    from memsync.past import Past
     from memsync.ports import VectorCache
 
 P = ParamSpec("P")
