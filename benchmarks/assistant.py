@@ -1,6 +1,6 @@
 """Conversations with an assistant: is the evidence found, which is mostly in what the user said?
 
-The data are threads as `memsync import` takes them. Each question is asked of its own thread. A piece of evidence is
+The data are threads as `thread import` takes them. Each question is asked of its own thread. A piece of evidence is
 found if a line of one of its messages is among the hits that fit into a budget of tokens.
 """
 

@@ -136,9 +136,9 @@ def serving(root: Path) -> Iterator[RunningDaemon]:
 
 @contextmanager
 def _started(daemon: RunningDaemon) -> Iterator[None]:
-    started = daemon.run("start", "--wait", "60")
+    started = daemon.run("daemon", "start", "--wait", "60")
     assert started.returncode == 0, started.stderr.decode()
     try:
         yield
     finally:
-        daemon.run("stop")
+        daemon.run("daemon", "stop")

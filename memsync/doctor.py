@@ -118,7 +118,7 @@ def _daemon(settings: Settings) -> tuple[bool, str, str]:
         return True, failures() or "no daemon is running", ""
     silence = trial(settings)
     finding = f"it does not answer a question: {silence}" if silence else "it answers a question"
-    return not silence, "; ".join(filter(None, [finding, failures()])), "See: memsync logs" if silence else ""
+    return not silence, "; ".join(filter(None, [finding, failures()])), "See: memsync daemon logs" if silence else ""
 
 
 def _files_with_passwords(settings: Settings) -> list[str]:
@@ -143,4 +143,4 @@ def _model(settings: Settings) -> tuple[bool, str, str]:
     embedder = make_embedder(settings["embedder.model"])
     dimension = len(embedder.embed_query("which store did we choose"))
     ok = dimension == embedder.space.dimension
-    return ok, f"{embedder.space.name} answers", "" if ok else "Run: memsync rebuild --drop-vectors"
+    return ok, f"{embedder.space.name} answers", "" if ok else "Run: memsync index rebuild --drop-vectors"

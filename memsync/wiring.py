@@ -135,7 +135,9 @@ def _forget_index(settings: Settings, *, apply: bool) -> HeldByIndex:
 
     def busy() -> IndexBusy:
         root = shlex.quote(settings.root_name)
-        return IndexBusy(f"the daemon of {settings.root_name} does not end", hint=f"Run: memsync --root {root} stop")
+        return IndexBusy(
+            f"the daemon of {settings.root_name} does not end", hint=f"Run: memsync --root {root} daemon stop"
+        )
 
     index = make_index(settings)
     with closing(index), ExitStack() as locks:
@@ -216,7 +218,7 @@ def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda te
         opened = partial(_opened_by, target, settings)
     moved = recognise(settings.root_name, file, opened)
     if moved is not None:
-        stopped = ". Its daemon was stopped; run: memsync start" if moved.was_served else ""
+        stopped = ". Its daemon was stopped; run: memsync daemon start" if moved.was_served else ""
         notice(f"Recognised the moved memory root; index kept (was {moved.before}){stopped}")
 
 

@@ -84,7 +84,7 @@ def test_it_is_a_command(shout: Any, run: Run, monkeypatch: pytest.MonkeyPatch) 
         "--how [loud|soft] How loud. [default: loud]",
     ):
         assert text in shown
-    assert "shout" in run("--help").out
+    assert "shout" in run("help", "--all").out
     assert run("shout", "heron", "-t", "2") == Done(0, "notes: HERON\nnotes: HERON\n", "")
     assert json.loads(run("shout", "heron", "--how", "soft", "--json").out)["shout"][0]["value"] == "heron"
     bad = run("shout", "heron", "--times", "4")

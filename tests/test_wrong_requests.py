@@ -15,6 +15,7 @@ import pytest
 
 from memsync.cli.main import run, run_command
 from memsync.cli.table import SERVED
+from memsync.cli.typed_line import served_path
 from memsync.client.wire import INVALID_PARAMS
 from memsync.errors import MemsyncError
 from memsync.index.sqlite.index import SqliteIndex
@@ -224,7 +225,7 @@ def assert_command(world: Served, capsys: Printed, arguments: list[str], code: i
     here = capsys.readouterr()
     assert here.out == "" and said in here.err and here.err.startswith("memsync: ")
     served = run_command(world.memory, arguments)
-    is_served = arguments[0] in SERVED and "--root" not in arguments
+    is_served = served_path(arguments, SERVED) and "--root" not in arguments
     assert served == ({"out": here.out, "err": here.err, "code": code} if is_served else {})
 
 

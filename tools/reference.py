@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping
@@ -23,7 +24,7 @@ from memsync.operation import OPERATIONS, Operation, Parameter
 
 DOCS = Path(__file__).parent.parent / "docs"
 TABLE = Path(cli.__file__).with_name("table.py")
-SECTIONS = ("Set up", "Search", "Notes", "Conversations", "Upkeep", "Index", "Daemon")
+SECTIONS = ("Set up", "Search", "Notes", "History", "Conversations", "Agents", "Upkeep", "Index", "Daemon")
 _HEAD = """# Operations
 
 Everything a memory can do. `make reference` writes this page from the declarations in `memsync/features/`. Each
@@ -42,7 +43,7 @@ COMMANDS = {{
 }}
 """Section -> the first words of its commands -> the modules that have them."""
 SERVED = {}
-"""The first words of short commands, which a daemon runs -> the parameter with which several memories can be asked."""
+"""The short commands, which a daemon runs -> the parameter with which several memories can be asked."""
 WRITING = {}
 """Those of SERVED that write."""
 '''
@@ -116,11 +117,13 @@ def table(operations: Iterable[Operation[Any, Any]]) -> str:
     offering: dict[str, list[Operation[Any, Any]]] = {}
     for operation in operations:
         for command in operation.commands:
-            offering.setdefault(command.path.partition(" ")[0], []).append(operation)
+            offering.setdefault(command.path, []).append(operation)
     served = {word: offering[word][0].several for word in sorted(offering) if all(map(_is_served, offering[word]))}
     writing = [word for word in served if any(operation.writes for operation in offering[word])]
     listed = [f"{json.dumps(section)}: {json.dumps(words, sort_keys=True)}," for section, words in sections.items()]
-    return _TABLE.format("\n    ".join(map(_wrapped, listed)), _wrapped(json.dumps(served)), json.dumps(writing))
+    return _TABLE.format(
+        "\n    ".join(map(_wrapped, listed)), _wrapped(json.dumps(served)), _wrapped(json.dumps(writing))
+    )
 
 
 def tools() -> str:
@@ -131,7 +134,8 @@ def tools() -> str:
 
 
 def _wrapped(literal: str) -> str:
-    return textwrap.fill(literal, 110, subsequent_indent=" " * 8)
+    unbroken = re.sub(r"(?<=\w) (?=\w)", "\0", literal)  # a line must not end inside of a string
+    return textwrap.fill(unbroken, 110, subsequent_indent=" " * 8).replace("\0", " ")
 
 
 def _is_served(operation: Operation[Any, Any]) -> bool:

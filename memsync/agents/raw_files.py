@@ -97,7 +97,7 @@ def raw_file(session: str) -> Path:
     same = [wanted] if wanted in names else [name for name in names if name.endswith(f"-{wanted}")]
     same = same or [name for name in names if facts_of(folder / "threads" / f"{name}.md").get("session") == wanted]
     if not same:
-        hint = "List them: memsync --root transcripts sessions. memsync keeps no raw transcript with a secret in it."
+        hint = "List them: memsync --root transcripts thread sessions. It keeps no raw transcript with a secret in it."
         raise UsageError(f"there is no raw transcript of {quoted(session)}", hint=hint)
     if len(same) > 1:
         raise UsageError(f"several raw transcripts match {quoted(session)}", hint=f"Name one: {', '.join(same[:5])}")

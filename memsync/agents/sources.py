@@ -125,7 +125,7 @@ def named_sources(name: str) -> Iterator[Transcript]:
     paths = [path] if os.path.isfile(path) else _matching(path, "**/*.*")
     found = [Transcript(agent, path) for path in paths if path.endswith(_ENDINGS) and (agent := _agent_of(path))]
     if not found and os.path.isfile(path):
-        hint = f"Known agents: {', '.join(agent_names())}. For exports of chats, run: memsync import FILE"
+        hint = f"Known agents: {', '.join(agent_names())}. For exports of chats, run: memsync thread import FILE"
         raise UsageError(f"{quoted(name)} is not a transcript of an agent that memsync knows", hint=hint)
     yield from found
 

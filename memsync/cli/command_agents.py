@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memsync.agents.agent import Agent
     from memsync.agents.connecting import SetupChange
 
-SECTION = "Set up"
+SECTION = "Agents"
 
 PAUSED = "hooks are paused until you run: memsync agents resume"
 

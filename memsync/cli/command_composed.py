@@ -27,8 +27,9 @@ SECTION = "Notes"
 def recover(
     context: click.Context, ids: tuple[str, ...], is_applied: bool, dismiss: bool, days: int | None
 ) -> CommandAnswer:
-    """Show entries that memsync appended and that are gone. An editor may have saved an older version over them.
+    """Show entries that memsync appended and that are gone from the notes, to put them back.
 
+    An editor may have saved an older version over them.
     With ID, show only these entries.
 
     `edited` marks an entry that another line has replaced, `note deleted` one whose note is gone, `on branch NAME` one

@@ -39,7 +39,12 @@ START_WAIT = click.option(
 )
 
 
-@click.command()
+@click.group("daemon")
+def daemon_() -> None:
+    """Start and stop the daemon, which keeps the index up to date and answers searches at once."""
+
+
+@daemon_.command()
 @START_WAIT
 @answering
 def start(context: click.Context, wait: float) -> CommandAnswer:
@@ -52,7 +57,7 @@ def start(context: click.Context, wait: float) -> CommandAnswer:
     return _start(load(context), wait)
 
 
-@click.command()
+@daemon_.command()
 @answering
 def stop(context: click.Context) -> CommandAnswer:
     """Stop the daemon and wait until it has ended. If no daemon runs, stop says so."""
@@ -63,7 +68,7 @@ def stop(context: click.Context) -> CommandAnswer:
     return CommandAnswer({"stopped": stopped is not None, **(stopped or {})}, [line])
 
 
-@click.command()
+@daemon_.command()
 @START_WAIT
 @answering
 def restart(context: click.Context, wait: float) -> CommandAnswer:
@@ -71,7 +76,7 @@ def restart(context: click.Context, wait: float) -> CommandAnswer:
     return _start(load(context), wait, restart=True)
 
 
-@click.command()
+@daemon_.command()
 @click.option("--background", is_flag=True, hidden=True, help="Log to the file, and report to standard output.")
 @click.option("--until-idle", is_flag=True, hidden=True, help="End when no client has sent a request for a while.")
 @click.pass_context
@@ -94,7 +99,7 @@ def watch(context: click.Context, background: bool, until_idle: bool) -> None:
     process.serve(settings, run_command=run_command)
 
 
-@click.command()
+@daemon_.command()
 @click.option("-f", "--follow", is_flag=True, help="Print new lines as they are written.")
 @click.option("-n", "--lines", type=click.IntRange(0), default=50, show_default=True, help="Number of lines to print.")
 @click.pass_context
@@ -104,7 +109,9 @@ def logs(context: click.Context, follow: bool, lines: int) -> None:
 
     path = log_path(load(context))
     if not path.exists():
-        raise FilesystemError(f"there is no log at {path}", hint="Start the daemon, which writes it: memsync start")
+        raise FilesystemError(
+            f"there is no log at {path}", hint="Start the daemon, which writes it: memsync daemon start"
+        )
     if follow:  # -F also follows the file that replaces this one; the daemon has made each record safe to print
         try:
             os.execvp("tail", ["tail", "-n", str(lines), "-F", str(path)])  # noqa: S606, S607 (because PATH has absolute folders only, see memsync/cli/__init__.py)
@@ -165,7 +172,7 @@ def _await_model(settings: Settings, limit: float) -> tuple[str, str]:
             if fault := next((failure.reason for failure in status.failures if failure.path == INDEX_FAILURE), ""):
                 return fault, CANNOT_WRITE
             if status.daemon is not None and not status.daemon.model_loaded:
-                return "the embedding model could not be loaded (see memsync logs)", BY_WORDS
+                return "the embedding model could not be loaded (see memsync daemon logs)", BY_WORDS
             limit = min(limit, time.monotonic() + FIRST_VECTORS_SECONDS)
             while not memory.wait(vectors=True, seconds=STEP_SECONDS) and not memory.status().space:
                 if time.monotonic() >= limit:
@@ -174,7 +181,7 @@ def _await_model(settings: Settings, limit: float) -> tuple[str, str]:
     except IndexFailure as error:  # the daemon has started; `status` and the log show its fault
         return error.message, NO_ANSWERS
     except MemsyncError as error:
-        return error.message, "see memsync status and memsync logs"
+        return error.message, "see memsync status and memsync daemon logs"
 
 
 def _watch_in_background(context: click.Context, *, until_idle: bool) -> None:
@@ -194,7 +201,7 @@ def _watch_in_background(context: click.Context, *, until_idle: bool) -> None:
 # ------------------------------------------------------------------------------------------------- service
 
 
-@click.group()
+@daemon_.group()
 def service() -> None:
     """Let the system start the daemon with your session, and again when it dies."""
 

@@ -1,4 +1,4 @@
-"""`memsync import`, `memsync ingest` and `memsync export`."""
+"""`memsync thread import`, `memsync ingest` and `memsync thread export`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memsync.system.user_folders import filesystem_errors
 SECTION = "Conversations"
 
 
-@click.command("import")
+@click.command("thread import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
 @answering
 def import_(context: click.Context, files: tuple[str, ...]) -> CommandAnswer:
@@ -71,26 +71,26 @@ def ingest(_: click.Context, names: tuple[str, ...]) -> CommandAnswer:
     return CommandAnswer(to_json(report), lines, report.wrong, NO_EXIT_CODE if report.wrong else 0)
 
 
-@click.command()
+@click.command("thread export")
 @click.argument("threads", nargs=-1, metavar="[THREAD]...")
 @click.option("--output", "-o", default="", metavar="FILE", help="Write to FILE (default: standard output).")
 @click.option("--html", default="", metavar="FILE", help="Write NOTES, or the hits of WORDS, to FILE as one HTML page.")
 @click.option("--raw", is_flag=True, help="Print the agent's own file of session THREAD: a thread, file name or id.")
 @click.pass_context
 def export(context: click.Context, threads: tuple[str, ...], output: str, html: str, raw: bool) -> None:
-    """Print THREADS, or all threads, as JSON Lines: one message per line. `memsync import` reads them.
+    """Print THREADS, or all threads, as JSON Lines: one message per line. `memsync thread import` reads them.
 
     With --html the arguments are names of notes (which end in .md), or otherwise a query. The page needs no server.
 
     \b
-    memsync export the-store > the-store.jsonl
-    memsync export --html answer.html which store did we choose
-    memsync export --html notes.html MEMORY.md decisions/store.md
-    memsync export --html - MEMORY.md           to standard output
+    memsync thread export the-store > the-store.jsonl
+    memsync thread export --html answer.html which store did we choose
+    memsync thread export --html notes.html MEMORY.md decisions/store.md
+    memsync thread export --html - MEMORY.md           to standard output
     """
     if raw:
         if len(threads) != 1 or output:
-            raise UsageError("--raw prints one session", hint="Run: memsync export SESSION --raw > FILE")
+            raise UsageError("--raw prints one session", hint="Run: memsync thread export SESSION --raw > FILE")
         from memsync.agents.raw_files import raw_file, unpacked
 
         for block in unpacked(raw_file(threads[0])):

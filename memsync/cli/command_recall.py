@@ -18,7 +18,7 @@ from memsync.model.text import count
 if TYPE_CHECKING:
     from memsync.agents.recall_records import Recall
 
-SECTION = "Conversations"
+SECTION = "Agents"
 
 MAX_SESSIONS = 20
 
@@ -40,7 +40,7 @@ def hook(event: str, agent: str) -> None:
 @click.option("--why", is_flag=True, help="Also print what was held back, and why.")
 @answering
 def recall(_: click.Context, session: str, why: bool) -> CommandAnswer:
-    """Print what agents recalled in SESSION, prompt by prompt.
+    """Print what memsync's hooks gave an agent in SESSION, prompt by prompt.
 
     SESSION is a session's id or its beginning (default: the last session). `recall list` prints the last sessions.
 

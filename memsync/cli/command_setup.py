@@ -141,7 +141,10 @@ def _trust(path: str) -> dict[str, object]:
 @click.command()
 @answering
 def doctor(context: click.Context) -> CommandAnswer:
-    """Check everything memsync depends on, and say what to do about each fault. Exits with 1 if there is one."""
+    """Check what memsync needs on this machine (check: the notes; index verify: the index), and say what to do.
+
+    Exits with 1 if there is a fault.
+    """
     from memsync.doctor import Check, check_all
 
     try:

@@ -1,4 +1,4 @@
-"""`memsync vectors`: the vectors that all of the user's memories share."""
+"""`memsync index vectors`: the vectors that all of the user's memories share."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SECTION = "Index"
 STANDARD = "-"
 
 
-@click.group()
+@click.group("index vectors")
 def vectors() -> None:
     """Show, export or import the vectors that all your memories share. No text is embedded twice on one machine.
 
     \b
-    memsync vectors status
-    memsync vectors export vectors.db       # on one machine
-    memsync vectors import vectors.db       # on the other
+    memsync index vectors status
+    memsync index vectors export vectors.db       # on one machine
+    memsync index vectors import vectors.db       # on the other
     """
 
 
@@ -57,7 +57,7 @@ def status(_: click.Context) -> CommandAnswer:
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @answering
 def export(context: click.Context, file: str, spaces: tuple[str, ...], force: bool) -> CommandAnswer:
-    """Write the cached vectors to FILE (-: standard output), for `memsync vectors import` on another machine.
+    """Write the cached vectors to FILE (-: standard output), for `memsync index vectors import` on another machine.
 
     FILE holds neither texts nor paths, but vectors can reveal what a text is about: keep it as private as the notes.
     """
@@ -82,7 +82,7 @@ def import_(_: click.Context, file: BinaryIO) -> CommandAnswer:
     """Add the vectors of FILE (-: standard input) to the cache: all of them, or none if anything is wrong.
 
     A file from somebody else can hold wrong vectors, which make searches find the wrong notes: import only your own.
-    `memsync verify --recompute` finds them.
+    `memsync index verify --recompute` finds them.
     """
     from memsync.embed.cache.cache import MAX_BYTES
     from memsync.embed.cache.vector_files import import_vectors

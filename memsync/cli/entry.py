@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from memsync.cli.table import SERVED, WRITING
-from memsync.cli.typed_line import INTERRUPTED, INTERRUPTED_EXIT_CODE, may_name_roots, split_global_options
+from memsync.cli.typed_line import INTERRUPTED, INTERRUPTED_EXIT_CODE, may_name_roots, served_path, split_global_options
 
 TYPE_CHECKING = False  # and not typing's, because importing it would take a tenth of the time of a served search
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     A command that may have written is never run twice: if its answer does not arrive, that is an error.
     """
     options, rest = split_global_options(arguments)
-    if not _may_be_served(arguments, rest):
+    path = served_path(rest, SERVED)
+    if not path or not _may_be_served(path, arguments, rest):
         return None
     from memsync.cli.terminal import show
     from memsync.client.connection import MAYBE_WRITTEN, Client
@@ -103,7 +104,7 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
         return None
     has_asked = False
     try:
-        served = _served(options, asks_several=bool(SERVED[rest[0]]))
+        served = _served(options, asks_several=bool(SERVED[path]))
         if served is None:
             return None
         with Client(served.socket, served.digest) as daemon:
@@ -112,7 +113,7 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
             printed = daemon.call("command", command)
     except (MemsyncError, OSError) as error:
         is_refused = isinstance(error, (UsageError, DaemonUnavailable)) and not isinstance(error, AnswerLost)
-        if not has_asked or is_refused or rest[0] not in WRITING:
+        if not has_asked or is_refused or path not in WRITING:
             return None
         from memsync.cli.output import report
 
@@ -166,14 +167,14 @@ def _command(arguments: Sequence[str], colour: str, open_with: str) -> dict[str,
     }
 
 
-def _may_be_served(arguments: Sequence[str], rest: list[str]) -> bool:
-    """Return whether the daemon may run a command; `rest` are its arguments without global options."""
-    if not rest or rest[0] not in SERVED or "_MEMSYNC_COMPLETE" in os.environ:
+def _may_be_served(path: str, arguments: Sequence[str], rest: list[str]) -> bool:
+    """Return whether the daemon may run the command `path`; `rest` are its arguments without global options."""
+    if "_MEMSYNC_COMPLETE" in os.environ:
         return False
-    if rest[0] in WRITING and list(arguments[-len(rest) :]) != rest:  # click tells options from the words of a text
+    if path in WRITING and list(arguments[-len(rest) :]) != rest:  # click tells options from the words of a text
         return False
     # A daemon serves one memory.
-    return not any(_is_for_click(argument) or may_name_roots(SERVED[rest[0]], argument) for argument in rest)
+    return not any(_is_for_click(argument) or may_name_roots(SERVED[path], argument) for argument in rest)
 
 
 def _is_for_click(argument: str) -> bool:

@@ -16,7 +16,7 @@ from memsync.cli.arguments import Arranged
 from memsync.cli.common import Invocation
 from memsync.cli.output import COLOUR, KEPT, CapturedOutput, NotServed, after_failed_output, remark, report, say
 from memsync.cli.table import COMMANDS, SERVED
-from memsync.cli.typed_line import GLOBAL_OPTIONS, INTERRUPTED, INTERRUPTED_EXIT_CODE, split_global_options
+from memsync.cli.typed_line import GLOBAL_OPTIONS, INTERRUPTED, INTERRUPTED_EXIT_CODE, served_path, split_global_options
 from memsync.errors import MemsyncError, UsageError
 from memsync.model.text import did_you_mean
 
@@ -24,16 +24,43 @@ if TYPE_CHECKING:
     from memsync.memory import Memory
 
 GROUPS = {
+    "history": "Print how notes have changed.",
     "proposals": "Show what the curator proposes, and accept or reject it line by line.",
     "note": "Make and list notes.",
     "thread": "Write and show conversations, each in a note of threads/.",
     "pref": "Show and set preferences: the `- key: value` lines of preferences.md.",
     "pattern": "Show and record learned patterns: list items with `{.pattern …}`, counted each time they are observed.",
 }
-
-
-RENAMED = {"conflicts": "contradictions"}
-"""Names that commands had, which work as the new ones."""
+FIRST = {
+    "init": "Make a memory root, or adopt a folder of notes.",
+    "sync": "Bring the index up to date.",
+    "search": "Find what the notes say, by meaning and by word.",
+    "open": "Open a hit of the last search in your editor.",
+    "get": "Print the lines that a citation names.",
+    "log": "Append an entry to today's log.",
+    "remember": "Add a line to long-term memory.",
+    "note": "Make and list notes.",
+    "thread": "Write, show, import and export conversations.",
+    "links": "Print the links in a note and to it.",
+    "mv": "Move a note, and repair the links to it.",
+    "check": "Find what is wrong in the notes.",
+    "curate": "Propose changes to long-term memory.",
+    "agents": "Connect coding agents with memsync.",
+    "web": "Open the memory in your browser.",
+    "status": "Print what the index holds and what the daemon does.",
+}
+"""What `memsync --help` shows: what a person needs first."""
+RENAMED = {
+    **{word: f"history {word}" for word in ("blame", "diff", "digest")},
+    **{word: f"thread {word}" for word in ("costs", "runs", "routes", "sessions", "export", "import")},
+    **{word: f"index {word}" for word in ("rebuild", "verify", "vectors")},
+    **{word: f"daemon {word}" for word in ("start", "stop", "restart", "logs", "watch", "service")},
+    "handoff": "thread handoffs",
+}
+"""Names that commands had before they were in groups, and their names now."""
+ALIASES = {"conflicts": "contradictions"}
+"""Names that still work."""
+_ALL = "memsync.all_commands"
 
 
 class Commands(click.Group):
@@ -51,32 +78,63 @@ class Commands(click.Group):
         commands: dict[str, click.Command] = {}
         for module in modules:
             commands |= commands_in(importlib.import_module(f"memsync.{module}"), cmd_name)
-        if not commands or cmd_name in commands:
-            return commands.get(cmd_name)
-        members = {path.partition(" ")[2]: command for path, command in commands.items()}
-        return click.Group(cmd_name, members, help=GROUPS[cmd_name])
+        members = {path.partition(" ")[2]: command for path, command in commands.items() if path != cmd_name}
+        own = commands.get(cmd_name)
+        if not members:
+            return own
+        group = own if isinstance(own, click.Group) else click.Group(cmd_name, help=GROUPS[cmd_name])
+        group.commands.update(members)
+        if own is not None and own is not group:  # `history NOTE`, besides `history blame NOTE`
+            about = (
+                f"memsync {cmd_name} {word}: {one.get_short_help_str(200)}" for word, one in sorted(members.items())
+            )
+            own.epilog = "\n\n".join(about)
+            group.commands[cmd_name] = own
+        return group
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Print the commands by section."""
+        """Print the commands that a person needs first; after `help --all`, all commands by task."""
+        if not ctx.meta.get(_ALL):
+            with formatter.section("Commands"):
+                formatter.write_dl(list(FIRST.items()))
+            return
         for title, words in COMMANDS.items():
-            commands = [(word, self.get_command(ctx, word)) for word in words]
             with formatter.section(title):
-                formatter.write_dl([(word, command.get_short_help_str(200)) for word, command in commands if command])
+                formatter.write_dl([(word, self._summary(ctx, word)) for word in words])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (because click fixes the name)
+        """Say where the other commands are."""
+        formatter.write_paragraph()
+        formatter.write_text("Every command: memsync help --all. What one does: memsync help search.")
+
+    def _summary(self, context: click.Context, word: str) -> str:
+        command = self.get_command(context, word)
+        assert command is not None
+        if not isinstance(command, click.Group):
+            return command.get_short_help_str(200)
+        listed = ", ".join(name for name in sorted(command.commands) if name != word)
+        own = command.commands.get(word, command)
+        return f"{own.get_short_help_str(200).rstrip('.')}: {listed}."
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, and put its arguments in order. Raises UsageError for an unknown command or option."""
         if args[0] == "help" and not ctx.resilient_parsing:
-            if args[1:] in ([], ["help"]):
+            if args[1:] in ([], ["help"], ["all"], ["--all"]):
+                ctx.meta[_ALL] = args[-1].endswith("all")
                 say(ctx.get_help())
                 ctx.exit()
             args = [*args[1:], "--help"]
-        args = [RENAMED.get(args[0], args[0]), *args[1:]]
+        args = [ALIASES.get(args[0], args[0]), *args[1:]]
         names = self.list_commands(ctx)
+        if args[0] in RENAMED:
+            raise UsageError(f"No such command {args[0]!r}", hint=f"It is called: memsync {RENAMED[args[0]]}")
         if args[0] not in names and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise UsageError(f"No such command {args[0]!r}", hint=did_you_mean(args[0], names, "See: memsync --help"))
         name, command, rest = super().resolve_command(ctx, args)
+        if name and isinstance(command, click.Group) and not {*rest[:1]} & {*command.commands}:
+            command = command.commands.get(name, command)  # `history NOTE`
         if name is None or command is None or ctx.resilient_parsing:  # a shell completes a line
             return name, command, rest
         in_order = Arranged(command, name, rest, ctx)
@@ -103,21 +161,11 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
     help="Show the version and exit.",
 )
 @click.option("--config", "config_path", metavar="FILE", help="Use this config.toml.")
-@click.option("--root", metavar="DIR|NAME", help="Use this memory root (a folder, or a registered memory).")
+@click.option("--root", metavar="DIR|NAME", help="Use this folder, or a registered memory.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the output.")
 @click.pass_context
 def cli(context: click.Context, config_path: str | None, root: str | None, color: str) -> None:
-    """Search your Markdown memory by meaning and by word; every answer names path and line.
-
-    \b
-    memsync init ~/notes                  make a memory root, or adopt a folder of notes
-    memsync sync                          bring the index up to date
-    memsync start                         keep it up to date in the background
-    memsync search which store did we choose
-    memsync get daily/2026-11-21.md:12:5  print what a hit points to
-    memsync log chose SQLite for the store
-    memsync help search                   what a command does
-    """
+    """Search your Markdown memory by meaning and by word."""
     if context.obj is None:
         context.obj = Invocation()
     context.obj = context.obj._replace(config=config_path, root=root)
@@ -194,7 +242,7 @@ def run_command(
     """
     out, err = StringIO(), StringIO()
     options, arguments = split_global_options(command)
-    if options or not arguments or arguments[0] not in SERVED:
+    if options or not served_path(arguments, SERVED):
         return {}
     mark = KEPT.set(CapturedOutput(out, err, **terminal))
     try:

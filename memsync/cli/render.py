@@ -354,7 +354,7 @@ def _difference(difference: Difference | None, _: Command) -> None:
     say(f"the index differs from the files at line {difference.line} of the dump:")
     for name in ("indexed", "rebuilt"):
         say(f"  {name}: {printable(getattr(difference, name))}")
-    say(_MENDED if difference.mended else "Run: memsync rebuild")
+    say(_MENDED if difference.mended else "Run: memsync index rebuild")
 
 
 def say_briefly(status: Status) -> None:

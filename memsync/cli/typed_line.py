@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 INTERRUPTED_EXIT_CODE = 130
 INTERRUPTED = "Interrupted. Nothing was damaged; run the command again to finish."
@@ -27,6 +27,11 @@ def split_global_options(arguments: Sequence[str]) -> tuple[dict[str, str], list
                 return {}, []  # click says what is missing
             options[flag] = value
     return options, rest
+
+
+def served_path(arguments: Sequence[str], served: Container[str]) -> str:
+    """Return the path of a command that a daemon runs, such as `get` or `thread list`; empty for any other."""
+    return next((path for path in (" ".join(arguments[:2]), *arguments[:1]) if path in served), "")
 
 
 def may_name_roots(several: str, argument: str) -> bool:

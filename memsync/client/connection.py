@@ -24,7 +24,7 @@ ANSWER_SECONDS = 60.0
 _BLOCK_BYTES = 262_144
 
 
-MAYBE_WRITTEN = "It may have been written: look before you try again. See memsync logs."
+MAYBE_WRITTEN = "It may have been written: look before you try again. See memsync daemon logs."
 """The hint when the answer to a request that writes is lost."""
 
 
@@ -62,13 +62,15 @@ class Client:
         except DaemonUnavailable:
             raise
         except MemsyncError as error:
-            raise DaemonUnavailable(f"the daemon refuses: {error.message}", hint="Run: memsync restart") from error
+            raise DaemonUnavailable(
+                f"the daemon refuses: {error.message}", hint="Run: memsync daemon restart"
+            ) from error
         who = f"the daemon (process {answer.get('process')})"
         if answer.get("protocol") != wire.PROTOCOL or answer.get("version") != __version__:
             reason = f"{who} is memsync {answer.get('version')}, this is {__version__}"
-            raise DaemonOutdated(reason, hint="Run: memsync restart")
+            raise DaemonOutdated(reason, hint="Run: memsync daemon restart")
         if answer.get("settings") != settings_digest:
-            raise DaemonOutdated(f"{who} runs with other settings", hint="Run: memsync restart")
+            raise DaemonOutdated(f"{who} runs with other settings", hint="Run: memsync daemon restart")
         self.daemon_settings = answer.get("daemon_settings")
         self._socket.settimeout(ANSWER_SECONDS)
 
@@ -146,7 +148,9 @@ class Client:
             message = None
         if isinstance(message, dict) and message.keys() & {"method", "error", "result"}:
             return message
-        raise DaemonUnavailable(f"the process at {self._path} is not a memsync daemon", hint="Run: memsync restart")
+        raise DaemonUnavailable(
+            f"the process at {self._path} is not a memsync daemon", hint="Run: memsync daemon restart"
+        )
 
     def _line(self) -> bytes:
         while b"\n" not in self._buffer:
@@ -162,7 +166,7 @@ class Client:
 
     def _error(self, message: Mapping[str, Any]) -> MemsyncError:
         if message.get("code") == wire.OTHER_PROTOCOL:
-            return DaemonOutdated(str(message.get("message")), hint="Run: memsync restart")
+            return DaemonOutdated(str(message.get("message")), hint="Run: memsync daemon restart")
         if message.get("code") == wire.STOPPING:
             return DaemonUnavailable("the daemon is stopping", hint="Try again.")
         error = wire.error_of(message)
@@ -172,7 +176,7 @@ class Client:
 
     def _lost(self, error: OSError | None) -> AnswerLost:
         reason = "closed the connection" if error is None else f"does not answer: {error.strerror or error}"
-        return AnswerLost(f"the daemon at {self._path} {reason}", hint="See memsync status and memsync logs.")
+        return AnswerLost(f"the daemon at {self._path} {reason}", hint="See memsync status and memsync daemon logs.")
 
 
 def described(path: str) -> dict[str, Any]:
@@ -209,9 +213,9 @@ def _connected(path: str) -> _socket.socket:
     except BaseException as error:
         connection.close()
         if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
-            raise DaemonNotRunning("no daemon is running", hint="Start one with: memsync start") from None
+            raise DaemonNotRunning("no daemon is running", hint="Start one with: memsync daemon start") from None
         if isinstance(error, OSError):
             reason = f"the daemon at {path} cannot be reached: {error}"
-            raise DaemonUnavailable(reason, hint="Run: memsync restart") from error
+            raise DaemonUnavailable(reason, hint="Run: memsync daemon restart") from error
         raise
     return connection

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memsync.settings.load import Settings
 
 STARTED = (
-    "started the daemon in the background, so that the next commands are quick. To stop it: memsync stop. "
+    "started the daemon in the background, so that the next commands are quick. To stop it: memsync daemon stop. "
     'To start none: autostart = "never" under [daemon] in {}'
 )
 

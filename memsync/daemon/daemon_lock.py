@@ -31,7 +31,7 @@ def daemon_lock(settings: Settings) -> Iterator[Callable[[], bool]]:
     def taken(holder: str) -> DaemonRunning:  # noqa: ARG001 (because only the socket proves who it is)
         daemon = running(settings) or {}
         who = f"process {daemon['process']}" if daemon else "another process"
-        return DaemonRunning(f"{who} already serves {settings.root}", hint="Stop it with: memsync stop")
+        return DaemonRunning(f"{who} already serves {settings.root}", hint="Stop it with: memsync daemon stop")
 
     with file_lock(path, LOOK_SECONDS, taken):
         inode = os.stat(path).st_ino
@@ -80,7 +80,7 @@ def serving(settings: Settings, wait_seconds: float) -> dict[str, Any] | None:
         if time.monotonic() >= limit:
             raise DaemonError(
                 f"a daemon has the lock of {settings.index_dir} but does not answer within {wait_seconds:g} s",
-                hint="See: memsync logs",
+                hint="See: memsync daemon logs",
             )
         time.sleep(POLL_SECONDS)
     return daemon

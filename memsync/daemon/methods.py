@@ -81,7 +81,7 @@ class Request:
                 if self.method not in ("hello", "status", "shutdown"):
                     self.engine.memory.settings.require_current()
             except MemsyncError as error:  # the client then does the work itself
-                raise DaemonOutdated(error.message, hint="Run: memsync restart") from error
+                raise DaemonOutdated(error.message, hint="Run: memsync daemon restart") from error
             if (method := DAEMON_METHODS.get(self.method)) is not None:
                 result = method.function(self, **_arguments(method, self.params))
             else:
@@ -181,7 +181,7 @@ def hello(
     if protocol not in (None, wire.PROTOCOL):
         raise OtherProtocol(
             f"the daemon (memsync {__version__}) speaks protocol {wire.PROTOCOL}, not {protocol}",
-            hint="Run: memsync restart",
+            hint="Run: memsync daemon restart",
         )
     settings = request.engine.memory.settings
     return {

@@ -191,7 +191,7 @@ def start(arguments: Sequence[str], wait_seconds: float) -> dict[str, Any]:
     child = _in_background(arguments, subprocess.PIPE)
     assert child.stdout is not None
     with child.stdout:
-        return reported(child, wait_seconds, "the daemon", "memsync logs")
+        return reported(child, wait_seconds, "the daemon", "memsync daemon logs")
 
 
 def start_unasked(settings: Settings) -> bool:
@@ -206,7 +206,7 @@ def start_unasked(settings: Settings) -> bool:
 
 
 def _in_background(arguments: Sequence[str], reports: int, *options: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-m", "memsync", *arguments, "watch", "--background", *options]
+    command = [sys.executable, "-P", "-m", "memsync", *arguments, "daemon", "watch", "--background", *options]
     return subprocess.Popen(  # noqa: S603 (because this is the same program)
         command, stdin=subprocess.DEVNULL, stdout=reports, stderr=subprocess.DEVNULL, start_new_session=True, cwd="/"
     )

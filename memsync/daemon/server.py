@@ -136,7 +136,7 @@ class DaemonServer:
         except Exception as error:  # noqa: BLE001 (because one bad request must not end the daemon)
             log.error("%s failed: %s", method, where(error))
             failure = own_error(error, method)
-            return wire.failure(wire.INTERNAL_ERROR, failure.message, hint="See memsync logs.")
+            return wire.failure(wire.INTERNAL_ERROR, failure.message, hint="See memsync daemon logs.")
 
 
 def bound(path: str) -> socket.socket:

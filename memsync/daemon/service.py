@@ -54,11 +54,13 @@ def service_of(settings: Settings, platform: str = sys.platform) -> Service:
         return _systemd(settings, f"memsync-{digest}.service")
     if platform == "darwin":
         return _launchd(settings, f"memsync.{digest}")
-    raise DaemonError(f"memsync cannot install a service on {platform}", hint="Start memsync watch in another way.")
+    raise DaemonError(
+        f"memsync cannot install a service on {platform}", hint="Start memsync daemon watch in another way."
+    )
 
 
 def _command(settings: Settings) -> list[str]:
-    return [sys.executable, "-P", "-m", "memsync", *settings.options, "watch"]
+    return [sys.executable, "-P", "-m", "memsync", *settings.options, "daemon", "watch"]
 
 
 def _systemd(settings: Settings, name: str) -> Service:

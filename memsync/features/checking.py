@@ -61,7 +61,9 @@ _CITED = re.compile(r"(?<![\w/.-])([\w.][^\s:\"'`|<>()\[\]{}]{0,200}\.(?:md|mark
 @operation(
     Command(
         "check",
-        help="Check the notes, or only by RULES: " + ", ".join(RULES) + ".",
+        help="Check what is in the notes (index verify: the index; doctor: this machine), or only by RULES: "
+        + ", ".join(RULES)
+        + ".",
         notes="links and anchors that lead nowhere, names that several notes have, front matter that cannot be read, "
         "git's conflict markers, copies that sync clients made, citations of lines that are not there, facts that have "
         "expired, secrets, and links to files that no search finds. It leaves out what [check] ignore names. Exits "

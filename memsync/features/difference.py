@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from memsync.notes.git import Git
     from memsync.workspace import Workspace
 
-SECTION = "Search"
+SECTION = "History"
 
 ASKED = 200
 """With a query, only changes within this many hits of one of the states are left."""
@@ -63,14 +63,14 @@ class _Said:
 
 @operation(
     Command(
-        "diff",
+        "history diff",
         help="Print what the memory learnt and dropped from one state to another, by note and heading.",
         notes="A date means the end of that day. Statements that only moved are left out, and lines that only say "
         "where links lead. With QUERY, print only what a search for it finds in one of the states.",
         examples=(
-            "memsync diff 2026-11-01",
-            "memsync diff v1 v2",
-            "memsync diff main~20 main which store did we choose",
+            "memsync history diff 2026-11-01",
+            "memsync history diff v1 v2",
+            "memsync history diff main~20 main which store did we choose",
         ),
     ),
     is_slow=True,
@@ -89,9 +89,12 @@ def diff(
 
 @operation(
     Command(
-        "digest",
+        "history digest",
         help="Print what the memory learnt and dropped since a day, as Markdown.",
-        examples=("memsync digest --since monday", "memsync digest --since 2026-11-01 --until 2026-11-08"),
+        examples=(
+            "memsync history digest --since monday",
+            "memsync history digest --since 2026-11-01 --until 2026-11-08",
+        ),
         prints="text",
     ),
     is_slow=True,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memsync.notes.git import Git
     from memsync.workspace import Workspace
 
-SECTION = "Search"
+SECTION = "History"
 
 MAX_VERSIONS = 5_000
 """How many versions of a note are compared to find those that changed a part of it."""
@@ -261,10 +261,14 @@ def _lines(content: bytes) -> Sequence[str]:
 
 @operation(
     Command(
-        "blame",
+        "history blame",
         help="Print the commit and day of each line of LOCATION, and who wrote it.",
         notes="The writer (an agent's name, tool, import, web) and the session of a line are those that search prints.",
-        examples=("memsync blame MEMORY.md", "memsync blame MEMORY.md:12", "memsync blame MEMORY.md@v1"),
+        examples=(
+            "memsync history blame MEMORY.md",
+            "memsync history blame MEMORY.md:12",
+            "memsync history blame MEMORY.md@v1",
+        ),
     )
 )
 def blame(

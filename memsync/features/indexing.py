@@ -45,6 +45,7 @@ Wait = Annotated[
         notes="You can interrupt it at any time: the next sync continues from there. Exits with 1 if a file or the "
         "model failed.",
     ),
+    Command("index sync", help="The same as memsync sync."),
     is_slow=True,
 )
 def sync(
@@ -71,7 +72,7 @@ def sync(
 
 
 @operation(
-    Command("rebuild", help="Build the index again from the files; searches use the old one until then."),
+    Command("index rebuild", help="Build the index again from the files; searches use the old one until then."),
     writes=True,
     is_slow=True,
     is_local=True,
@@ -95,8 +96,8 @@ def rebuild(
 
 @operation(
     Command(
-        "verify",
-        help="Check that the index matches the files: build a second index and compare.",
+        "index verify",
+        help="Check the index, by a second one from the same files (check: the notes; doctor: this machine).",
         notes="If they differ, print the first difference, replace the index with the second one, and exit with 1.",
     ),
     writes=True,
@@ -122,7 +123,9 @@ def verify(
 
 @operation(
     Command(
-        "status", help="Print what the index holds and what the daemon does.", notes="It does not read changed files."
+        "status",
+        help="Print what the index holds and the daemon does now (stats: how the memory was used).",
+        notes="It does not read changed files.",
     ),
     tool=Tool(
         "memory_status",

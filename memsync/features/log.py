@@ -112,7 +112,7 @@ def log(
 @operation(
     Command(
         "remember",
-        help="Add TEXT to long-term memory (MEMORY.md) and print its path:line.",
+        help="Add TEXT to long-term memory (MEMORY.md; log: to today's log) and print its path:line.",
         notes="An item that is already there is not added again.",
         examples=(
             "memsync remember prefers tabs over spaces",

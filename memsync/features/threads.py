@@ -299,7 +299,7 @@ def threads(
     return Threads(tuple(latest_first), pending, warnings)
 
 
-@operation(Command("sessions", help="Print the sessions that threads share, most recently active first."))
+@operation(Command("thread sessions", help="Print the sessions that threads share, most recently active first."))
 def sessions(
     memory: Workspace,
     *,
@@ -346,7 +346,7 @@ def _total(usages: Iterable[Usage]) -> Usage:
     return Usage(messages, tokens_in, tokens_out, round(cost, 9))
 
 
-@operation(Command("costs", help="Print tokens and dollars by session, model, agent or day."))
+@operation(Command("thread costs", help="Print tokens and dollars by session, model, agent or day."))
 def costs(
     memory: Workspace,
     *,
@@ -363,11 +363,11 @@ def costs(
 
 
 @operation(
-    Command("runs", help="Print what agents ran, newest first: their task, how it ended, what it used.",
+    Command("thread runs", help="Print what agents ran, newest first: their task, how it ended, what it used.",
             fixed={"role": "agent"}, columns=("task", "status", "model")),
-    Command("routes", help="Print how questions were routed, newest first.",
+    Command("thread routes", help="Print how questions were routed, newest first.",
             fixed={"role": "router"}, columns=("intent", "complexity", "workflow", "method", "confidence")),
-    Command("handoff", help="Print what sessions handed over to each other, newest first.",
+    Command("thread handoffs", help="Print what sessions handed over to each other, newest first.",
             fixed={"role": "handoff"}, columns=("from", "to", "status")),
 )  # fmt: skip
 def messages(

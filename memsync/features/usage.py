@@ -51,7 +51,7 @@ def stale(
 @operation(
     Command(
         "stats",
-        help="Print how the memory is used: searches and their latency, notes most and never retrieved, growth.",
+        help="Print how the memory was used: searches, notes most and never retrieved, growth (status: how it is).",
         notes="The counts stay on this machine. Queries are stored only with `queries = true` under [usage].",
         fixed={"limit": MAX_NOTES},
         first=10,

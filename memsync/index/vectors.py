@@ -37,7 +37,7 @@ def to_float16(vector: Vector, dimension: int) -> bytes:
     if vector.shape != (dimension,):
         raise EmbedderError(
             f"the model gave a vector of shape {vector.shape}, its space has {dimension} dimensions",
-            hint="Run: memsync rebuild --drop-vectors",
+            hint="Run: memsync index rebuild --drop-vectors",
         )
     norm = float(np.linalg.norm(vector))
     if not math.isfinite(norm) or norm < 1e-6:

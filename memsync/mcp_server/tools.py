@@ -249,7 +249,9 @@ def _status(status: Status) -> ToolAnswer:
         f"{count(status.pending_vectors, 'passage')} cannot be searched by meaning yet."
     ]
     if status.daemon is None:
-        lines.append("No daemon is running, so each search checks the files itself. Start one with: memsync start")
+        lines.append(
+            "No daemon is running, so each search checks the files itself. Start one with: memsync daemon start"
+        )
     else:
         daemon = status.daemon
         watcher = printable(daemon.watcher)

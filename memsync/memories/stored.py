@@ -105,7 +105,7 @@ class StoredNotes:
 
 
 def _unreadable(path: NotePath, fault: str) -> NoteError:
-    return NoteError(f"the stored text of {path} {fault}", hint="Run memsync rebuild where its files are.")
+    return NoteError(f"the stored text of {path} {fault}", hint="Run memsync index rebuild where its files are.")
 
 
 class NotCompared:
@@ -196,7 +196,7 @@ class StoredMemory(MemoryApi):
         except ODD_ERRORS as error:
             raise IndexFailure(
                 f"the database has rows that memsync cannot read: {type(error).__name__}",
-                hint="Run memsync rebuild where the files are.",
+                hint="Run memsync index rebuild where the files are.",
             ) from error
         return cast(R, replace(checked, verified=False)) if isinstance(checked, Excerpt) else checked
 

@@ -169,7 +169,7 @@ class Settings:
         if self.load_again().decisive() != self.decisive():
             raise ConfigError(
                 f"the settings of {self.root_name} have changed since this process read them",
-                hint="Run it again, or memsync restart.",
+                hint="Run it again, or memsync daemon restart.",
             )
         self.stamps = stamps
 

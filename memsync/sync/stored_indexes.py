@@ -56,7 +56,9 @@ def remove(index: IndexFolder) -> None:
     """
     folder, name = index.folder, index.root or index.folder
     own_folder(folder)
-    busy = IndexBusy(f"a daemon or a sync uses the index of {name}", hint="Run memsync stop there, and try again.")
+    busy = IndexBusy(
+        f"a daemon or a sync uses the index of {name}", hint="Run memsync daemon stop there, and try again."
+    )
     ended = without_daemon(folder, lambda: busy) if index.gone else held(f"{folder}/daemon.lock", lambda: busy, 0.0)
     with ended, held(f"{folder}/sync.lock", lambda: busy, 0.0):
         shutil.rmtree(folder)

@@ -228,7 +228,9 @@ class Syncer:
         self._claims += 1
         try:
             if not self._embedding.acquire(timeout=min(wait_seconds, threading.TIMEOUT_MAX)):
-                raise IndexBusy("the model has not answered for a while", hint="See memsync status and memsync logs.")
+                raise IndexBusy(
+                    "the model has not answered for a while", hint="See memsync status and memsync daemon logs."
+                )
             try:
                 with sync_lock(self._lock_folder, wait_seconds, on_wait):
                     yield
@@ -361,7 +363,7 @@ class Syncer:
             yield
         finally:
             if damage := self._index.take_damage():
-                raise IndexDamaged(damage, hint="Run: memsync sync; then memsync verify again.")
+                raise IndexDamaged(damage, hint="Run: memsync sync; then memsync index verify again.")
 
     @contextmanager
     def _beside(self) -> Iterator[Index]:

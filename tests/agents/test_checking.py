@@ -209,7 +209,7 @@ def test_check_pause_and_list_with_the_real_daemon(
     assert "agents resume" in capsys.readouterr().err
     assert run(["agents", "resume"]) == 0
     assert wrong("claude-code", root) == ""
-    assert cli("stop").returncode == 0
+    assert cli("daemon", "stop").returncode == 0
     monkeypatch.setattr("memsync.agents.checking.MAX_SECONDS", 0.0)
     run(["agents", "check"])
     assert "no memory is used" not in capsys.readouterr().err

@@ -156,7 +156,7 @@ def test_status_doctor_and_config_print_one_json_document(run: Cli, write: Write
     assert json.loads(run("doctor", "--json").stdout)["healthy"] is True
     shown = json.loads(run("config", "show", "--json").stdout)
     assert shown["settings"]["search.mode"] == {"value": "keyword", "source": "MEMSYNC_SEARCH_MODE"}
-    assert json.loads(run("verify", "--json").stdout) == {"equal": True, "difference": None}
+    assert json.loads(run("index", "verify", "--json").stdout) == {"equal": True, "difference": None}
 
 
 def test_verify_exits_with_1_and_shows_the_first_difference(run: Cli, write: Write, root: Path) -> None:
@@ -170,24 +170,24 @@ def test_verify_exits_with_1_and_shows_the_first_difference(run: Cli, write: Wri
             database.commit()
 
     change_title()
-    told = run("verify")
+    told = run("index", "verify")
     assert told.returncode == 1
     assert "Egret" in next(line for line in told.stdout.splitlines() if "indexed:" in line)
     assert "Egret" not in next(line for line in told.stdout.splitlines() if "rebuilt:" in line)
     assert told.stdout.endswith("replaced by the one built from the files. Run: memsync sync\n")
-    assert run("verify").returncode == 0
+    assert run("index", "verify").returncode == 0
     change_title()
-    found = run("verify", "--json")
+    found = run("index", "verify", "--json")
     assert found.returncode == 1
     assert json.loads(found.stdout)["equal"] is False
     assert "Egret" in json.loads(found.stdout)["difference"]["indexed"]
     assert json.loads(found.stdout)["difference"]["mended"] is True
-    assert run("verify").returncode == 0
+    assert run("index", "verify").returncode == 0
 
 
 def test_help_keeps_each_example_on_its_line(cli: Cli) -> None:
     """Paragraphs are re-flowed unless click is told not to."""
-    for command in ([], ["search"], ["get"]):
+    for command in (["history"], ["search"], ["get"]):
         lines = cli(*command, "--help").stdout.splitlines()
         assert "\\b" not in "".join(lines)
         assert any(line.strip().startswith("memsync ") and line.count("memsync") == 1 for line in lines)

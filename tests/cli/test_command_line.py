@@ -157,7 +157,7 @@ def test_settings_are_warned_about_once(run: Run, write: Write, arguments: tuple
 @pytest.mark.parametrize(
     ("message", "hint", "said"),
     [
-        ("it is damaged", "Run: memsync rebuild", "it is damaged. Run: memsync rebuild"),
+        ("it is damaged", "Run: memsync index rebuild", "it is damaged. Run: memsync index rebuild"),
         ('Unknown filter "x:".', "Did you mean y?", 'Unknown filter "x:". Did you mean y?'),
         ("it is damaged", "See: memsync --help\nOr ask.", "it is damaged. See: memsync --help. Or ask."),
         ("it is damaged", "", "it is damaged"),
@@ -530,7 +530,7 @@ def test_plain_search_is_read_from_behind_the_command(monkeypatch: Patch, before
 
     monkeypatch.setattr("memsync.settings.load.load_settings", load_settings)
     assert answer_plainly([*before, "search", "heron", "--limit", "1"]) is None
-    assert answer_plainly([*before, "verify"]) is None
+    assert answer_plainly([*before, "index", "verify"]) is None
     assert answer_plainly([*before, "search", "--help"]) is None
     given = dict(zip(before[::2], before[1::2], strict=True))
     assert read == [{"config": given.get("--config"), "root": given.get("--root")}]

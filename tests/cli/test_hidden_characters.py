@@ -98,7 +98,11 @@ def test_no_command_prints_what_cannot_be_seen(hostile: Path, capsys: Printed, m
     export.write_text(f'{{"thread": "x{ALL[15:]}", "role": "\\u202e"}}\nno JSON {ALL[15:]}\n')
     listed = re.split(r",\s+", COMMANDS.strip())
     commands = [line.replace("<all>", ALL).replace("<some>", ALL[:8]).split(" ") for line in listed]
-    others = (["get", f"x{ALL}\nFORGED"], ["vectors", "export", f"no such folder{ALL}/x"], ["import", str(export)])
+    others = (
+        ["get", f"x{ALL}\nFORGED"],
+        ["index", "vectors", "export", f"no such folder{ALL}/x"],
+        ["thread", "import", str(export)],
+    )
     for command in (*commands, *others, ["log", f"x{ALL}"], ["get", "README"], ["recover"]):
         if command == ["get", "README"]:
             monkeypatch.setattr(sys.stdout, "isatty", lambda: True)  # only a terminal gets a note's text changed

@@ -1,4 +1,4 @@
-"""`memsync ingest` and `memsync export --raw`, and the daemon that takes in conversations by itself."""
+"""`memsync ingest` and `memsync thread export --raw`, and the daemon that takes in conversations by itself."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def test_conversations_are_found_and_given_back(cli: Cli) -> None:
     assert "1 new session, 0 grown, 0 unchanged" in cli("ingest").stdout
     report = json.loads(cli("ingest", "claude-code", "--json").stdout)
     assert (report["new"], report["unchanged"], report["wrong"]) == (0, 1, [])
-    assert cli("export", "--raw", "s1").stdout.encode() == path.read_bytes()
+    assert cli("thread", "export", "--raw", "s1").stdout.encode() == path.read_bytes()
     assert ASKED in cli("--root", "transcripts", "search", "heron").stdout
-    assert "s1" in cli("--root", "transcripts", "costs").stdout
-    cli("--root", "transcripts", "start")
+    assert "s1" in cli("--root", "transcripts", "thread", "costs").stdout
+    cli("--root", "transcripts", "daemon", "start")
     converse("codex")
     hook = [sys.executable, "-P", "-m", "memsync", "hook", "session-end", "--agent", "codex"]
     subprocess.run(hook, input=b"{}", check=True, timeout=120)
@@ -37,8 +37,8 @@ def test_wrong_names_say_what_to_do(cli: Cli) -> None:
     """Each is an error of usage."""
     for arguments, said in (
         (("ingest", "nobody"), "Agents: claude-code"),
-        (("export", "--raw"), "memsync export SESSION --raw"),
-        (("export", "--raw", "s1"), "no raw transcript"),
+        (("thread", "export", "--raw"), "memsync thread export SESSION --raw"),
+        (("thread", "export", "--raw", "s1"), "no raw transcript"),
     ):
         done = cli(*arguments)
         assert done.returncode == 2

@@ -94,18 +94,18 @@ def test_blame_prints_commit_day_and_origin_of_each_line(cli: Cli, names: list[s
     """In columns."""
     day = datetime.fromtimestamp(SUMMER).date().isoformat()
     first = f"{names[2]} {datetime.fromtimestamp(SPRING).date().isoformat()}"
-    assert cli("blame", "birds.md").stdout == (
+    assert cli("history", "blame", "birds.md").stdout == (
         f"{first}      1  # Birds\n{first}      2\n{names[1]} {day}      3  The heron sleeps.\n"
         f"{'not committed':<23}      4\n{'not committed':<23}      5  The tern dives.\n"
     )
-    assert cli("blame", "boats.md@main~1:3").stdout == (
+    assert cli("history", "blame", "boats.md@main~1:3").stdout == (
         f"{names[1]} {day} codex s9      3  - the ketch {{by=codex session=s9}}\n"
     )
 
 
 def test_diff_prints_what_was_learnt_and_dropped(cli: Cli, names: list[str]) -> None:
     """By note and heading, with citations, and how much it is."""
-    shown = cli("diff", "main~1")
+    shown = cli("history", "diff", "main~1")
     assert shown.stdout == (
         f"birds.md › Birds\n  + The tern dives.  (birds.md:5)\n\n"
         f"boats.md › Boats\n  - the ketch {{by=codex session=s9}}  (boats.md@{names[1]}:3)\n"
@@ -113,14 +113,14 @@ def test_diff_prints_what_was_learnt_and_dropped(cli: Cli, names: list[str]) -> 
     assert shown.stderr == (
         f"memsync: 1 statement learnt, 1 dropped, from {names[1]} of {minute(SUMMER)} to the files as they are now\n"
     )
-    document = json.loads(cli("diff", "--json", "main~2", "main").stdout)
+    document = json.loads(cli("history", "diff", "--json", "main~2", "main").stdout)
     assert [change["path"] for change in document["changes"]] == ["birds.md"]
-    assert cli("diff", "main~1", "main", '"ketch"').stdout.startswith("boats.md")
+    assert cli("history", "diff", "main~1", "main", '"ketch"').stdout.startswith("boats.md")
 
 
 def test_digest_prints_markdown_alone(cli: Cli, names: list[str]) -> None:
     """So that it can be a file."""
-    shown = cli("digest", "--since", "main~2", "--until", "main~1")
+    shown = cli("history", "digest", "--since", "main~2", "--until", "main~1")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert shown.stdout == (
         "# What changed since main~2\n\n2 statements learnt, 1 dropped, in 2 notes.\n"
@@ -129,8 +129,8 @@ def test_digest_prints_markdown_alone(cli: Cli, names: list[str]) -> None:
         f"- ~~The heron nests.~~  (birds.md@{names[2]}:3)\n\n"
         f"## boats.md\n\n### Boats\n\n- the ketch {{by=codex session=s9}}  (boats.md@{names[1]}:3)\n"
     )
-    assert cli("digest").returncode == 0
-    early = cli("digest", "--since", "2020-01-01")
+    assert cli("history", "digest").returncode == 0
+    early = cli("history", "digest", "--since", "2020-01-01")
     assert early.returncode == 0 and f"the commit {names[2]} of" in early.stdout
 
 

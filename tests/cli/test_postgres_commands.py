@@ -158,7 +158,7 @@ def test_start_on_a_memory_that_another_folder_writes_says_so(cli: Cli, name: st
     (other := tmp_path / "other").mkdir()
     (other / "a.md").write_text("The heron nests.\n")
     assert cli("--root", str(other), "sync", cwd=tmp_path).returncode == 0
-    done = cli("start", environ=environ)
+    done = cli("daemon", "start", environ=environ)
     assert done.returncode == 0
     assert "is written by" in done.stderr and "searches that find changed files fail" in done.stderr
 

@@ -318,7 +318,7 @@ def test_configuration_of_a_client_works_in_any_folder(memsync: Run, tmp_path: P
 def test_forgetting_a_memory_stops_its_daemon_and_says_what_stays(memsync: Run, outside: Path) -> None:
     """The daemon would keep the memory and write it back; notes and name stay, and the answer says so."""
     work = outside.parent / "work"
-    started = memsync("--root", str(work), "start", "--json", cwd=work)
+    started = memsync("--root", str(work), "daemon", "start", "--json", cwd=work)
     settings = load_settings(root=work)
     assert started.returncode == 0 and is_locked(settings)
     shown = memsync("forget", "--root", "work")
@@ -356,7 +356,7 @@ def test_nothing_is_forgotten_while_a_daemon_or_a_sync_goes_on(lock: str, outsid
     with taken, pytest.raises(IndexBusy) as refused:
         forget_memory("work", apply=True)
     assert refused.value.hint == {
-        "daemon.lock": f"Run: memsync --root {work} stop",
+        "daemon.lock": f"Run: memsync --root {work} daemon stop",
         "sync.lock": "Wait for it to end, then try again.",
     }[lock]  # fmt: skip
     assert forget_memory("work", apply=False).notes == 1

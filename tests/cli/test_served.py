@@ -56,7 +56,14 @@ def test_a_text_from_standard_input_or_an_editor_is_left_to_the_client(
 
 @pytest.mark.parametrize(
     "arguments",
-    [("log", "-h"), ("log", "--help"), ("log", "\udcff"), ("log", "use", "--root", "."), ("sync",), ("export",)],
+    [
+        ("log", "-h"),
+        ("log", "--help"),
+        ("log", "\udcff"),
+        ("log", "use", "--root", "."),
+        ("sync",),
+        ("thread", "export"),
+    ],
 )
 def test_help_bytes_and_long_work_are_left_to_click(
     client: Callable[..., int | None], arguments: tuple[str, ...]

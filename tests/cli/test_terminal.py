@@ -100,10 +100,10 @@ def test_first_command_that_is_typed_starts_the_daemon_for_the_next_ones(cli: Cl
     write("a.md", "The heron nests.\n")
     first = typed(cli, "search", "heron", "--mode", "keyword")
     assert "a.md" in first
-    assert "memsync stop" in first and "autostart" in first
+    assert "memsync daemon stop" in first and "autostart" in first
     until(lambda: is_served(cli), "the daemon has started")
     assert "in the background" not in typed(cli, "search", "heron", "--mode", "keyword")
-    assert cli("stop").returncode == 0
+    assert cli("daemon", "stop").returncode == 0
     assert "in the background" not in typed(cli, "search", "heron", "--mode", "keyword")  # it was said once
     until(lambda: is_served(cli), "the daemon has started again")
 

@@ -44,7 +44,15 @@ def test_a_missing_argument_is_told(memory: Memory, capsys: Printed, arguments: 
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["stop"], ["restart"], ["init", "x"], ["--root", "/", "status"], ["status", "--root", "/"]]
+    "arguments",
+    [
+        [],
+        ["daemon", "stop"],
+        ["daemon", "restart"],
+        ["init", "x"],
+        ["--root", "/", "status"],
+        ["status", "--root", "/"],
+    ],
 )
 def test_a_daemon_runs_only_short_commands_on_its_own_memory(memory: Memory, arguments: list[str]) -> None:
     """It declines any other command line, and the client runs that itself."""

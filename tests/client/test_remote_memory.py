@@ -145,7 +145,7 @@ def test_daemon_of_another_version_protocol_or_settings_is_asked_to_restart(
     with pytest.raises(errors.DaemonUnavailable) as raised:
         RemoteMemory(impostor.path, "same")
     impostor.close()
-    assert raised.value.hint == "Run: memsync restart"
+    assert raised.value.hint == "Run: memsync daemon restart"
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ class World:
 
     def start(self, name: str) -> None:
         """Start the daemon of a memory."""
-        self._daemons.append(int(json.loads(self("start", "--root", name, "--json"))["process"]))
+        self._daemons.append(int(json.loads(self("daemon", "start", "--root", name, "--json"))["process"]))
 
     def __call__(self, *arguments: str) -> str:
         """Run memsync as the user does, and return what it prints. Raises AssertionError if it fails."""

@@ -56,10 +56,10 @@ def test_what_others_find_it_by_is_put_back(cli: Cli, write: Write, name: str) -
     if name != "lock":
         socket.unlink(missing_ok=True)
     until(lambda: socket.exists() and (folder / "daemon.lock").exists(), "both are there again")
-    again = json.loads(cli("start", "--json").stdout)
+    again = json.loads(cli("daemon", "start", "--json").stdout)
     assert (again["started"], again["process"]) == (False, process)
     assert cli("search", "heron", "--mode", "keyword").stdout.startswith("a.md:1")
-    assert cli("stop").stdout == f"process {process} has ended\n"
+    assert cli("daemon", "stop").stdout == f"process {process} has ended\n"
 
 
 def test_daemon_whose_lock_another_has_taken_ends(cli: Cli) -> None:
@@ -75,7 +75,7 @@ def test_stop_finds_a_daemon_whose_socket_was_removed(cli: Cli) -> None:
     """It listens again soon, and is asked then."""
     process = cli.start()
     Path(wire.socket_path(cli.settings.index_name)).unlink()
-    assert cli("stop").stdout == f"process {process} has ended\n"
+    assert cli("daemon", "stop").stdout == f"process {process} has ended\n"
     until(lambda: not cli.processes(), "no process is left")
 
 
@@ -145,7 +145,7 @@ def test_stop_does_not_wait_for_a_model_that_hangs(cli: Cli, write: Write) -> No
     found = cli("search", "heron")
     assert "the embedding model does not answer" in found.stderr
     assert "does not answer" in cli("status").stdout
-    assert cli("stop").returncode == 0
+    assert cli("daemon", "stop").returncode == 0
     until(lambda: not Path(f"/proc/{model}").exists(), "the model has ended")
 
 
@@ -154,7 +154,17 @@ def test_a_module_in_the_current_folder_is_not_run(cli: Cli, write: Write) -> No
     write("memsync/__init__.py", "open('ran', 'w')\n")
     write("json.py", "open('ran', 'w')\n")
     write("a.md", "The heron nests.\n")
-    command = [sys.executable, "-P", "-m", "memsync", "--root", ".", "start", "--json"]  # as the installed command is
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "memsync",
+        "--root",
+        ".",
+        "daemon",
+        "start",
+        "--json",
+    ]  # as the installed command is
     started = subprocess.run(command, cwd=cli.root, capture_output=True, text=True, timeout=60, check=True)
     process = json.loads(started.stdout)["process"]
     until(lambda: len(children(process)) == 1, "the model is loaded")

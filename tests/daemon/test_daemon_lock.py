@@ -26,15 +26,15 @@ __all__ = ["small_disk"]
 def assert_every_command_knows_it(cli: Cli, process: int) -> None:
     """Try all commands that are about the daemon; at the end none runs."""
     assert json.loads(cli("status", "--json").stdout)["daemon"]["process"] == process
-    assert json.loads(cli("start", "--json").stdout)["process"] == process
-    assert cli("start").stdout == f"process {process} already serves {cli.root}\n"
-    assert f"as process {process}" in cli("logs").stdout
-    refused = cli("watch")
+    assert json.loads(cli("daemon", "start", "--json").stdout)["process"] == process
+    assert cli("daemon", "start").stdout == f"process {process} already serves {cli.root}\n"
+    assert f"as process {process}" in cli("daemon", "logs").stdout
+    refused = cli("daemon", "watch")
     assert refused.returncode == 11
     assert f"process {process} already serves" in refused.stderr
-    again = json.loads(cli("restart", "--json").stdout)["process"]
+    again = json.loads(cli("daemon", "restart", "--json").stdout)["process"]
     assert again != process
-    stopped = cli("stop")
+    stopped = cli("daemon", "stop")
     assert (stopped.returncode, stopped.stdout) == (0, f"process {again} has ended\n")
     until(lambda: not cli.processes(), "no process is left")
 
@@ -61,7 +61,7 @@ def test_lock_that_nobody_holds_names_nobody(cli: Cli, bystander: subprocess.Pop
     """What a daemon that was killed left behind is no daemon, though its number belongs to another process now."""
     own_folder(cli.settings.index_dir)
     (cli.settings.index_dir / "daemon.lock").write_text(f"process {bystander.pid}")
-    assert cli("stop").stdout == "no daemon is running\n"
+    assert cli("daemon", "stop").stdout == "no daemon is running\n"
     assert bystander.poll() is None
     process = cli.start()
     assert_every_command_knows_it(cli, process)
@@ -80,14 +80,14 @@ def test_daemon_started_on_a_full_disk_is_known(cli: Cli, write: Write, small_di
     write("a.md", "The heron nests.\n")
     assert cli("sync").returncode == 0
     cli.start()
-    assert cli("stop").returncode == 0
+    assert cli("daemon", "stop").returncode == 0
     reader = open_database(cli.settings.index_dir / "index.db")  # whose shared memory the daemon needs no space for
     reader.execute("SELECT count(*) FROM note").fetchall()
     filler = fill(small_disk, 0)
     process = cli.start()
     assert (cli.settings.index_dir / "daemon.lock").read_bytes() == b""
     assert cli("search", "heron", "--mode", "keyword").stdout.startswith("a.md:1")
-    stopped = cli("stop")
+    stopped = cli("daemon", "stop")
     assert (stopped.returncode, stopped.stdout) == (0, f"process {process} has ended\n")
     process = cli.start()
     filler.unlink()

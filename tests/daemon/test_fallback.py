@@ -54,7 +54,7 @@ def test_a_daemon_with_other_settings(cli: Cli, write: Write) -> None:
     write("b.md", "The heron nests.\n")
     process = cli.start()
     reason = f"the daemon (process {process}) runs with other settings"
-    assert_works_here(cli, reason, "memsync restart", environ={"MEMSYNC_SEARCH_LIMIT": "1"})
+    assert_works_here(cli, reason, "memsync daemon restart", environ={"MEMSYNC_SEARCH_LIMIT": "1"})
     assert cli(*SEARCH, environ={"MEMSYNC_SEARCH_LIMIT": "1"}).stdout.count("heron nests") == 1
     assert cli(*SEARCH).stderr == ""
 
@@ -72,7 +72,7 @@ def test_a_daemon_of_another_version(cli: Cli, write: Write, other_version: str)
     process = cli.start()
     reason = f"the daemon (process {process}) is memsync 0."
     assert_works_here(cli, reason, "this is 99.0", environ={"PYTHONPATH": other_version})
-    assert cli.process("restart", environ={"PYTHONPATH": other_version}).returncode == 0
+    assert cli.process("daemon", "restart", environ={"PYTHONPATH": other_version}).returncode == 0
     assert cli.process(*SEARCH, environ={"PYTHONPATH": other_version}).stderr == ""
 
 

@@ -31,7 +31,7 @@ def connected(settings: Settings) -> RemoteMemory:
 def test_start_returns_when_the_daemon_answers(cli: Cli, write: Write) -> None:
     """The very next command is served, and says nothing of working by itself."""
     write("a.md", "The heron nests.\n")
-    started = cli("start")
+    started = cli("daemon", "start")
     assert started.returncode == 0, started.stderr
     (process,) = cli.processes()
     assert started.stdout == f"process {process} serves {cli.root}\n"
@@ -44,15 +44,15 @@ def test_start_returns_when_the_daemon_answers(cli: Cli, write: Write) -> None:
 def test_a_second_start_says_who_serves_and_is_no_failure(cli: Cli) -> None:
     """There is one daemon a memory root; asking for it twice gives the same one."""
     process = cli.start()
-    again = cli("start")
+    again = cli("daemon", "start")
     assert (again.returncode, again.stdout) == (0, f"process {process} already serves {cli.root}\n")
-    assert json.loads(cli("start", "--json").stdout)["started"] is False
+    assert json.loads(cli("daemon", "start", "--json").stdout)["started"] is False
     assert cli.processes() == [process]
 
 
 def test_two_starts_at_once_start_one_daemon(cli: Cli) -> None:
     """The lock decides, and the one that loses says who has won."""
-    both = [cli.begin("start", "--json"), cli.begin("start", "--json")]
+    both = [cli.begin("daemon", "start", "--json"), cli.begin("daemon", "start", "--json")]
     answers = [json.loads(one.communicate(timeout=120)[0]) for one in both]
     assert [one.returncode for one in both] == [0, 0]
     assert sorted(answer["started"] for answer in answers) == [False, True]
@@ -62,29 +62,29 @@ def test_two_starts_at_once_start_one_daemon(cli: Cli) -> None:
 def test_a_second_watch_is_refused_with_the_name_of_the_first(cli: Cli) -> None:
     """Exit code 11 and the process that serves."""
     process = cli.start()
-    refused = cli("watch")
+    refused = cli("daemon", "watch")
     assert refused.returncode == 11
     assert f"process {process} already serves {cli.root}" in refused.stderr
-    assert "memsync stop" in refused.stderr
+    assert "memsync daemon stop" in refused.stderr
 
 
 def test_stop_ends_it_and_without_one_says_so(cli: Cli) -> None:
     """Lock and socket are let go of; to stop what does not run is no failure."""
     process = cli.start()
-    stopped = cli("stop")
+    stopped = cli("daemon", "stop")
     assert (stopped.returncode, stopped.stdout) == (0, f"process {process} has ended\n")
     assert not is_locked(cli.settings)
     assert not Path(wire.socket_path(str(cli.settings.index_dir))).exists()
     until(lambda: not cli.processes(), "no process is left")
-    again = cli("stop")
+    again = cli("daemon", "stop")
     assert (again.returncode, again.stdout) == (0, "no daemon is running\n")
-    assert json.loads(cli("stop", "--json").stdout) == {"stopped": False}
+    assert json.loads(cli("daemon", "stop", "--json").stdout) == {"stopped": False}
 
 
 def test_restart_gives_a_new_process_whether_or_not_there_was_one(cli: Cli) -> None:
     """It is what a message about other settings or another version advises."""
-    first = json.loads(cli("restart", "--json").stdout)["process"]
-    second = json.loads(cli("restart", "--json").stdout)["process"]
+    first = json.loads(cli("daemon", "restart", "--json").stdout)["process"]
+    second = json.loads(cli("daemon", "restart", "--json").stdout)["process"]
     assert first != second
     until(lambda: cli.processes() == [second], "only the new process runs")
 
@@ -129,7 +129,7 @@ def test_sigterm_ends_it_in_the_midst_of_work_and_nothing_is_half_written(moment
 
 def test_ctrl_c_ends_a_watch_in_the_foreground(cli: Cli) -> None:
     """Exit code 0, the log on stderr, nothing on stdout."""
-    watch = cli.begin("watch")
+    watch = cli.begin("daemon", "watch")
     until(lambda: json.loads(cli("status", "--json").stdout)["daemon"] is not None, "it answers")
     watch.send_signal(signal.SIGINT)
     out, err = watch.communicate(timeout=120)
@@ -143,7 +143,7 @@ def test_a_watch_ends_with_its_terminal(cli: Cli) -> None:
     """A closed window sends a signal, which means nothing as long as the window is open."""
     ours, theirs = pty.openpty()
     with open(theirs, "w", encoding="utf-8") as terminal:
-        watch = cli.begin("watch", stderr=terminal)
+        watch = cli.begin("daemon", "watch", stderr=terminal)
     until(lambda: json.loads(cli("status", "--json").stdout)["daemon"] is not None, "it answers")
     os.kill(watch.pid, signal.SIGHUP)
     assert json.loads(cli("status", "--json").stdout)["daemon"]["process"] == watch.pid
@@ -215,10 +215,10 @@ def test_root_option_and_config_toml_name_the_same_daemon(cli: Cli, write: Write
     """Started by the one it is found by the other, with the same settings."""
     write("config.toml", '[memsync]\nroot = "."\n[search]\nlimit = 3\n')
     process = cli.start()
-    inside = cli("start", "--json", cwd=cli.root)
+    inside = cli("daemon", "start", "--json", cwd=cli.root)
     assert json.loads(inside.stdout)["process"] == process
     assert cli("status", cwd=cli.root).stderr == ""
-    assert cli("stop", cwd=cli.root).stdout == f"process {process} has ended\n"
+    assert cli("daemon", "stop", cwd=cli.root).stdout == f"process {process} has ended\n"
 
 
 def test_two_roots_have_two_daemons(cli: Cli, tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_two_roots_have_two_daemons(cli: Cli, tmp_path: Path) -> None:
     assert mine != theirs
     assert cli("search", "heron", "--mode", "keyword").returncode == 1
     assert other("search", "heron", "--mode", "keyword").stdout.startswith("b.md:1")
-    cli("stop")
+    cli("daemon", "stop")
     assert other.processes() == [theirs]
     assert load_settings(root=other.root).index_dir != cli.settings.index_dir
 

@@ -76,8 +76,14 @@ def test_daemon_and_commands_send_public_texts_only(
     status = json.loads(cli("status", "--json").stdout)
     assert (status["pending_vectors"], status["local_only"], status["failures"]) == (0, 3, [])
     assert "found by their words only" in cli("status").stdout
-    assert cli("stop").returncode == 0
-    for arguments in (("sync",), ("rebuild", "--drop-vectors"), ("verify", "--recompute"), ("eval",), ("duplicates",)):
+    assert cli("daemon", "stop").returncode == 0
+    for arguments in (
+        ("sync",),
+        ("index", "rebuild", "--drop-vectors"),
+        ("index", "verify", "--recompute"),
+        ("eval",),
+        ("duplicates",),
+    ):
         done = cli(*arguments)
         assert done.returncode == 0, (arguments, done.stderr)
     assert any("heron" in text for text in texts)

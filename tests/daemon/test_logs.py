@@ -1,4 +1,4 @@
-"""`memsync logs`, and that no note's text and no question is ever in the log."""
+"""`memsync daemon logs`, and that no note's text and no question is ever in the log."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def logged(cli: Cli, *lines: str) -> Path:
 def test_logs_prints_the_last_lines(cli: Cli) -> None:
     """50, or as many as asked for."""
     logged(cli, *(f"line {number}" for number in range(60)))
-    assert cli("logs").stdout.splitlines() == [f"line {number}" for number in range(10, 60)]
-    assert cli("logs", "-n", "2").stdout == "line 58\nline 59\n"
-    assert cli("logs", "-n", "0").stdout == ""
+    assert cli("daemon", "logs").stdout.splitlines() == [f"line {number}" for number in range(10, 60)]
+    assert cli("daemon", "logs", "-n", "2").stdout == "line 58\nline 59\n"
+    assert cli("daemon", "logs", "-n", "0").stdout == ""
 
 
 def test_logs_without_a_log_says_who_writes_it(cli: Cli) -> None:
     """9, and a hint."""
-    done = cli("logs")
+    done = cli("daemon", "logs")
     assert (done.returncode, done.stdout) == (9, "")
-    assert "memsync start" in done.stderr
+    assert "memsync daemon start" in done.stderr
 
 
 def test_logs_follows_and_survives_rotation(cli: Cli, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_logs_follows_and_survives_rotation(cli: Cli, tmp_path: Path) -> None:
     path = logged(cli, "first")
     printed = tmp_path / "printed"
     with printed.open("w") as output:
-        follower = cli.begin("logs", "-f", stdout=output)
+        follower = cli.begin("daemon", "logs", "-f", stdout=output)
     expected = "first\n"
     until(lambda: printed.read_text() == expected, "what was there")
     for line in ("second\n", "third: ж\n"):
@@ -69,7 +69,7 @@ def test_log_is_private_and_kept_small(cli: Cli) -> None:
     path = logged(cli, "x" * LOG_BYTES)
     path.chmod(0o600)
     cli.start()
-    cli("stop")
+    cli("daemon", "stop")
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.stat().st_size < LOG_BYTES
     assert path.with_name("daemon.log.1").stat().st_size >= LOG_BYTES
@@ -104,7 +104,7 @@ def test_neither_notes_nor_questions_are_ever_logged(failing: Cli, write: Write)
                 memory.call("search", params)
         failing("get", "secretpath.md")
         until(lambda: "model" in " ".join(_faults(memory)), "the model's failure is noted")
-    failing("stop")
+    failing("daemon", "stop")
     assert not is_locked(failing.settings)
     log = failing.log
     assert "WARNING model: " in log

@@ -187,7 +187,7 @@ def test_other_protocol_is_refused_by_name(served: Served) -> None:
     """A code of its own, and what to do."""
     with served.peer() as peer:
         error = peer.ask("hello", protocol=1)["error"]
-        assert (error["code"], error["data"]["hint"]) == (-32001, "Run: memsync restart")
+        assert (error["code"], error["data"]["hint"]) == (-32001, "Run: memsync daemon restart")
         assert peer.result("hello", protocol=2)["protocol"] == 2
 
 

@@ -170,7 +170,7 @@ def test_missing_socket_and_dead_socket_both_mean_that_no_daemon_runs(path: Path
     for place in (str(path), str(path) + "x", wire.socket_path(long_index)):
         with pytest.raises(DaemonUnavailable, match="no daemon is running") as raised:
             RemoteMemory(place, "")
-        assert raised.value.hint == "Start one with: memsync start"
+        assert raised.value.hint == "Start one with: memsync daemon start"
 
 
 def test_what_may_take_long_delays_neither_searches_nor_greetings() -> None:

@@ -1,4 +1,4 @@
-"""`memsync service`: what is written for systemd and launchd, and what is told when they do not take it."""
+"""`memsync daemon service`: what is written for systemd and launchd, and what is told when they do not take it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_unit_starts_the_daemon_of_this_root_whatever_it_is_called(name: str, tm
     text = service_of(load_settings(root=root), "linux").text
     (line,) = [line for line in text.splitlines() if line.startswith("ExecStart=")]
     words = systemd_words(line.removeprefix("ExecStart="))
-    assert words == [sys.executable, "-P", "-m", "memsync", "--root", str(root), "watch"]
+    assert words == [sys.executable, "-P", "-m", "memsync", "--root", str(root), "daemon", "watch"]
 
 
 @linux_only
@@ -101,7 +101,7 @@ def test_launchd_agent_starts_the_daemon_of_this_root(name: str, tmp_path: Path)
     root.mkdir()
     service = service_of(load_settings(root=root), "darwin")
     about = plistlib.loads(service.text.encode())
-    assert about["ProgramArguments"] == [sys.executable, "-P", "-m", "memsync", "--root", str(root), "watch"]
+    assert about["ProgramArguments"] == [sys.executable, "-P", "-m", "memsync", "--root", str(root), "daemon", "watch"]
     assert about["Label"] == service.name
     assert (about["RunAtLoad"], about["KeepAlive"]) == (True, {"SuccessfulExit": False})
     assert service.path == tmp_path / "home" / "Library" / "LaunchAgents" / f"{service.name}.plist"
@@ -116,8 +116,8 @@ def test_each_root_has_a_service_of_its_own(tmp_path: Path) -> None:
     config.write_text('[memsync]\nroot = "."\n')
     services = [service_of(load_settings(root=root), "linux") for root in (one, two)]
     assert services[0].name != services[1].name
-    assert f'"memsync" "--root" "{one}" "watch"' in services[0].text
-    assert f'"memsync" "--config" "{config}" "watch"' in service_of(load_settings(config=config), "linux").text
+    assert f'"memsync" "--root" "{one}" "daemon" "watch"' in services[0].text
+    assert f'"memsync" "--config" "{config}" "daemon" "watch"' in service_of(load_settings(config=config), "linux").text
     with pytest.raises(DaemonError, match="cannot install a service on plan9"):
         service_of(load_settings(root=one), "plan9")
 
@@ -126,11 +126,11 @@ def test_each_root_has_a_service_of_its_own(tmp_path: Path) -> None:
 def test_dry_run_writes_and_runs_nothing(cli: Cli, systemctl: Fake, tmp_path: Path) -> None:
     """It prints what it would write and run."""
     systemctl("exit 0")
-    done = cli("service", "install", "--dry-run")
+    done = cli("daemon", "service", "install", "--dry-run")
     assert done.returncode == 0
     assert done.stdout.startswith(f"# {unit_of(cli)}\n[Unit]\n")
     assert done.stdout.count("# would run: systemctl --user ") == 2
-    gone = cli("service", "uninstall", "--dry-run")
+    gone = cli("daemon", "service", "uninstall", "--dry-run")
     assert f"# would remove: {unit_of(cli)}" in gone.stdout
     assert not unit_of(cli).exists()
     assert not (tmp_path / "bin" / "calls").exists()
@@ -141,34 +141,34 @@ def test_install_writes_what_it_printed_and_uninstall_takes_it_away(cli: Cli, sy
     """The unit is taken up and started; both can be done twice."""
     systemctl("exit 0")
     for _ in range(2):
-        done = cli("service", "install")
+        done = cli("daemon", "service", "install")
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout == f"# {unit_of(cli)}\n{unit_of(cli).read_text()}# installed and started\n"
     name = unit_of(cli).name
     took_up = ["--user daemon-reload", f"--user enable --now {name}"]
     assert (tmp_path / "bin" / "calls").read_text().splitlines() == took_up * 2
-    assert cli("service", "uninstall").stdout == f"# removed {unit_of(cli)}\n"
+    assert cli("daemon", "service", "uninstall").stdout == f"# removed {unit_of(cli)}\n"
     assert not unit_of(cli).exists()
     let_go = [f"--user disable --now {name}", "--user daemon-reload"]
     assert (tmp_path / "bin" / "calls").read_text().splitlines()[4:] == let_go
-    again = cli("service", "uninstall")
+    again = cli("daemon", "service", "uninstall")
     assert (again.returncode, again.stdout) == (0, "no service is installed for this memory root\n")
 
 
 @linux_only
 def test_systemd_that_is_absent_or_refuses_is_told(cli: Cli, systemctl: Fake) -> None:
     """Exit code 1 and its own words on stderr; the file is written all the same."""
-    absent = cli("service", "install")
+    absent = cli("daemon", "service", "install")
     assert absent.returncode == 1
     assert "memsync: systemctl --user daemon-reload: systemctl is not installed\n" in absent.stderr
     assert unit_of(cli).exists()
     assert "installed and started" not in absent.stdout
     systemctl('echo "Failed to connect to bus" >&2; exit 1')
-    refused = cli("service", "install")
+    refused = cli("daemon", "service", "install")
     assert refused.returncode == 1
     assert "systemctl --user enable --now" in refused.stderr
     assert "Failed to connect to bus" in refused.stderr
-    gone = cli("service", "uninstall")
+    gone = cli("daemon", "service", "uninstall")
     assert gone.returncode == 1
     assert not unit_of(cli).exists()
 
@@ -177,17 +177,17 @@ def test_systemd_that_is_absent_or_refuses_is_told(cli: Cli, systemctl: Fake) ->
 def test_status_tells_whether_it_is_installed_and_runs(cli: Cli, systemctl: Fake) -> None:
     """0 when it runs, else 1; in JSON too."""
     systemctl("exit 0")
-    missing = cli("service", "status")
+    missing = cli("daemon", "service", "status")
     assert (missing.returncode, "is not installed" in missing.stdout) == (1, True)
-    cli("service", "install")
-    runs = cli("service", "status")
+    cli("daemon", "service", "install")
+    runs = cli("daemon", "service", "status")
     assert (runs.returncode, f"{unit_of(cli).name} runs: " in runs.stdout) == (0, True)
     systemctl("exit 3")
-    stopped = cli("service", "status", "--json")
+    stopped = cli("daemon", "service", "status", "--json")
     about = json.loads(stopped.stdout)
     assert stopped.returncode == 1
     assert (about["installed"], about["active"]) == (True, False)
-    assert "is installed and does not run" in cli("service", "status").stdout
+    assert "is installed and does not run" in cli("daemon", "service", "status").stdout
 
 
 @linux_only
@@ -195,7 +195,7 @@ def test_a_folder_that_cannot_be_written_is_a_clear_error(cli: Cli, systemctl: F
     """9, and nothing is started."""
     systemctl("exit 0")
     Path(os.environ["XDG_CONFIG_HOME"]).write_text("in the way")
-    done = cli("service", "install")
+    done = cli("daemon", "service", "install")
     assert done.returncode == 9
     assert "cannot be written" in done.stderr
 
@@ -206,7 +206,7 @@ def test_command_line_of_the_unit_is_memsync_on_this_root(cli: Cli) -> None:
     text = service_of(cli.settings, "linux").text
     (line,) = [line for line in text.splitlines() if line.startswith("ExecStart=")]
     done = subprocess.run(
-        [*systemd_words(line.removeprefix("ExecStart="))[:-1], "status", "--json"], capture_output=True, check=False
+        [*systemd_words(line.removeprefix("ExecStart="))[:-2], "status", "--json"], capture_output=True, check=False
     )
     assert json.loads(done.stdout)["root"] == str(cli.root)
 

@@ -28,12 +28,12 @@ def test_first_search_after_a_start_answers_by_meaning(cli: Cli, write: Write, s
     write("a.md", "The heron nests.\n")
     if synced:
         assert cli("sync").returncode == 0
-    started = json.loads(cli("start", "--json").stdout)
+    started = json.loads(cli("daemon", "start", "--json").stdout)
     assert (started["started"], started["restarted"], started["lacks"]) == (True, "", "")
     answer = cli("search", "where the heron nests", "--json")
     assert (json.loads(answer.stdout)["mode"], answer.stderr) == ("hybrid", "")
     assert json.loads(answer.stdout)["warnings"] == []
-    assert json.loads(cli("restart", "--json").stdout)["lacks"] == ""
+    assert json.loads(cli("daemon", "restart", "--json").stdout)["lacks"] == ""
     assert json.loads(cli("search", "where the heron nests", "--json").stdout)["mode"] == "hybrid"
 
 
@@ -45,7 +45,7 @@ def test_start_that_cannot_load_the_model_says_so(cli: Cli, write: Write) -> Non
         "OPENAI_API_KEY": "none",
         "OPENAI_BASE_URL": "http://127.0.0.1:9",
     }
-    done = cli("start", environ=environ)
+    done = cli("daemon", "start", environ=environ)
     assert done.returncode == 0
     assert "could not be loaded" in done.stderr
     assert "searches answer by words alone" in done.stderr
@@ -56,7 +56,7 @@ def test_start_without_its_database_does_not_promise_answers(cli: Cli, write: Wr
     """Searches need the index, by words too: `start` has its error, and so has a search."""
     write("a.md", "The heron nests.\n")
     environ = {"MEMSYNC_INDEX_BACKEND": "postgres", "MEMSYNC_INDEX_DSN": "postgresql://127.0.0.1:9/none"}
-    done = cli("start", environ=environ)
+    done = cli("daemon", "start", environ=environ)
     assert done.returncode == 0
     assert "no connection to PostgreSQL at 127.0.0.1:9/none" in done.stderr
     assert "searches fail with this error, too" in done.stderr and "by words" not in done.stderr
@@ -69,12 +69,12 @@ def test_start_without_its_database_does_not_promise_answers(cli: Cli, write: Wr
 )
 def test_start_after_an_edit_of_config_toml_leaves_a_daemon_with_it(cli: Cli, configured: Path, change: str) -> None:
     """Whether the daemon began anew before or is restarted, the next search is served."""
-    cli("start", cwd=configured)
+    cli("daemon", "start", cwd=configured)
     config = configured / "config.toml"
     config.write_text(config.read_text() + change)
-    assert cli("start", cwd=configured).returncode == 0
+    assert cli("daemon", "start", cwd=configured).returncode == 0
     until(lambda: cli("search", "heron", cwd=configured).stderr == "", "it serves")
-    assert json.loads(cli("start", "--json", cwd=configured).stdout)["restarted"] == ""
+    assert json.loads(cli("daemon", "start", "--json", cwd=configured).stdout)["restarted"] == ""
 
 
 @pytest.mark.parametrize(("name", "value"), [("SEARCH_LIMIT", "7"), ("DAEMON_AUTOSTART", "never")])
@@ -84,12 +84,12 @@ def test_start_with_other_settings_of_the_environment_restarts_the_daemon(
     """The daemon cannot see them change; that it was restarted, and why, is said."""
     write("a.md", "The heron nests.\n")
     first, environ = cli.start(), {f"MEMSYNC_{name}": value}
-    again = cli("start", environ=environ)
+    again = cli("daemon", "start", environ=environ)
     assert "other settings" in again.stderr and "it was restarted" in again.stderr
     second = json.loads(cli("status", "--json", environ=environ).stdout)["daemon"]["process"]
     assert second != first
     assert again.stdout == f"process {second} serves {cli.root}\n"
-    third = json.loads(cli("start", "--json", environ=environ).stdout)
+    third = json.loads(cli("daemon", "start", "--json", environ=environ).stdout)
     assert (third["started"], third["restarted"], third["process"]) == (False, "", second)
 
 
@@ -97,7 +97,7 @@ def test_start_of_another_version_restarts_the_daemon(cli: Cli, write: Write, ot
     """A daemon of another version is asked by nobody, either."""
     write("a.md", "The heron nests.\n")
     first = cli.start()
-    started = json.loads(cli.process("start", "--json", environ={"PYTHONPATH": other_version}).stdout)
+    started = json.loads(cli.process("daemon", "start", "--json", environ={"PYTHONPATH": other_version}).stdout)
     assert started["started"]
     assert started["process"] != first
     assert started["restarted"].startswith(f"the daemon (process {first}) is memsync 0.")

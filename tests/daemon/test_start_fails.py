@@ -22,7 +22,7 @@ COMMANDS = pytest.mark.parametrize("command", ["start", "watch"])
 
 
 def assert_fails(cli: Cli, command: str, code: int, message: str) -> None:
-    done = cli(command)
+    done = cli("daemon", command)
     assert done.returncode == code, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -80,7 +80,7 @@ def test_something_in_the_way_of_the_socket(command: str, cli: Cli) -> None:
 
 def test_a_daemon_that_is_not_ready_in_time_is_ended(cli: Cli) -> None:
     """Exit code 11, and it is not left to become ready when nobody waits any more."""
-    done = cli("start", "--wait", "0")
+    done = cli("daemon", "start", "--wait", "0")
     assert done.returncode == 11
     assert "did not answer within 0 s" in done.stderr
     until(lambda: not cli.processes(), "no process is left")
@@ -89,7 +89,7 @@ def test_a_daemon_that_is_not_ready_in_time_is_ended(cli: Cli) -> None:
 def test_start_does_not_take_a_lock_for_an_answer(cli: Cli) -> None:
     """Who has the lock and does not answer is no daemon to use; exit code 11."""
     with daemon_lock(cli.settings):
-        done = cli("start", "--wait", "0.1")
+        done = cli("daemon", "start", "--wait", "0.1")
     assert done.returncode == 11
     assert "does not answer within 0.1 s" in done.stderr
 
@@ -101,7 +101,7 @@ def test_a_start_that_failed_left_its_reason_in_the_log(cli: Cli) -> None:
     connection = apsw.Connection(str(database))
     connection.pragma("user_version", 10_000)
     connection.close()
-    assert cli("start").returncode == 6
+    assert cli("daemon", "start").returncode == 6
     assert "schema version 10000" in cli.log
 
 

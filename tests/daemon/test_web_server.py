@@ -86,7 +86,7 @@ def test_restart_keeps_the_port_and_the_cookie(on: Cli, port: int) -> None:
     """So a page that is open comes back by itself. Nothing is served between the two."""
     cookie = cookie_of(on, port)
     assert status_of(port, cookie=cookie) == 200
-    assert on("stop").returncode == 0
+    assert on("daemon", "stop").returncode == 0
     assert (servers(on), status_of(port)) == ([], 0)
     on.start()
     until(lambda: status_of(port, cookie=cookie) == 200, "the pages are back")

@@ -110,7 +110,7 @@ def test_a_command_that_needs_the_damaged_model_exits_with_8(tmp_path: Path, roo
     damaged = package / "embed" / "minilm" / "model.onnx"
     zero(damaged, 0.5)
     write("a.md", "The heron nests.\n")
-    command = [sys.executable, "-m", "memsync", "--root", str(root), "rebuild", "--drop-vectors"]
+    command = [sys.executable, "-m", "memsync", "--root", str(root), "index", "rebuild", "--drop-vectors"]
     environment = {**os.environ, "PYTHONPATH": str(package.parent), "MEMSYNC_DAEMON_USE": "false"}
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (8, "")

@@ -1,4 +1,4 @@
-"""`memsync vectors`: the cache goes to another machine whole and unchanged, or not at all."""
+"""`memsync index vectors`: the cache goes to another machine whole and unchanged, or not at all."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ def synced(cli: Cli, root: Path) -> Cli:
 
 
 def space_name(cli: Cli) -> str:
-    (space,) = json.loads(cli("vectors", "status", "--json").stdout)["spaces"]
+    (space,) = json.loads(cli("index", "vectors", "status", "--json").stdout)["spaces"]
     assert space["vectors"] == 3
     return str(space["name"])
 
@@ -285,30 +285,30 @@ def test_vectors_go_to_another_machine_and_are_not_computed_there(synced: Cli, t
     """As a file for its owner's eyes only, or as standard output with nothing else; no memory root is needed there."""
     (elsewhere := tmp_path / "elsewhere").mkdir()
     there = {"XDG_STATE_HOME": str(tmp_path / "other-state")}
-    memsync = [sys.executable, "-m", "memsync"]
+    vectors = [sys.executable, "-m", "memsync", "index", "vectors"]
     run: Any = partial(subprocess.run, capture_output=True, check=True, cwd=elsewhere, env=os.environ | there)
     file = tmp_path / "v.db"
-    done = synced("vectors", "export", str(file))
+    done = synced("index", "vectors", "export", str(file))
     assert (done.returncode, done.stdout) == (0, f"{space_name(synced)}: 3 vectors written\n")
     assert file.stat().st_mode & 0o777 == 0o600
-    imported = json.loads(run([*memsync, "vectors", "import", str(file), "--json"]).stdout)
+    imported = json.loads(run([*vectors, "import", str(file), "--json"]).stdout)
     assert imported["spaces"] == [{"name": space_name(synced), "vectors": 3, "added": 3}]
     report = json.loads(synced("sync", "--json", environ=there).stdout)
     assert (report["vectors_computed"], report["vectors_reused"]) == (0, 3)
-    piped = subprocess.run([*memsync, "vectors", "export", "-"], capture_output=True, check=True, cwd=elsewhere)
+    piped = subprocess.run([*vectors, "export", "-"], capture_output=True, check=True, cwd=elsewhere)
     assert b"3 vectors written" in piped.stderr
-    assert b"0 vectors added, 3 already" in run([*memsync, "vectors", "import", "-"], input=piped.stdout).stdout
-    refused = synced("vectors", "export", "-", "--json")
+    assert b"0 vectors added, 3 already" in run([*vectors, "import", "-"], input=piped.stdout).stdout
+    refused = synced("index", "vectors", "export", "-", "--json")
     assert (refused.returncode, refused.stdout) == (2, "")
 
 
 def test_status_tells_spaces_size_and_bound(synced: Cli, tmp_path: Path) -> None:
     """For people and as JSON; also where there is no cache."""
-    found = json.loads(synced("vectors", "status", "--json").stdout)
+    found = json.loads(synced("index", "vectors", "status", "--json").stdout)
     assert found["path"] == str(vector_cache_path())
     assert 0 < found["bytes"] < found["most_bytes"] == 512_000_000
-    assert f"{space_name(synced)}: 3 vectors" in synced("vectors", "status").stdout
-    none = synced("vectors", "status", environ={"XDG_STATE_HOME": str(tmp_path / "none")}).stdout
+    assert f"{space_name(synced)}: 3 vectors" in synced("index", "vectors", "status").stdout
+    none = synced("index", "vectors", "status", environ={"XDG_STATE_HOME": str(tmp_path / "none")}).stdout
     assert "of at most 512 MB" in none and "3 vectors" not in none
 
 
@@ -316,19 +316,19 @@ def test_export_overwrites_nothing_unless_forced(synced: Cli, tmp_path: Path) ->
     """And with --force only a file, in one step."""
     file = tmp_path / "v.db"
     file.write_text("mine")
-    done = synced("vectors", "export", str(file))
+    done = synced("index", "vectors", "export", str(file))
     assert (done.returncode, file.read_text()) == (2, "mine")
     assert "--force" in done.stderr
-    done = synced("vectors", "export", str(file), "--space", "nosuch", "--force")
+    done = synced("index", "vectors", "export", str(file), "--space", "nosuch", "--force")
     assert (done.returncode, file.read_text()) == (2, "mine")
-    assert synced("vectors", "export", "--force", str(file)).returncode == 0
+    assert synced("index", "vectors", "export", "--force", str(file)).returncode == 0
     assert file.read_bytes().startswith(b"SQLite format 3")
     assert file.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in tmp_path.iterdir() if "part" in path.name] == []
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    assert synced("vectors", "export", "--force", str(pipe)).returncode == 2
-    assert synced("vectors", "export", str(tmp_path / "no" / "v.db")).returncode == 9
+    assert synced("index", "vectors", "export", "--force", str(pipe)).returncode == 2
+    assert synced("index", "vectors", "export", str(tmp_path / "no" / "v.db")).returncode == 9
 
 
 def test_failed_export_leaves_no_file(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_failed_export_leaves_no_file(tmp_path: Path) -> None:
         "import resource, sys; from memsync.cli.main import main\n"
         "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
-        f"main(['vectors', 'export', {str(file)!r}])"
+        f"main(['index', 'vectors', 'export', {str(file)!r}])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, file.exists()) == (IndexFailure.exit_code, False), done.stderr

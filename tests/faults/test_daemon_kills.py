@@ -49,5 +49,5 @@ def test_daemon_with_the_real_model_is_killed_and_goes_on(cli: Cli) -> None:
     with Memory.connect(cli.root) as memory:
         assert memory.wait(vectors=True, seconds=60)
         assert memory.status().notes == 200
-    assert cli("stop").returncode == 0
-    assert cli.process("verify").returncode == 0
+    assert cli("daemon", "stop").returncode == 0
+    assert cli.process("index", "verify").returncode == 0

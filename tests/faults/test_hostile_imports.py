@@ -506,7 +506,7 @@ def conversations(count: int) -> Iterator[dict[str, Any]]:
 def test_killed_import_goes_on_when_it_is_run_again(memory: Memory, root: Path, cli: Cli) -> None:
     """Each thread is there once, and whole."""
     file = export(root, *conversations(count := fewer(3_000, 600)))
-    running = cli.begin("import", str(file))
+    running = cli.begin("thread", "import", str(file))
     limit = time.monotonic() + 60
     while len(list(root.rglob("*.md"))) < 50 and time.monotonic() < limit:
         time.sleep(0.005)
@@ -522,7 +522,7 @@ def test_killed_import_goes_on_when_it_is_run_again(memory: Memory, root: Path, 
 def test_command_says_what_it_left_out(cli: Cli, root: Path) -> None:
     """On stderr, in its JSON, and by its exit code."""
     file = export(root, MALFORMED["author a string"], RICH)
-    done = cli("import", str(file), "--json")
+    done = cli("thread", "import", str(file), "--json")
     assert done.returncode == 1
     (told,) = json.loads(done.stdout)["files"]
     assert told["wrong"] == ["conversation 1: message d: its author is not an object"]

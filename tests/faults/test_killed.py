@@ -25,8 +25,8 @@ COMMITTED_VECTORS = "SELECT count(*) > 0 FROM vector"
 MORE_VECTORS = "SELECT count(*) >= 256 FROM vector"
 
 
-def start(root: Path, command: str) -> subprocess.Popen[bytes]:
-    arguments = [sys.executable, "-m", "memsync", "--root", str(root), command]
+def start(root: Path, *command: str) -> subprocess.Popen[bytes]:
+    arguments = [sys.executable, "-m", "memsync", "--root", str(root), *command]
     return subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -75,7 +75,7 @@ def test_sync_and_rebuild_killed_at_many_moments_converge(memory: Memory, root: 
         connection.close()
         assert_sound(path)
     beside = path.with_name("index.db.beside")
-    kill_when(start(root, "rebuild"), seen(beside, COMMITTED_TEXT))
+    kill_when(start(root, "index", "rebuild"), seen(beside, COMMITTED_TEXT))
     assert_sound(path)
     with Memory.open(root) as again:
         report = again.sync()

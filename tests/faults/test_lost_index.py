@@ -85,7 +85,7 @@ def test_truncated_database_answers_in_full_or_says_rebuild(synced: Memory, make
     try:
         assert answer(memory) == before
     except IndexFailure as error:
-        assert "memsync rebuild" in error.hint
+        assert "memsync index rebuild" in error.hint
         memory.rebuild()
     assert answer(memory) == before
     assert memory.verify() is None

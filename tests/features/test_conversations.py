@@ -279,18 +279,18 @@ def test_thread_that_is_not_there_is_not_exported(memory: Memory) -> None:
 def test_commands(cli: Cli, root: Path) -> None:
     """Import prints what it did, export writes no file that is there."""
     file = file_of(root, [{"thread": "t", "role": "user"}, {"thread": "t", "role": "user", "time": "noon"}])
-    done = cli("import", str(file))
+    done = cli("thread", "import", str(file))
     assert (done.returncode, done.stdout) == (
         1,
         f"{file}: 0 messages in 0 new threads and 0 continued; 0 already there\n",
     )
     assert 't: "noon" is not a time' in done.stderr
     file = file_of(root, [{"thread": "t", "role": "user", "text": "Hi"}])
-    assert json.loads(cli("import", str(file), "--json").stdout)["files"][0]["messages"] == 1
+    assert json.loads(cli("thread", "import", str(file), "--json").stdout)["files"][0]["messages"] == 1
     file.write_text(file.read_text().replace('"t"', '"other"'))
     said = f"{file}: 1 message in 1 new thread and 0 continued; 0 already there\n"
-    assert cli("import", str(file)).stdout == said
-    assert cli("export", "t").stdout == '{"thread": "t", "role": "user", "text": "Hi"}\n'
+    assert cli("thread", "import", str(file)).stdout == said
+    assert cli("thread", "export", "t").stdout == '{"thread": "t", "role": "user", "text": "Hi"}\n'
     out = root.with_name("out.jsonl")
-    assert cli("export", "t", "--output", str(out)).returncode == 0
-    assert cli("export", "t", "--output", str(out)).returncode == FilesystemError.exit_code
+    assert cli("thread", "export", "t", "--output", str(out)).returncode == 0
+    assert cli("thread", "export", "t", "--output", str(out)).returncode == FilesystemError.exit_code

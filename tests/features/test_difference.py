@@ -1,4 +1,4 @@
-"""`memsync diff` and `memsync digest`: what the memory learnt and dropped between two states."""
+"""`memsync history diff` and `memsync history digest`: what the memory learnt and dropped between two states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`memsync history` and `memsync blame`: what a note said, commit by commit, and who wrote its lines."""
+"""`memsync history` and `memsync history blame`: what a note said, commit by commit, and who wrote its lines."""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ def test_thread_in_a_merge_conflict_says_so_wherever_it_is_read(
     assert any(warning in text for text in own.context(thread="talk").warnings)
     said: list[str] = []
     assert list(memory.export_lines(["talk"], warn=said.append)) and warning in said[0]
-    for command in (("thread", "show", "talk"), ("get", path), ("export", "talk")):
+    for command in (("thread", "show", "talk"), ("get", path), ("thread", "export", "talk")):
         assert warning in cli(*command).stderr
     write(path, "\n\n".join(sides))
     assert (own.thread("talk").warnings, own.get(path).warnings) == ((), ())

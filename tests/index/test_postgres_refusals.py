@@ -42,10 +42,10 @@ def test_server_that_answered_with_an_error_is_named_with_its_sqlstate(kind: typ
         ("53100", IndexReadOnly, "no space left", "Free space"),
         ("53200", IndexFailure, "lacks memory", "enlarge"),
         ("58030", IndexFailure, "failed ", "log and disk"),
-        ("XX001", IndexFailure, "failed ", "memsync verify"),
+        ("XX001", IndexFailure, "failed ", "memsync index verify"),
         ("42704", IndexFailure, "something of pgvector", "memsync index migrate"),
         ("08006", IndexFailure, "is lost", "Try again"),
-        ("0A000", IndexFailure, "does not answer as expected", "memsync verify"),
+        ("0A000", IndexFailure, "does not answer as expected", "memsync index verify"),
     ],
 )
 def test_failures_of_the_server_say_what_to_do(state: str, kind: type[MemsyncError], match: str, hint: str) -> None:

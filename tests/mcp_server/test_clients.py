@@ -185,7 +185,7 @@ def test_degraded_index_says_so_and_what_to_do(
         found = text_of(await client.call_tool("memory_search", {"query": "zebra"}))
         assert "Warning: no vectors yet: searched by words alone; run memsync sync" in found
         status = text_of(await client.call_tool("memory_status", {}))
-        assert "20 passages cannot be searched by meaning yet" in status and "memsync start" in status
+        assert "20 passages cannot be searched by meaning yet" in status and "memsync daemon start" in status
 
     talk(memory, say)
 
@@ -270,7 +270,7 @@ def test_conversation_over_stdio(
             status = await client.call_tool("memory_status", {})
             assert ("A daemon keeps the index current" in text_of(status)) == with_daemon
             if with_daemon:  # it goes away, and the client stays
-                assert cli("stop").returncode == 0
+                assert cli("daemon", "stop").returncode == 0
                 assert not (await client.call_tool("memory_search", {"query": '"quagga"'})).is_error
 
     anyio.run(run)

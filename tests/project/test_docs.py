@@ -22,8 +22,8 @@ from tests.conftest import PROJECT
 from tests.support.daemon_process import Cli, launcher
 
 SUBCOMMANDS = (
-    "service install", "service uninstall", "service status", "mcp install", "vectors export", "vectors import",
-    "roots add", "index migrate", "index claim",
+    "daemon start", "daemon logs", "daemon service install", "daemon service uninstall", "daemon service status",
+    "mcp install", "index vectors export", "index vectors import", "roots add", "index migrate", "index claim",
 )  # fmt: skip
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 

@@ -268,7 +268,7 @@ def daemon(real_models: None, cli: Cli, write: Write, cached: Path, short_runtim
     cli.start()
     until(lambda: search(cli)["mode"] == "hybrid", "questions are embedded")
     yield cli
-    cli("stop")
+    cli("daemon", "stop")
 
 
 def model_processes(model: str) -> list[int]:
@@ -313,7 +313,7 @@ def test_model_of_a_daemon_answers_as_one_in_this_process_and_may_hang_or_die(da
     assert waiting.wait(PATIENCE_SECONDS) == 0
     until(lambda: search(daemon, "--rerank")["hits"] == reranked, "the model is there again")
     _, waiting = hang()
-    assert daemon("stop").returncode == 0
+    assert daemon("daemon", "stop").returncode == 0
     until(lambda: model_processes(RERANK_MODEL) == [], "the model's process has ended")
     assert waiting.wait(PATIENCE_SECONDS) == 0
     assert daemon.processes() == []

@@ -171,7 +171,7 @@ def test_hits_found_while_files_are_not_searched_are_an_answer(cli: Cli, write: 
 @pytest.mark.parametrize("through_click", [False, True])
 def test_served_search_that_finds_nothing_yet_is_no_no(cli: Cli, write: Write, through_click: bool) -> None:
     """The daemon gives the same codes, whether or not click reads the command line."""
-    assert json.loads(cli("start", "--json").stdout)["started"]
+    assert json.loads(cli("daemon", "start", "--json").stdout)["started"]
     command = ("search", "heron", "--mode", "keyword", *(("--context", "1") if through_click else ()))
     assert cli(*command).returncode == 1
     connection = open_database(cli.settings.index_dir / "index.db")

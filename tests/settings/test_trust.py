@@ -334,7 +334,7 @@ def test_links_in_an_index_folder_lead_nowhere(cli: Cli, tmp_path: Path, kind: s
     for name in ("daemon.log", "daemon.lock", "index.db", "sync.lock"):
         file = cli.settings.index_dir / name
         file.symlink_to(victim) if kind == "link" else os.link(victim, file)
-    for command in (["search", "x"], ["sync"], ["rebuild"], ["start"], ["watch"]):
+    for command in (["search", "x"], ["sync"], ["index", "rebuild"], ["daemon", "start"], ["daemon", "watch"]):
         done = cli(*command)
         assert (done.returncode != 0, "is a link" in done.stderr) == (True, True), command
     assert victim.read_text() == "mine"

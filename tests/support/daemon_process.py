@@ -126,7 +126,7 @@ class Cli:
 
     def start(self) -> int:
         """Start the daemon and return its process id."""
-        done = self("start", "--json")
+        done = self("daemon", "start", "--json")
         assert done.returncode == 0, done.stderr
         return int(json.loads(done.stdout)["process"])
 

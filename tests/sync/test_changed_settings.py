@@ -103,5 +103,5 @@ def test_a_daemon_with_old_settings_neither_indexes_nor_answers(
         for ask in (lambda: client.search("heron"), client.notes, client.sync):
             with pytest.raises(DaemonOutdated, match="have changed") as caught:
                 ask()
-            assert "memsync restart" in caught.value.hint
+            assert "memsync daemon restart" in caught.value.hint
     assert not [text for text in embedder.seen if SECRET in text]

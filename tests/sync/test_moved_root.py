@@ -221,7 +221,7 @@ def test_daemon_of_the_old_path_is_stopped(cli: Cli, notes: Path) -> None:
     old, cli.root = cli.root, moved(notes, "renamed")
     done = cli("search", "heron")
     assert RECOGNISED.format(old) in done.stderr
-    assert "run: memsync start" in done.stderr
+    assert "run: memsync daemon start" in done.stderr
     assert done.returncode == 0
     until(lambda: not Path(f"/proc/{process}").exists() or is_zombie(process), "the daemon has ended")
     assert states(old)[0] is False

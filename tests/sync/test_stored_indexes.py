@@ -77,7 +77,7 @@ def test_index_in_use_is_not_removed(indexed: Callable[[str], Path], cli: Cli, l
     with open(f"{index_dir(str(root))}/{lock}", "w", encoding="ascii") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         done = cli("index", "remove", str(root))
-        assert done.returncode == 7 and str(root) in done.stderr and "memsync stop" in done.stderr
+        assert done.returncode == 7 and str(root) in done.stderr and "memsync daemon stop" in done.stderr
         assert len(stored_indexes()) == 1
     assert cli("index", "remove", str(root)).stdout == f"removed the index of {root}; {keep_dir(str(root))} stays\n"
     assert stored_indexes() == [] and (root / "note.md").is_file()

@@ -755,7 +755,7 @@ def test_export_is_one_file_that_needs_nothing(full: Memory, cli: Cli, tmp_path:
     """The hits of a query, or notes, with the design in the file, no script, and no link to a server."""
     (cli.root / "store.md").write_text("The heron #tag is in [[birds]], [here](birds.md) and [there](#x).\n")
     file = tmp_path / "page.html"
-    done = cli("export", "--html", str(file), *words)
+    done = cli("thread", "export", "--html", str(file), *words)
     assert done.returncode == 0, done.stderr
     page = Elements(file.read_text())
     assert "heron" in page.text
@@ -765,7 +765,7 @@ def test_export_is_one_file_that_needs_nothing(full: Memory, cli: Cli, tmp_path:
 
 def test_export_to_standard_output(full: Memory, cli: Cli, tmp_path: Path) -> None:
     """`-` is no file of that name."""
-    done = cli("--root", str(cli.root), "export", "--html", "-", "heron", cwd=tmp_path)
+    done = cli("--root", str(cli.root), "thread", "export", "--html", "-", "heron", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "heron" in Elements(done.stdout).text
     assert not (tmp_path / "-").exists()

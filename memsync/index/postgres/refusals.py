@@ -25,9 +25,9 @@ _NO_CONNECTION: _Rule = (
 )
 _NO_TABLES: _Rule = (IndexOutdated, "the tables on {server} are not there yet", MIGRATE)
 _NO_PGVECTOR: _Rule = (IndexFailure, "{server} lacks something of pgvector", MIGRATE)
-_FAILED: _Rule = (IndexFailure, "{server} failed", "See the server's log and disk; then run: memsync verify")
+_FAILED: _Rule = (IndexFailure, "{server} failed", "See the server's log and disk; then run: memsync index verify")
 _ENDED = "{server} ended the connection"
-_UNEXPECTED: _Rule = (IndexFailure, "{server} does not answer as expected", "Run: memsync verify")
+_UNEXPECTED: _Rule = (IndexFailure, "{server} does not answer as expected", "Run: memsync index verify")
 
 # SQLSTATE, or its first letters for a class of errors, otherwise the class of psycopg -> (error, message, hint).
 _REFUSALS: dict[str, _Rule] = {

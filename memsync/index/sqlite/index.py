@@ -328,7 +328,7 @@ class _Unhealed(IndexDamaged):
     """The database at `path` is damaged and not replaced yet."""
 
     def __init__(self, path: Path, finding: object) -> None:
-        super().__init__(f"the index {path} is damaged: {finding}", hint="Run: memsync rebuild")
+        super().__init__(f"the index {path} is damaged: {finding}", hint="Run: memsync index rebuild")
         self.path = path
 
 
@@ -370,4 +370,4 @@ def _translated(path: Path) -> Iterator[None]:
     except (apsw.NotADBError, apsw.CorruptError, *_UNREADABLE) as error:
         raise _Unhealed(path, error) from error
     except apsw.Error as error:
-        raise IndexFailure(f"the index {path} does not answer: {error}", hint="Run: memsync rebuild") from error
+        raise IndexFailure(f"the index {path} does not answer: {error}", hint="Run: memsync index rebuild") from error
