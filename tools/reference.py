@@ -19,6 +19,7 @@ from memsync import cli, features
 from memsync.cli.build import commands_in
 from memsync.mcp_server.tool_list import FILE, SEVERAL
 from memsync.mcp_server.tools import described, offered
+from memsync.model.grouped import grouped
 from memsync.model.json import schemas_of
 from memsync.operation import OPERATIONS, Operation, Parameter
 
@@ -27,14 +28,16 @@ TABLE = Path(cli.__file__).with_name("table.py")
 SECTIONS = ("Set up", "Search", "Notes", "History", "Conversations", "Agents", "Upkeep", "Index", "Daemon")
 _HEAD = """# Operations
 
-Everything a memory can do. `make reference` writes this page from the declarations in `memsync/features/`. Each
-operation is a method of `Memory` ([memory.md](memory.md)) and, unless it is marked as local, of `RemoteMemory` and the
-daemon ([protocol.md](protocol.md)). Some are commands and MCP tools ([mcp.md](mcp.md)) as well.
-[results.schema.json](results.schema.json) describes the results in JSON ([json.md](json.md)). A parameter in bold is
-required, and a parameter without a type is text.
+Everything a memory can do, by task. `make reference` writes this page from the declarations in `memsync/features/`.
+Each operation is named by its commands, if it has any. It is a method of `Memory` ([memory.md](memory.md)) and, unless
+it is marked as local, of `RemoteMemory` and the daemon ([protocol.md](protocol.md)). Some are MCP tools
+([mcp.md](mcp.md)), too. [results.schema.json](results.schema.json) describes the results in JSON
+([json.md](json.md)). A parameter in bold is required, and a parameter without a type is text.
 """
 
 
+_WITHIN = ("answer_request", "embed_question", "logged", "neighbours")
+"""Operations that memsync itself asks, so that no reader looks for them."""
 _TABLE = '''"""The commands. `make reference` writes this table, so that no command is loaded before it is called."""
 
 # fmt: off
@@ -51,16 +54,24 @@ WRITING = {}
 
 def page(operations: Iterable[Operation[Any, Any]]) -> str:
     """Return the reference of operations as Markdown."""
-    return "\n".join([_HEAD, *(_section(operation) for operation in operations)])
+    tasks = grouped((_task(operation), operation) for operation in operations if operation.name not in _WITHIN)
+    return "\n".join(
+        [_HEAD, *(text for task in SECTIONS if task in tasks for text in (f"## {task}\n", *map(_section, tasks[task])))]
+    )
+
+
+def _task(operation: Operation[Any, Any]) -> str:
+    module = importlib.import_module(operation.function.__module__)
+    return str(getattr(module, "SECTION", "Notes"))
 
 
 def _section(operation: Operation[Any, Any]) -> str:
-    offered = [f"command: `memsync {command.path}`" for command in operation.commands]
-    offered += [f"MCP tool: `{operation.tool.name}`"] if operation.tool else []
+    title = ", ".join(f"memsync {command.path}" for command in operation.commands) or operation.name
+    offered = [f"method: `{operation.name}`", *([f"MCP tool: `{operation.tool.name}`"] if operation.tool else [])]
     flags = {"writes": operation.writes, "may take minutes": operation.is_slow, "local": operation.is_local}
     facts = [f"Returns `{_type_name(operation.result)}`", *offered, *(name for name, is_set in flags.items() if is_set)]
     rows = [*(_row(parameter) for parameter in operation.values.values()), ""] if operation.values else []
-    return "\n".join([f"## {operation.name}", "", operation.summary, "", f"{'; '.join(facts)}.", "", *rows])
+    return "\n".join([f"### {title}", "", operation.summary, "", f"{'; '.join(facts)}.", "", *rows])
 
 
 def _row(parameter: Parameter) -> str:
