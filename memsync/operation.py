@@ -20,6 +20,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property, partial
 from types import NoneType, SimpleNamespace
 from typing import (
@@ -51,6 +52,18 @@ W = TypeVar("W", contravariant=True)
 AT = "at"
 """The parameter `at: At = ""` of an operation that can be asked about a commit: Memory.run takes it out, and gives the
 operation the memory as it was."""
+
+
+class Several(StrEnum):
+    """The parameter of an operation that may name registered memories; one without it works on one memory."""
+
+    NONE = ""
+    QUERY = "query"
+    """With filters: `root:work`."""
+    LOCATION = "location"
+    """Before the path: `work:a.md`."""
+    PATH = "path"
+
 
 OPERATIONS: dict[str, Operation[Any, Any]] = {}
 """Every operation that has been declared so far, by name."""
@@ -236,7 +249,7 @@ class Operation(Generic[P, R]):
     is_slow: bool = False
     is_quick: bool = False
     is_local: bool = False
-    several: str = ""
+    several: Several = Several.NONE
     needs_no_files: bool = False
 
     def __post_init__(self) -> None:
@@ -383,7 +396,7 @@ def operation(
     is_slow: bool = False,
     is_quick: bool = False,
     is_local: bool = False,
-    several: str = "",
+    several: Several = Several.NONE,
     needs_no_files: bool = False,
 ) -> Callable[[Callable[Concatenate[W, P], R]], Operation[P, R]]:
     """Declare the decorated function as an operation, with its commands and its MCP tool, if any."""

@@ -21,7 +21,7 @@ from memsync.cli.output import KEPT, NotServed, say_json
 from memsync.cli.render import document, exit_code, remarks, render
 from memsync.errors import MemsyncError, Unrelated, UsageError
 from memsync.model.text import count, printable
-from memsync.operation import AT, Command, Operation, Parameter, RunsOperations
+from memsync.operation import AT, Command, Operation, Parameter, RunsOperations, Several
 
 _LAST_LINE_END = re.compile(r"(?:\r\n|\n|\r)\Z")
 _EDIT = "edit"
@@ -59,7 +59,7 @@ def command_of(operation: Operation[Any, Any], offered: Command) -> click.Comman
 
     takes_text = operation.text is not None and operation.writes
     command = json_option(click.pass_context(callback))
-    if operation.several == "query":
+    if operation.several is Several.QUERY:
         command = roots_options(command)
     if offered.first:
         number, what = click.IntRange(min=1), "Items of a list to print; JSON has all."

@@ -11,6 +11,7 @@ from memsync.cli.common import load
 from memsync.cli.output import KEPT, NotServed
 from memsync.cli.typed_line import may_name_roots
 from memsync.errors import NoMemoryRoot, UsageError
+from memsync.operation import Several
 from memsync.settings.roots import is_root_name
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def covered(
     if not all(map(is_root_name, names)):
         raise UsageError("--roots needs names of registered memories", hint="Example: --roots work,home")
     # A query outside of every folder with a root is for all memories, the default root among them.
-    is_here = is_in_root(context) if operation.several == "query" else _has_root(context)
+    is_here = is_in_root(context) if operation.several is Several.QUERY else _has_root(context)
     text = arguments.get(operation.several, "")
     if is_here and not (names or is_all or may_name_roots(operation.several, text)):
         return None, arguments

@@ -9,7 +9,7 @@ from msgspec import Meta
 from memsync.model.answer import Excerpt, SearchResult
 from memsync.model.query import LATEST_GENERATION, MAX_HITS, MAX_TOKENS, EmbeddedQuestion, SearchRequest
 from memsync.model.vocabulary import Fresh, Mode
-from memsync.operation import At, Cli, Command, Tool, one_of, operation
+from memsync.operation import At, Cli, Command, Several, Tool, one_of, operation
 from memsync.ports import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ Where = Annotated[
         },
     ),
     is_quick=True,
-    several="query",
+    several=Several.QUERY,
     needs_no_files=True,
 )
 def search(
@@ -174,7 +174,7 @@ def embed_question(
         ("location",),
     ),
     is_quick=True,
-    several="location",
+    several=Several.LOCATION,
     needs_no_files=True,
 )
 def get(

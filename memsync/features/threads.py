@@ -39,7 +39,7 @@ from memsync.notes.dates import parse_when
 from memsync.notes.message_format import original_of
 from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
-from memsync.operation import At, Cli, Command, Tool, one_of, operation
+from memsync.operation import At, Cli, Command, Several, Tool, one_of, operation
 from memsync.search.excerpt import read_note
 from memsync.system import clock
 
@@ -258,7 +258,7 @@ def thread(
     return Conversation(known, str(head.get("prompt") or ""), str(head.get("summary") or ""), messages, warnings)
 
 
-@operation(several="path", needs_no_files=True)
+@operation(several=Several.PATH, needs_no_files=True)
 def neighbours(
     memory: Searched,
     path: Annotated[str, Meta(description="The note.")],

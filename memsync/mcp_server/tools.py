@@ -26,7 +26,7 @@ from memsync.model.text import also_searched, count, printable, quotable, visibl
 from memsync.model.upkeep import Contradictions, NoteLinks, Side
 from memsync.model.vocabulary import in_root, told_origin
 from memsync.model.written import Written
-from memsync.operation import OPERATIONS, Operation, RunsOperations, Tool
+from memsync.operation import OPERATIONS, Operation, RunsOperations, Several, Tool
 from memsync.search.budget import is_about_tokens, within
 from memsync.wiring import make_token_counter
 
@@ -76,7 +76,7 @@ def tool_of(operation: Operation[Any, Any]) -> Tool:
 
 def may_name_roots(operation: Operation[Any, Any]) -> bool:
     """Return whether an operation's tool has ROOTS: it has a query, and no path that names its memory."""
-    return operation.several == "query"
+    return operation.several is Several.QUERY
 
 
 def described(operation: Operation[Any, Any]) -> dict[str, Any]:

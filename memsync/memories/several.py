@@ -29,7 +29,7 @@ from memsync.model.answer import Excerpt, SearchResult
 from memsync.model.conversation import Neighbours
 from memsync.model.query import EmbeddedQuestion, Query, SearchRequest
 from memsync.model.vocabulary import Mode, NotePath, in_root
-from memsync.operation import AT, Lazy, Operation
+from memsync.operation import AT, Lazy, Operation, Several
 from memsync.search.query_syntax import parse_request, without_roots
 from memsync.settings.load import default_of, settings_of
 from memsync.settings.roots import (
@@ -116,8 +116,11 @@ class Memories:
         if not operation.several:
             raise UsageError(f"{operation.name} works on one memory", hint="Name it with --root.")
         arguments = operation.bind(args, kwargs)
-        answer: Callable[..., R] = getattr(self, f"_{operation.name}")
-        return answer(**arguments)
+        answers: dict[str, Callable[..., Any]] = {
+            "search": self._search, "get": self._get, "context": self._context, "neighbours": self._neighbours
+        }  # fmt: skip
+        result: R = answers[operation.name](**arguments)
+        return result
 
     def folders(self) -> dict[str, str]:
         """Return the folder of each memory, by name; empty for a memory of a database."""
@@ -344,7 +347,7 @@ def covered(
     """
     given = dict(arguments)
     text = str(given.get(operation.several, ""))
-    if operation.several == "query":
+    if operation.several is Several.QUERY:
         in_query, rest = without_roots(text)
         if named := (*names, *in_query):
             given["query"] = rest

@@ -22,7 +22,7 @@ from memsync.model.vocabulary import Form, Kind, NotePath, Origin, in_root, may_
 from memsync.notes.dates import parse_day
 from memsync.notes.origin import origin_of
 from memsync.notes.parse import conflict_in
-from memsync.operation import At, Cli, Command, Tool, operation
+from memsync.operation import At, Cli, Command, Several, Tool, operation
 from memsync.search.validity import Validity
 from memsync.system import clock
 
@@ -67,7 +67,7 @@ SHARES = {"soul": 0.15, "prompts": 0.15, "memory": 0.2, "messages": 0.2, "logs":
         ("query", "thread", "budget"),
         {"thread": "The name of the thread that is being continued."},
     ),
-    several="query",
+    several=Several.QUERY,
 )
 def context(
     memory: Workspace,
