@@ -31,6 +31,18 @@ from memsync.search.time_hints import asks_when
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _CLOCK = re.compile(r"[T ]\d{2}:\d{2}", re.ASCII)
+KEYWORD_WEIGHT = 0.2
+"""Weight of the keyword score against the semantic score."""
+MEMORY_KEYWORD_WEIGHT = 0.35
+"""The same in logs, threads, MEMORY.md and preferences."""
+RECENCY = 0.01
+"""Maximum recency bonus in the score."""
+HALF_LIFE_DAYS = 90
+"""Half-life of the recency bonus."""
+IMPORTANCE = 0.02
+"""Maximum effect of a note's `importance` on the score."""
+PINNED = 0.01
+"""Bonus in the score for `pinned: true`."""
 
 
 def entry_filter(
@@ -71,6 +83,15 @@ def _matches(entry: Entry, key: str, value: str) -> bool:
 
 
 SECONDS_A_DAY = 86_400
+
+
+def prior_of(chunk: IndexedChunk, now: float) -> float:
+    """Return the bonus for importance, pins and recency; it is small, so that it decides only near ties."""
+    standing = IMPORTANCE * 2.0 * (chunk.importance - 0.5) + PINNED * chunk.pinned
+    if not may_instruct(chunk.origin):  # a web page cannot raise its own
+        standing = min(standing, 0.0)
+    recency: float = RECENCY * 0.5 ** (age_in_days(chunk, now) / HALF_LIFE_DAYS)
+    return standing + recency
 
 
 def age_in_days(chunk: IndexedChunk, now: float) -> float:
@@ -144,8 +165,8 @@ _Key = tuple[NotePath, int, int]
 class Weights:
     """Weights of the keyword score against the semantic score, from 0 to 1, for reference notes and for facts."""
 
-    reference: float
-    memory: float
+    reference: float = KEYWORD_WEIGHT
+    memory: float = MEMORY_KEYWORD_WEIGHT
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from memsync.index.fields import name_word
 from memsync.model.answer import Explanation, Freshness, Hit, Rank, SearchResult, holds
 from memsync.model.filters import Filters
 from memsync.model.note import Link, Message
-from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, Query
+from memsync.model.query import Candidate, EmbeddingSpace, Query
 from memsync.model.text import quoted
-from memsync.model.vocabulary import Form, Kind, Mode, NotePath, Tier, citation, may_instruct
+from memsync.model.vocabulary import Form, Kind, Mode, NotePath, Tier, citation
 from memsync.notes.chunk import CountTokens
 from memsync.notes.copies import added_to, are_copies
 from memsync.notes.entry_text import as_read
@@ -39,11 +39,11 @@ from memsync.search.rank import (
     QuestionWords,
     Scored,
     Weights,
-    age_in_days,
     by_words,
     entry_filter,
     in_order,
     past_last,
+    prior_of,
     rank,
 )
 from memsync.search.recent import CONSIDERED, asks_for_past, by_time
@@ -64,20 +64,8 @@ CANDIDATES = 200
 """So many chunks of each retriever contribute, or as many as there may be hits."""
 THINNED = 20
 """So many times more, if the filters leave out what does not hold."""
-KEYWORD_WEIGHT = 0.2
-"""Weight of the keyword score against the semantic score."""
-MEMORY_KEYWORD_WEIGHT = 0.35
-"""The same in logs, threads, MEMORY.md and preferences."""
-RECENCY = 0.01
-"""Maximum recency bonus in the score."""
-HALF_LIFE_DAYS = 90
-"""Half-life of the recency bonus."""
 RERANK_WEIGHT = 0.5
 """Weight of the reranker's score against the first score."""
-IMPORTANCE = 0.02
-"""Maximum effect of a note's `importance` on the score."""
-PINNED = 0.01
-"""Bonus in the score for `pinned: true`."""
 ROOT = NotePath("")
 """The place from which a person names a note."""
 NEAR_TIE = 0.01
@@ -276,13 +264,11 @@ class Searcher:
         if not query.text:
             return _holding(in_order(pool), query, validity, anchor), lambda score: 0.0
         now = clock.seconds()
-        weights = Weights(KEYWORD_WEIGHT, MEMORY_KEYWORD_WEIGHT)
-        if mode is Mode.VECTOR:
-            weights = Weights(0.0, 0.0)
+        weights = Weights(0.0, 0.0) if mode is Mode.VECTOR else Weights()
         question = QuestionWords.of(query.text, word_weights, query.times)
         if query.filters.roles:
             question = replace(question, asks_for_answer=None)
-        ranked = rank(pool, question, weights, lambda chunk: self._prior(chunk, now))
+        ranked = rank(pool, question, weights, lambda chunk: prior_of(chunk, now))
         if mode is not Mode.VECTOR:
             scale = KEYWORD_SCALE if mode is Mode.KEYWORD else 1.0
             ranked = by_words(ranked, pool, Wording(query.text, word_weights), anchor.text_of, scale)
@@ -292,14 +278,6 @@ class Searcher:
         if mode is Mode.KEYWORD:
             return ranked, lambda score: max(score, 0.0) / (1.0 + max(score, 0.0))
         return ranked, certainty(ranked, question, is_multilingual=space is not None and space.has_narrow_cosines)
-
-    def _prior(self, chunk: IndexedChunk, now: float) -> float:
-        """Return the bonus for importance, pins and recency; it is small, so that it decides only near ties."""
-        prior = IMPORTANCE * 2.0 * (chunk.importance - 0.5) + PINNED * chunk.pinned
-        if not may_instruct(chunk.origin):  # a web page cannot raise its own standing
-            prior = min(prior, 0.0)
-        recency: float = RECENCY * 0.5 ** (age_in_days(chunk, now) / HALF_LIFE_DAYS)
-        return prior + recency
 
     # --------------------------------------------------------------------------------------------- hits
 

@@ -20,7 +20,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
         "_different(islice(spans, limit), anchor, limit), None",
     ),
     ("costs", "CITATION_TOKENS + cost", "cost"),
-    ("Searcher._prior", "2.0 * (chunk.importance - 0.5)", "chunk.importance"),
+    ("prior_of", "2.0 * (chunk.importance - 0.5)", "chunk.importance"),
     ("names_tag", 'tag.startswith(f"{filter_tag}/")', "tag.startswith(filter_tag)"),
     ("entry_filter.allows", "entry.time or chunk.date", "chunk.date"),
     ("_plain", "farthest if scored.cosine is None else scored.cosine", "scored.cosine or 0.0"),

@@ -29,6 +29,7 @@ from memsync.search.rank import (
     age_in_days,
     by_words,
     in_order,
+    prior_of,
     rank,
 )
 from memsync.search.snippet import MAX_SNIPPET_CHARS, holds_all, make_snippet, mark, stems_of
@@ -415,11 +416,11 @@ def test_without_a_date_age_counts_whole_days_since_the_file_changed() -> None:
     assert age_in_days(dated("2026-11"), now.timestamp()) > 36_500
 
 
-def test_recency_halves_with_each_half_life(memory: Memory) -> None:
+def test_recency_halves_with_each_half_life() -> None:
     """A note of 90 days ago has half of the bonus, and one of 180 days ago a quarter."""
-    searcher, now = memory.fresh_search._searcher, datetime(2026, 11, 21, 12).timestamp()
+    now = datetime(2026, 11, 21, 12).timestamp()
     days = ("2026-11-21", "2026-08-23", "2026-05-25", "1900-01-01")
-    assert [searcher._prior(dated(day), now) for day in days] == pytest.approx([0.01, 0.005, 0.0025, 0.0])
+    assert [prior_of(dated(day), now) for day in days] == pytest.approx([0.01, 0.005, 0.0025, 0.0])
 
 
 def test_of_equal_notes_the_newer_comes_first(memory: Memory, write: Write, set_day: Callable[[str], None]) -> None:
@@ -430,12 +431,12 @@ def test_of_equal_notes_the_newer_comes_first(memory: Memory, write: Write, set_
     assert [hit.path for hit in memory.search("heron", mode="keyword").hits] == ["b.md", "a.md"]
 
 
-def test_pins_and_importance_add_their_weights(memory: Memory) -> None:
+def test_pins_and_importance_add_their_weights() -> None:
     """Importance from 0 to 1 counts from minus to plus its weight; 0.5 is neutral."""
-    searcher, now = memory.fresh_search._searcher, datetime(2026, 11, 21, 12).timestamp()
+    now = datetime(2026, 11, 21, 12).timestamp()
     base = dated("1900-01-01")  # no bonus for recency
     priors = [
-        searcher._prior(base._replace(importance=importance, pinned=pinned), now)
+        prior_of(base._replace(importance=importance, pinned=pinned), now)
         for importance, pinned in ((0.5, False), (0.0, False), (1.0, False), (0.5, True), (1.0, True))
     ]
     assert priors == pytest.approx([0.0, -0.02, 0.02, 0.01, 0.03])
