@@ -20,6 +20,7 @@ from memsync.model.written import Written
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules, unusable_local_only
 from memsync.ports import Clock, Embedder, Index, IndexReader, Reranker, TokenCounter, VectorCache
 from memsync.settings.load import Settings
+from memsync.settings.paths import identity_in
 from memsync.system import clock as system_clock
 from memsync.system.once import once_property
 
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from memsync.edit.append import Done
     from memsync.edit.archive import Retiring
     from memsync.edit.forgotten import Forgotten
-    from memsync.edit.kept import Work
     from memsync.edit.note_editor import NoteEditor
     from memsync.edit.note_writer import NoteWriter
+    from memsync.edit.run_records import Work
     from memsync.edit.runs import Runs
     from memsync.model.note import Chunk
     from memsync.notes.files import NoteFiles
@@ -116,12 +117,14 @@ class Workspace:
         from memsync.search.searcher import Searcher
         from memsync.sync.syncer import Syncer
         from memsync.sync.workers import NoteWorkers
+        from memsync.system.state_file import state_of_root
 
         self.is_closed, self.closing = False, ExitStack()
         self.daemon_status: Callable[[Status], Status] | None = None
         self.settings, self.files, self.index = settings, files, index
+        self.state = state_of_root(settings.keep_dir)
         self.usage = UsageCounter(
-            settings.keep_dir, index, is_on=settings["usage.count"], keeps_queries=settings["usage.queries"]
+            self.state, index, is_on=settings["usage.count"], keeps_queries=settings["usage.queries"]
         )
         clock, deadline = self._clock, DEADLINE_SECONDS if self._deadline is None else self._deadline
         workers = NoteWorkers(self.reader, index.prepare, self._processes)
@@ -142,8 +145,7 @@ class Workspace:
         self._pool.shutdown()
         self.closing.close()
         self.index.close()
-        if "writer" in self.__dict__:  # it is made at the first write
-            self.writer.kept.close()
+        self.state.close()
         if self._cache is not None:
             self._cache.close()
 
@@ -204,20 +206,21 @@ class Workspace:
         """Changes single notes. There must be only one, because it holds the writers' lock."""
         from memsync.edit.note_writer import NoteWriter
 
-        return NoteWriter(self.settings.root, self.settings.keep_dir, self.reader.rules, self._check_root)
+        keep = self.settings.keep_dir
+        return NoteWriter(self.settings.root, keep, self.reader.rules, self._check_root, self.state)
 
     def _check_root(self) -> None:
         """Raise WriteRefused if the files belong to another program, RootError if this is another folder."""
         if self.settings.only:
             reason = f"the files of {self.settings.root} belong to another program"
             raise WriteRefused(reason, hint="Write to a memory root of your own, see: memsync roots list")
-        self.syncer.check_root()
+        self.syncer.check_root(identity_in(self.state))
 
     @once_property
     def archive(self) -> Retiring:
         """Moves notes to archive/ and back."""
         from memsync.edit.archive import Retiring
-        from memsync.edit.kept import Work
+        from memsync.edit.run_records import Work
 
         return Retiring(*self._for_runs(Work.PRUNE))
 
@@ -225,7 +228,7 @@ class Workspace:
     def forgotten(self) -> Forgotten:
         """Takes text out of notes, and puts it back."""
         from memsync.edit.forgotten import Forgotten
-        from memsync.edit.kept import Work
+        from memsync.edit.run_records import Work
 
         return Forgotten(*self._for_runs(Work.FORGET))
 

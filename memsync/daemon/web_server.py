@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from pathlib import Path
+from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
@@ -13,15 +13,17 @@ from msgspec import Struct
 from memsync.daemon.health import DaemonFaults
 from memsync.daemon.startup import reported
 from memsync.daemon.worker import Worker
-from memsync.errors import ConfigError, DaemonError
+from memsync.errors import DaemonError, MemsyncError
 from memsync.settings.load import Settings
-from memsync.system.user_folders import filesystem_errors, open_private, write_own_file
+from memsync.system.state_file import StateFile, state_of_root
+from memsync.system.user_folders import open_private
 
 PORT = 8740
 CHECK_SECONDS = 1.0
 START_SECONDS = 30.0
 STOP_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 60.0
+_PAGE = "web"
 
 
 class Page(Struct, frozen=True):
@@ -32,27 +34,20 @@ class Page(Struct, frozen=True):
 
 
 def turned_on(settings: Settings) -> Page | None:
-    """Return where the pages of a memory should be; None if they are off. Raises ConfigError."""
-    try:
-        return msgspec.json.decode(_path(settings).read_bytes(), type=Page)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{_path(settings)} cannot be read", hint="Run: memsync web --off") from error
+    """Return where the pages of a memory should be; None if they are off. Raises MemsyncError."""
+    with state_of_root(settings.keep_dir) as state:
+        return _page_in(state)
 
 
 def turn_on(settings: Settings, page: Page | None) -> None:
-    """Record where the pages should be; None: they are off. Raises FilesystemError."""
-    path = _path(settings)
-    with filesystem_errors(f"{path} cannot be written"):
-        if page is None:
-            path.unlink(missing_ok=True)
-        else:
-            write_own_file(str(path), msgspec.json.encode(page), sync=True)
+    """Record where the pages should be; None: they are off. Raises MemsyncError."""
+    with state_of_root(settings.keep_dir) as state:
+        state.keep_single(_PAGE, msgspec.json.encode(page).decode() if page is not None else "", waits=True)
 
 
-def _path(settings: Settings) -> Path:
-    return settings.keep_dir / "web.json"
+def _page_in(state: StateFile) -> Page | None:
+    written = state.single(_PAGE)
+    return msgspec.json.decode(written, type=Page) if written else None
 
 
 class WebServer(Worker):
@@ -61,6 +56,7 @@ class WebServer(Worker):
     def __init__(self, settings: Settings, health: DaemonFaults) -> None:
         super().__init__("web", health, longest_retry=LONGEST_RETRY_SECONDS)
         self._settings = settings
+        self._state = state_of_root(settings.keep_dir)
         self._guard = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._page: Page | None = None
@@ -69,7 +65,9 @@ class WebServer(Worker):
     @property
     def is_on(self) -> bool:
         """Whether the pages should be served; then the daemon is never idle."""
-        return _path(self._settings).exists()
+        with suppress(MemsyncError):
+            return _page_in(self._state) is not None
+        return False
 
     def stop(self) -> None:
         """Make the server and the thread end."""
@@ -81,6 +79,7 @@ class WebServer(Worker):
         super()._run()
         with self._guard:
             self._end()
+        self._state.close()
 
     def step(self) -> float:
         """Do as the record says, and look at it again in a moment."""
@@ -90,7 +89,7 @@ class WebServer(Worker):
     def apply(self) -> str:
         """Start or end the server as the record says; return its URL, empty if it is off. Raises MemsyncError."""
         with self._guard:
-            wanted = turned_on(self._settings)
+            wanted = _page_in(self._state)
             code = self._child.poll() if self._child is not None else None
             if wanted == self._page and code is None:
                 self._health.mended("web")  # not when it begins: it must live for a while, so that the pauses grow

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from memsync.edit import note_file
 from memsync.edit.addition import Addition, join_additions
 from memsync.edit.journal import Appended, Journal, missing, times_in
-from memsync.edit.kept import Kept
 from memsync.edit.markdown import as_it_was
 from memsync.edit.note_end import NoteEnd, read_end
 from memsync.edit.note_paths import cannot_write, check_writable
@@ -23,6 +22,7 @@ from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.notes.git_files import changed_since
 from memsync.system import clock
+from memsync.system.state_file import StateFile
 
 TRY_SECONDS = 5.0
 RETRY_SECONDS = 0.002
@@ -75,8 +75,8 @@ VERSION = 3
 class KnownEnds:
     """How notes end: a cache by path and file stamp. Faults, such as a full disk, only cost reading a note again."""
 
-    def __init__(self, kept: Kept) -> None:
-        self._kept = kept
+    def __init__(self, state: StateFile) -> None:
+        self._state = state
 
     def get(self, path: NotePath, status: os.stat_result) -> NoteEnd | None:
         """Return how a note ends if it has not changed since `put`."""
@@ -87,17 +87,21 @@ class KnownEnds:
     def put(self, path: NotePath, status: os.stat_result, end: NoteEnd) -> None:
         """Store how a note ends."""
         record = json.dumps({"version": VERSION, "stamp": _stamp(status), "tail": asdict(end)})
-        with suppress(MemsyncError), self._kept.writing() as database:
-            database.execute("INSERT OR REPLACE INTO ending VALUES (?, ?)", (path, record))
+        with suppress(MemsyncError):
+            self._state.write("REPLACE INTO ending VALUES (?, ?)", (path, record))
 
     def was_filled(self, path: NotePath) -> bool:
         """Tell whether a note had lines after its last append."""
         record = self._record(path)
         return bool(record) and bool(record["tail"]["lines"])
 
+    def forget(self) -> None:
+        """Delete how notes ended, because that has their last lines."""
+        self._state.write("DELETE FROM ending")
+
     def _record(self, path: NotePath) -> dict[str, Any]:
         with suppress(MemsyncError):
-            for (record,) in self._kept.rows("SELECT ending FROM ending WHERE path = ?", (path,)):
+            for (record,) in self._state.rows("SELECT ending FROM ending WHERE path = ?", (path,)):
                 return dict(json.loads(record))
         return {}
 

@@ -8,8 +8,8 @@ from itertools import count as count_up
 
 from msgspec.structs import replace
 
-from memsync.edit.kept import Work
 from memsync.edit.note_paths import is_half_moved
+from memsync.edit.run_records import Work
 from memsync.edit.runs import NoteChange, Outcome, Runs
 from memsync.model.status import Failure
 from memsync.model.text import count
@@ -55,10 +55,10 @@ class Retiring(Runs):
 
     def retired_to(self, path: NotePath) -> list[NotePath]:
         """Return the paths that a note was moved to and that still exist, newest first."""
-        targets = dict.fromkeys(step.other for step in self._kept.steps(Work.PRUNE) if step.path == path)
+        targets = dict.fromkeys(step.other for step in self._records.steps(Work.PRUNE) if step.path == path)
         return [target for target in targets if self._is_there(target)]
 
     def came_from(self, target: NotePath) -> NotePath:
         """Return the former path of a note in archive/: from the record, otherwise from its path there."""
-        sources = (step.path for step in self._kept.steps(Work.PRUNE) if step.other == target)
+        sources = (step.path for step in self._records.steps(Work.PRUNE) if step.other == target)
         return next(sources, NotePath(former_path(target)))

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from memsync.edit import note_file
 from memsync.edit.addition import lines_with_ends
-from memsync.edit.kept import Work
 from memsync.edit.note_paths import folder_of
+from memsync.edit.run_records import Work
 from memsync.edit.runs import Runs
 from memsync.errors import MemsyncError
 from memsync.model.vocabulary import NotePath
@@ -43,10 +43,11 @@ class Forgotten(Runs):
         Copies that `mv` and `proposals accept` kept may have the same text, so these can no longer be undone.
         """
         for kind in (Work.MOVE, Work.ACCEPT):
-            for step in self._kept.steps(kind):
+            for step in self._records.steps(kind):
                 self._drop(step)
         for step in self._steps(user):
             with suppress(FileNotFoundError, MemsyncError), folder_of(self._root, step.path) as folder:
                 note_file.clear_leftovers(folder, 0.0)
             self._drop(step)
-        self._kept.wipe()
+        self._writer.ends.forget()
+        self._writer.state.wipe()

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from memsync.edit.kept import Kept
 from memsync.model.grouped import grouped
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.message_format import read_message_heading
 from memsync.system import clock
+from memsync.system.state_file import StateFile
 
 KEEP_DAYS = 30
 _EXPIRE = "DELETE FROM append WHERE at < ? AND id IN (SELECT id FROM append ORDER BY id LIMIT 10)"
@@ -65,8 +65,8 @@ class Appended:
 class Journal:
     """The appends to one memory root; `branch` returns the branch of each."""
 
-    def __init__(self, kept: Kept, branch: Callable[[], str] = str) -> None:
-        self._kept = kept
+    def __init__(self, state: StateFile, branch: Callable[[], str] = str) -> None:
+        self._state = state
         self._branch = branch
 
     def append(self, path: NotePath, text: str, *, head: str = "", replaces: Sequence[str] = ()) -> Appended:
@@ -75,7 +75,7 @@ class Journal:
         The appends with the ids in `replaces` no longer count as missing, unless this append is undone.
         """
         at, text, branch = clock.file_seconds(), whole_characters(text), self._branch()
-        with self._kept.writing() as database:
+        with self._state.writing() as database:
             database.execute(_EXPIRE, (at - KEEP_DAYS * 86_400,))
             database.execute(
                 "INSERT INTO append (at, path, text, head, branch) VALUES (?, ?, ?, ?, ?)",
@@ -90,24 +90,24 @@ class Journal:
 
     def settle(self, ids: Iterable[str]) -> None:
         """Delete these appends: they were rewritten, or deleted on purpose."""
-        with self._kept.writing() as database:
+        with self._state.writing() as database:
             database.executemany("DELETE FROM append WHERE id = ?", [(int(settled),) for settled in ids])
 
     def undo(self, appended: Appended) -> None:
         """Delete an append that was not made; the appends that it replaced count again."""
-        with self._kept.writing() as database:
+        with self._state.writing() as database:
             database.execute("DELETE FROM append WHERE id = ?", (int(appended.id),))
             database.execute("UPDATE append SET replaced_by = NULL WHERE replaced_by = ?", (int(appended.id),))
 
     def moved(self, path: NotePath, target: NotePath) -> None:
         """Let the appends to a note that was moved be those to its new path."""
-        with self._kept.writing() as database:
+        with self._state.writing() as database:
             database.execute("UPDATE append SET path = ? WHERE path = ?", (target, path))
             database.execute("DELETE FROM ending WHERE path IN (?, ?)", (path, target))
 
     def drop(self, is_forgotten: Callable[[NotePath, str], bool]) -> int:
         """Delete the appends whose note and text are forgotten; return how many."""
-        rows = self._kept.rows("SELECT id, path, text FROM append")
+        rows = self._state.rows("SELECT id, path, text FROM append")
         forgotten = [str(number) for number, path, text in rows if is_forgotten(path, text)]
         if forgotten:
             self.settle(forgotten)
@@ -120,7 +120,7 @@ class Journal:
     def since(self, moment: float, path: NotePath | None = None) -> list[Appended]:
         """Return the appends since a Unix time that may be missing, oldest first; with `path`, only of one note."""
         condition, values = ("path = ?", (path,)) if path is not None else ("TRUE", ())
-        rows = self._kept.rows(
+        rows = self._state.rows(
             "SELECT id, at, path, text, head, branch FROM append"
             f" WHERE {condition} AND at >= ? AND replaced_by IS NULL ORDER BY id",
             (*values, moment),

@@ -17,9 +17,9 @@ from memsync.edit import note_file
 from memsync.edit.addition import Addition
 from memsync.edit.append import Appending, Done, KnownEnds, Replaced, make, tried
 from memsync.edit.journal import Journal, missing
-from memsync.edit.kept import Kept
 from memsync.edit.note_end import read_end
 from memsync.edit.note_paths import check_writable, folder_of, numbered
+from memsync.edit.run_records import RunRecords
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
@@ -28,6 +28,7 @@ from memsync.notes.git_files import checked_out
 from memsync.notes.rules import THREADS_FOLDER, PathRules
 from memsync.ports import WRITES_FOR_AGENT
 from memsync.system.file_lock import file_lock
+from memsync.system.state_file import StateFile, state_of_root
 
 WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.0005
@@ -40,13 +41,19 @@ class NoteWriter:
     """
 
     def __init__(
-        self, root: Path, keep: Path, rules: PathRules | None = None, check_root: Callable[[], None] = lambda: None
+        self,
+        root: Path,
+        keep: Path,
+        rules: PathRules | None = None,
+        check_root: Callable[[], None] = lambda: None,
+        state: StateFile | None = None,
     ) -> None:
         self.check_root = check_root
         self._rules = rules or PathRules({}, {})
-        self.kept = Kept(keep)
-        self.journal = Journal(self.kept, lambda: checked_out(root))
-        self.ends = KnownEnds(self.kept)
+        self.state = state or state_of_root(keep)
+        self.journal = Journal(self.state, lambda: checked_out(root))
+        self.ends = KnownEnds(self.state)
+        self.runs = RunRecords(self.state)
         self._root = root
         self._keep = keep
         self._holder: int | None = None

@@ -20,9 +20,9 @@ from msgspec import Struct
 
 from memsync.edit import commits, note_file
 from memsync.edit.append import Replaced, make
-from memsync.edit.kept import Lines, Step, Work
 from memsync.edit.note_paths import check_writable, folder_of, move
 from memsync.edit.note_writer import NoteWriter
+from memsync.edit.run_records import Lines, Step, Work
 from memsync.errors import FilesystemError, MemsyncError, UsageError, WriteRefused
 from memsync.model.status import Failure
 from memsync.model.vocabulary import NotePath
@@ -65,7 +65,7 @@ class Runs:
     def __init__(self, root: Path, keep: Path, writer: NoteWriter, kind: Work, commits: bool) -> None:
         self._root = root
         self._folder = keep / "forgotten"  # copies that an undo could not put back
-        self._kept = writer.kept
+        self._records = writer.runs
         self._writer = writer
         self._kind = kind
         self._commits = commits
@@ -80,7 +80,7 @@ class Runs:
         outcome = Outcome()
         if not changes:
             return outcome
-        run = self._kept.begin([self._step(user, change) for change in changes])
+        run = self._records.begin([self._step(user, change) for change in changes])
         self._clear_leftovers(self._steps(""))
         unchanged = []
         for change in changes:
@@ -97,7 +97,7 @@ class Runs:
                 if is_refused or change.after == change.before or self._has(change.path, change.before):
                     unchanged.append(change.path)
         with suppress(MemsyncError):  # otherwise an undo may name these notes, and keeps their copies
-            self._kept.drop(run, unchanged)
+            self._records.drop(run, unchanged)
         if outcome.failed and self._kind is Work.MOVE:  # otherwise links lead to where a file is not
             undone = self._undo_all(step for step in self._steps(user) if step.run == run)
             outcome.paths, outcome.failed = [], [*outcome.failed, *undone.failed]
@@ -132,7 +132,7 @@ class Runs:
     # ---------------------------------------------------------------------------------------------- keeping
 
     def _steps(self, user: str) -> list[Step]:
-        return [step for step in self._kept.steps(self._kind) if not user or step.user == user]
+        return [step for step in self._records.steps(self._kind) if not user or step.user == user]
 
     def _clear_leftovers(self, steps: Iterable[Step]) -> None:
         """Delete what killed runs left beside the notes of these steps, if it is a content that the runs keep."""
@@ -158,7 +158,7 @@ class Runs:
     def _drop(self, step: Step) -> None:
         with suppress(FileNotFoundError):
             self._copy_of(step).unlink()
-        self._kept.drop(step.run, [step.path])
+        self._records.drop(step.run, [step.path])
 
     def _copy_of(self, step: Step) -> Path:
         """Return where a copy is written for the user, if an undo cannot put it back."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from msgspec import Meta
 
-from memsync.edit.kept import Work
+from memsync.edit.run_records import Work
 from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.model.answer import holds
 from memsync.model.json import to_json

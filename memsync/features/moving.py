@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from memsync.edit.kept import Work
 from memsync.edit.markdown import one_line
 from memsync.edit.note_paths import new_note_path
 from memsync.edit.relinking import NoteText, recited
+from memsync.edit.run_records import Work
 from memsync.edit.runs import NoteChange
 from memsync.errors import NoteError, UsageError, WriteRefused
 from memsync.model.note import Link
@@ -108,7 +108,7 @@ def undo_move(memory: Workspace) -> Moving:
     Raises UsageError when there is nothing to undo.
     """
     runs = memory.runs(Work.MOVE)
-    steps = memory.writer.kept.steps(Work.MOVE)
+    steps = memory.writer.runs.steps(Work.MOVE)
     outcome = runs.undo()
     ours = (step for step in steps if step.run == steps[0].run and step.path != step.other)
     moves = [MovedFile(s.other, s.path) for s in ours if not os.path.lexists(memory.files.root / s.other)]

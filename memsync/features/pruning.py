@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from memsync.edit.kept import Work
+from memsync.edit.run_records import Work
 from memsync.errors import UsageError, WriteRefused
 from memsync.model.text import count, not_shared
 from memsync.model.upkeep import Pruning, Retirement
@@ -79,7 +79,7 @@ def prune(
 def undo_prune(memory: Workspace) -> Pruning:
     """Move back what the last `prune` moved. Raises UsageError when there is nothing to undo."""
     with memory.writer.lock():
-        steps = memory.writer.kept.steps(Work.PRUNE)
+        steps = memory.writer.runs.steps(Work.PRUNE)
         outcome = memory.archive.undo()
     back = tuple(Retirement(step.other, step.path, "", "moved back") for step in steps if step.run == steps[0].run)
     return _done(memory, Pruning(tuple(reversed(back)), (), 0), outcome)

@@ -41,6 +41,7 @@ from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, default_of
 from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.gate import Gate
 from memsync.sync.indexer import TextReport
+from memsync.system.state_file import state_of_root
 from memsync.wiring import make_embedder, make_reranker, make_stored_index, make_token_counter
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class StoredMemory(MemoryApi):
         self.files = cast("NoteFiles", StoredNotes(index))
         rules = PathRules(DEFAULT_KINDS, DEFAULT_TIERS)
         self.reader = NoteReader(counter.count, rules, ChunkLimits())
-        self.usage = UsageCounter(_ROOT, index, is_on=False, keeps_queries=False)
+        self.usage = UsageCounter(state_of_root(_ROOT), index, is_on=False, keeps_queries=False)
         self.fresh_search: FreshSearch = StoredSearch(
             index,
             cast("Syncer", NotCompared(index)),

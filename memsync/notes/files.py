@@ -175,7 +175,7 @@ class NoteFiles:
         return identity
 
     def keep_identity(self, identity: str) -> None:
-        """Remember the root's identity outside of the index. Raises OSError, FilesystemError."""
+        """Remember the root's identity outside of the index. Raises FilesystemError, IndexBusy."""
         keep_identity(str(self.root), identity)
 
     def _require_no_link(self) -> None:

@@ -1,8 +1,8 @@
-"""Count searches, their latency, and which notes they returned, in a small database outside the index.
+"""Count searches, their latency, and which notes they returned, in the state of a memory root.
 
-The database is in the state directory. Counts are written a few seconds later in one transaction, so that no search
-waits for them. It holds no text of notes, and stores queries only if the settings allow it. Answers do not depend on
-it: if it cannot be written, only statistics are lost. So a damaged database is set aside and begun again.
+Counts are written a few seconds later in one transaction, so that no search waits for them. They hold no text of
+notes, and queries only if the settings allow it. Answers do not depend on them: if the state cannot be written, only
+statistics are lost.
 """
 
 from __future__ import annotations
@@ -10,43 +10,29 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 import apsw
 
-from memsync.errors import FilesystemError, MemsyncError
-from memsync.index.sqlite.database_files import create_private, inode, set_aside
-from memsync.index.sqlite.transactions import read_transaction, translate_sqlite_errors, write_transaction
+from memsync.errors import MemsyncError
 from memsync.model.text import whole_characters
 from memsync.model.upkeep import AskedQuery, Growth, NoteUse
 from memsync.model.vocabulary import NotePath
 from memsync.ports import Index
 from memsync.system import clock
+from memsync.system.state_file import StateFile
 
 FLUSH_SECONDS = 5.0
 KEEP_DAYS = 400
 """How long single searches are kept; counts of notes are kept forever."""
-BUSY_MS = 1_000
 MAX_QUERIES = 20
+_SINCE = "counted since"
 
-_SCHEMA = """
-PRAGMA journal_mode = WAL;
-PRAGMA synchronous = NORMAL;
-CREATE TABLE IF NOT EXISTS counted (since TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS note (path TEXT PRIMARY KEY, retrieved INTEGER NOT NULL, last TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS search (at TEXT NOT NULL, ms REAL NOT NULL, hits INTEGER NOT NULL, query TEXT);
-CREATE INDEX IF NOT EXISTS search_at ON search (at);
-CREATE TABLE IF NOT EXISTS size (
-    day TEXT PRIMARY KEY, notes INTEGER NOT NULL, passages INTEGER NOT NULL, bytes INTEGER NOT NULL
-) WITHOUT ROWID;
-"""
 _PUT_NOTE = """
-INSERT INTO note VALUES (?, ?, ?) ON CONFLICT (path)
-DO UPDATE SET retrieved = retrieved + excluded.retrieved, last = max(last, excluded.last)
+INSERT INTO retrieved VALUES (?, ?, ?) ON CONFLICT (path)
+DO UPDATE SET times = times + excluded.times, last = max(last, excluded.last)
 """
 
 
@@ -78,13 +64,13 @@ class Used(NamedTuple):
 
 
 class UsageCounter:
-    """Counts the searches of one memory root, in a database in `folder`; safe for several threads and processes.
+    """Counts the searches of one memory root in its state; safe for several threads and processes.
 
     It records the size of the index once a day. With `is_on` false it counts nothing.
     """
 
-    def __init__(self, folder: Path, index: Index, *, is_on: bool, keeps_queries: bool) -> None:
-        self.path = folder / "usage.db"
+    def __init__(self, state: StateFile, index: Index, *, is_on: bool, keeps_queries: bool) -> None:
+        self.state = state
         self._index = index
         self._is_on = is_on
         self._keeps_queries = keeps_queries
@@ -116,7 +102,7 @@ class UsageCounter:
                 self._timer.start()
 
     def flush(self) -> None:
-        """Write the counts to the database. If that fails, they are lost, and `fault` says why."""
+        """Write the counts. If that fails, they are lost, and `fault` says why."""
         with self._lock:
             searches, retrieved = self._searches, self._retrieved
             self._searches, self._retrieved = [], Counter()
@@ -131,31 +117,32 @@ class UsageCounter:
                 self.fault = f"retrievals are not counted: {error.message}"
 
     def _write(self, searches: list[_Search], retrieved: Counter[NotePath]) -> None:
-        with self._opened() as database, write_transaction(database):
-            now = _now()
-            database.execute("INSERT INTO counted SELECT ? WHERE NOT EXISTS (SELECT 1 FROM counted)", (now,))
+        now, sizes = _now(), []
+        if not self.state.rows("SELECT 1 FROM size WHERE day = ?", (now[:10],)):
+            with self._index.reading() as reader:
+                counts = reader.counts()
+            sizes = [(now[:10], counts.notes, counts.passages, counts.index_bytes or 0)]  # 0: not known
+        with self.state.writing() as database:
+            database.execute("INSERT OR IGNORE INTO single VALUES (?, ?)", (_SINCE, now))
             rows = [(whole_characters(path), times, now) for path, times in retrieved.items()]
             database.executemany(_PUT_NOTE, rows)
             database.executemany("INSERT INTO search VALUES (?, ?, ?, ?)", searches)
-            if not database.execute("SELECT 1 FROM size WHERE day = ?", (now[:10],)).fetchone():
-                with self._index.reading() as reader:
-                    counts = reader.counts()
-                size = (now[:10], counts.notes, counts.passages, counts.index_bytes or 0)  # 0: not known
-                database.execute("INSERT OR REPLACE INTO size VALUES (?, ?, ?, ?)", size)
+            if sizes:
+                database.executemany("REPLACE INTO size VALUES (?, ?, ?, ?)", sizes)
                 database.execute("DELETE FROM search WHERE at < ?", (_now(-KEEP_DAYS),))
 
     def used(self, since: str) -> Used:
         """Write the waiting counts, then return all counts and the searches since a moment.
 
-        If the database cannot be read, return nothing; `fault` says why.
+        If they cannot be read, return nothing; `fault` says why.
         """
         self.flush()
-        if self.path.exists():
-            try:
-                with self._opened() as database, read_transaction(database):
+        try:
+            with self.state.reading() as database:
+                if database is not None:
                     return _read(database, since)
-            except MemsyncError as error:
-                self.fault = error.message
+        except MemsyncError as error:
+            self.fault = error.message
         return Used("", {}, (), (), ())
 
     def forget(self, paths: Iterable[NotePath]) -> int:
@@ -164,41 +151,21 @@ class UsageCounter:
         The searches still count. Raises MemsyncError.
         """
         self.flush()
-        if not self.path.exists():
-            return 0
-        with self._opened() as database:
-            with write_transaction(database):
-                (questions,) = next(database.execute("SELECT count(DISTINCT query) FROM search"))
-                database.execute("UPDATE search SET query = NULL")
-                database.executemany("DELETE FROM note WHERE path = ?", [(whole_characters(path),) for path in paths])
-            database.execute("VACUUM")  # otherwise deleted text stays in unused pages
-            database.execute("PRAGMA wal_checkpoint (TRUNCATE)")
+        with self.state.writing() as database:
+            questions = database.execute("SELECT count(DISTINCT query) FROM search").get
+            database.execute("UPDATE search SET query = NULL")
+            gone = [(whole_characters(path),) for path in paths]
+            database.executemany("DELETE FROM retrieved WHERE path = ?", gone)
         return int(questions)
 
     def retrievals(self) -> dict[NotePath, int]:
         """Return how often each note was retrieved; nothing if the database cannot be read."""
         return {path: use.retrieved for path, use in self.used(_now()).notes.items()}
 
-    @contextmanager
-    def _opened(self) -> Iterator[apsw.Connection]:
-        """Yield the database; make a missing one, and set a damaged one aside. Raises MemsyncError."""
-        try:
-            with translate_sqlite_errors(str(self.path)):
-                create_private(self.path)
-                with closing(apsw.Connection(str(self.path))) as database:
-                    database.set_busy_timeout(BUSY_MS)
-                    database.execute(_SCHEMA).fetchall()
-                    yield database
-        except apsw.Error as error:  # any other error of SQLite means damage: only counts are lost
-            aside = set_aside(self.path, inode(self.path))
-            name = aside.name if aside is not None else "another file"
-            message = f"{self.path} was damaged ({error}): it was set aside as {name}, and counting starts again"
-            raise FilesystemError(message, hint="Try again.") from error
-
 
 def _read(database: apsw.Connection, since: str) -> Used:
-    (counted_since,) = database.execute("SELECT since FROM counted").fetchone() or ("",)
-    notes = database.execute("SELECT path, retrieved, last FROM note")
+    (counted_since,) = database.execute("SELECT value FROM single WHERE name = ?", (_SINCE,)).fetchone() or ("",)
+    notes = database.execute("SELECT path, times, last FROM retrieved")
     searches = database.execute("SELECT substr(at, 1, 10), ms, hits FROM search WHERE at >= ? ORDER BY at", [since])
     sizes = database.execute("SELECT day, notes, passages, bytes FROM size WHERE day >= ? ORDER BY day", (since[:10],))
     queries = database.execute(

@@ -8,13 +8,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 
-from memsync.errors import ConfigError, RootError
+from memsync.errors import ConfigError, MemsyncError, RootError
 from memsync.model.text import quoted
 from memsync.settings.config_file import ConfigFile, paths_above, without_our_table
 from memsync.system.birth import birth
-from memsync.system.user_folders import digest_of, state_folder, write_own_file
+from memsync.system.user_folders import STATE, digest_of, state_folder
 
+TYPE_CHECKING = False  # and not typing's, because importing it would take a tenth of the time of a served search
+if TYPE_CHECKING:
+    from typing import Any
+
+    from memsync.system.state_file import StateFile
+
+_IDENTITY, _PATH = "identity", "path"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -116,11 +124,32 @@ def is_identity(identity: str, known: str) -> bool:
 
 def kept_identity(root: str) -> str:
     """Return the identity of the folder that was the memory root at this path; empty if none was."""
-    try:
-        with open(_identity_file(root), encoding="ascii", errors="replace") as file:
-            return file.read(100)
-    except OSError:
-        return ""
+    return str(_kept(keep_dir(root), _IDENTITY) or "")
+
+
+def identity_in(state: StateFile) -> str:
+    """Return what `kept_identity` does, from the state of a root."""
+    return str(_single(state, _IDENTITY) or "")
+
+
+def kept_path(folder: str) -> str:
+    """Return the path of the memory root of a folder with data that outlives an index; empty if it is not known."""
+    return os.fsdecode(_kept(folder, _PATH) or b"")
+
+
+def _kept(folder: str, name: str) -> Any:
+    if not os.path.exists(os.path.join(folder, STATE)):
+        return None
+    from memsync.system.state_file import state_of_root  # here, because few commands ask
+
+    with state_of_root(folder) as state:
+        return _single(state, name)
+
+
+def _single(state: StateFile, name: str) -> Any:
+    with suppress(MemsyncError):  # because a search answers even if the state is damaged
+        return state.single(name)
+    return None
 
 
 def made_by_init(folder: str) -> str:
@@ -142,14 +171,13 @@ def made_by_init(folder: str) -> str:
 def keep_identity(root: str, identity: str) -> None:
     """Remember which folder is the memory root at this path, and the path itself, even without its index.
 
-    Raises OSError.
+    Raises FilesystemError, IndexBusy.
     """
-    write_own_file(_identity_file(root), identity.encode())
-    write_own_file(os.path.join(keep_dir(root), "path"), os.fsencode(root))
+    from memsync.system.state_file import state_of_root  # here, because few commands write
 
-
-def _identity_file(root: str) -> str:
-    return os.path.join(keep_dir(root), "root")
+    with state_of_root(keep_dir(root)) as state:
+        state.keep_single(_IDENTITY, identity)
+        state.keep_single(_PATH, os.fsencode(root))
 
 
 def _state_name(root: str) -> str:

@@ -20,7 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import FilesystemError
-from memsync.settings.paths import index_dir, is_identity, keep_dir
+from memsync.settings.paths import index_dir, is_identity, keep_dir, kept_path
 from memsync.system.user_folders import (
     filesystem_errors,
     open_private,
@@ -230,7 +230,9 @@ def recorded_roots() -> set[str]:
     from pathlib import Path
 
     top = Path(state_folder())
-    return {_recorded(str(place)) for place in (*top.glob("roots/*/*"), *top.glob("kept/*/path"))} - {""}
+    return {_recorded(str(place)) for place in top.glob("roots/*/*")} | {
+        kept_path(str(folder)) for folder in top.glob("kept/*")
+    } - {""}
 
 
 def _recorded(place: str) -> str:

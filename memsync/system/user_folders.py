@@ -27,6 +27,8 @@ FOLDER_VARIABLES = ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_
 STARTED = "MEMSYNC_STARTED"
 """The environment variable of programs that memsync started. Their hooks print nothing."""
 Stamp = tuple[int, ...]
+STATE = "state.db"
+"""The file that has the state of a memory root, or of the user."""
 _NAME = "memsync"
 _ACCESS_LIST = "system.posix_acl_access"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from contextlib import suppress
 from pathlib import Path
 
 from memsync.system import clock
-from memsync.system.user_folders import digest_of, filesystem_errors, own_folder
+from memsync.system.state_file import state_of_root
+from memsync.system.user_folders import digest_of
 from memsync.web.serving import token_of
 
 TOKEN = "web-token"  # noqa: S105 (because it is the name of the file)
@@ -20,13 +20,14 @@ LINK_SECONDS = 300
 class Access:
     """The keys to the web servers of one memory; `keep` is its folder for data that outlives the index.
 
-    All of it is in files, so a cookie stays valid after a restart, and another process can make a link.
+    The token is in a file, so a cookie stays valid after a restart. Links are in the state of the memory, so another
+    process can make one.
     """
 
     def __init__(self, keep: Path) -> None:
         """Create the token if there is none. Raises FilesystemError."""
         self._token = token_of(keep, TOKEN)
-        self._links = keep / "links"
+        self._keep = keep
 
     def has_token(self, authorization: bytes) -> bool:
         """Tell whether the value of an Authorization header has the token."""
@@ -45,23 +46,19 @@ class Access:
         return is_signed and int(expires) > clock.seconds()
 
     def make_link(self) -> str:
-        """Return the path of a link that lets one browser in, once, within LINK_SECONDS. Raises FilesystemError."""
-        key = secrets.token_urlsafe(32)
-        with filesystem_errors(f"{self._links} cannot be written"):
-            own_folder(self._links)
-            (self._links / digest_of(key.encode())).touch(mode=0o600, exist_ok=False)
+        """Return the path of a link that lets one browser in, once, within LINK_SECONDS. Raises MemsyncError."""
+        key, now = secrets.token_urlsafe(32), clock.seconds()
+        with state_of_root(self._keep) as state, state.writing() as database:
+            database.execute("DELETE FROM link WHERE at NOT BETWEEN ? AND ?", (now - LINK_SECONDS, now))
+            database.execute("INSERT INTO link VALUES (?, ?)", (digest_of(key.encode()), now))
         return f"{ENTER}?key={key}"
 
     def take(self, key: str) -> bool:
-        """Use up the key of a link; return whether it was good. Expired links are removed."""
-        wanted, is_good = self._links / digest_of(key.encode()), False
-        for link in self._links.glob("*"):
-            with suppress(FileNotFoundError):  # another process was quicker
-                is_fresh = 0 <= clock.file_seconds() - link.stat().st_mtime < LINK_SECONDS
-                if link == wanted or not is_fresh:
-                    link.unlink()
-                    is_good |= is_fresh and link == wanted
-        return is_good
+        """Use up the key of a link; return whether it was good. Raises MemsyncError."""
+        now = clock.seconds()
+        with state_of_root(self._keep) as state:
+            used_up = "DELETE FROM link WHERE key = ? AND at BETWEEN ? AND ?"
+            return state.write(used_up, (digest_of(key.encode()), now - LINK_SECONDS, now)) == 1
 
     def _signature(self, expires: str) -> str:
         return hmac.new(self._token.encode(), expires.encode(), "sha256").hexdigest()

@@ -18,7 +18,7 @@ import pytest
 from memsync.daemon import process, web_server
 from memsync.daemon.health import DaemonFaults
 from memsync.daemon.web_server import Page, WebServer, turn_on, turned_on
-from memsync.errors import ConfigError, FilesystemError, MemsyncError
+from memsync.errors import MemsyncError
 from memsync.settings.load import Settings
 from memsync.web.access import Access
 from memsync.web.serving import HOST, listening
@@ -196,24 +196,6 @@ def test_server_that_hangs_at_its_start_does_not_hold_up_the_end(
     until(lambda: server._child is not None, "it has begun")
     server.stop()
     assert server.join(60.0) and server._child is None
-
-
-def test_record_that_is_not_valid_is_an_error(server: WebServer, settings: Settings) -> None:
-    """It says how to get rid of it."""
-    turn_on(settings, Page(1))
-    (settings.keep_dir / "web.json").write_text('{"port": "many"}')
-    with pytest.raises(ConfigError) as caught:
-        server.apply()
-    assert caught.value.hint == "Run: memsync web --off"
-
-
-def test_record_that_cannot_be_written_is_named(settings: Settings) -> None:
-    """A folder in its place."""
-    (settings.keep_dir / "web.json").mkdir(parents=True)
-    with pytest.raises((FilesystemError, ConfigError), match=r"web\.json"):
-        turn_on(settings, Page(1))
-    with pytest.raises(FilesystemError, match=r"web\.json cannot be written"):
-        turn_on(settings, None)
 
 
 def test_daemon_with_pages_is_never_idle(settings: Settings, server: WebServer, monkeypatch: Patch) -> None:

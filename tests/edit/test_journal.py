@@ -12,10 +12,10 @@ import pytest
 from memsync.edit import append as append_module
 from memsync.edit.addition import Addition
 from memsync.edit.journal import Appended, Journal, missing
-from memsync.edit.kept import Kept
 from memsync.edit.note_writer import NoteWriter
 from memsync.model.vocabulary import NotePath
 from memsync.system import clock
+from memsync.system.state_file import state_of_root
 
 LOG = NotePath("log.md")
 
@@ -111,10 +111,10 @@ def test_note_that_is_emptied_to_be_saved_is_waited_for(writer: NoteWriter, root
 
 def test_journal_gives_back_what_is_not_settled(tmp_path: Path) -> None:
     """In order, from a moment on, and of one note; also in another process, which opens the file anew."""
-    kept, other = Journal(Kept(tmp_path / "keep")), NotePath('notes/"é.md')
+    kept, other = Journal(state_of_root(tmp_path / "keep")), NotePath('notes/"é.md')
     appended = [kept.append(path, f"- {number} é") for number in range(5) for path in (LOG, other)]
     kept.settle([appended[2].id])
-    again = Journal(Kept(tmp_path / "keep"))
+    again = Journal(state_of_root(tmp_path / "keep"))
     for journal in (kept, again):
         assert journal.since(0) == appended[:2] + appended[3:]
         assert journal.since(appended[5].at) == appended[5:]
@@ -124,7 +124,7 @@ def test_journal_gives_back_what_is_not_settled(tmp_path: Path) -> None:
 
 def test_an_append_that_is_undone_gives_back_what_it_replaced(tmp_path: Path) -> None:
     """And if it is not, the other one is settled for good."""
-    kept = Journal(Kept(tmp_path / "keep"))
+    kept = Journal(state_of_root(tmp_path / "keep"))
     first = kept.append(LOG, "- one")
     second = kept.append(LOG, "- one", replaces=[first.id])
     assert kept.since(0) == [second]
@@ -138,7 +138,7 @@ def test_an_append_that_is_undone_gives_back_what_it_replaced(tmp_path: Path) ->
 
 def test_journal_forgets_after_a_month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is insurance against old buffers, not a second memory."""
-    kept, now = Journal(Kept(tmp_path / "keep")), clock.file_seconds()
+    kept, now = Journal(state_of_root(tmp_path / "keep")), clock.file_seconds()
     for days in (31, 29, 0):
         monkeypatch.setattr(clock, "time_ns", lambda days=days: int((now - days * 86_400) * 1e9))
         kept.append(LOG, f"{days} days old")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.edit.kept import Work
+from memsync.edit.run_records import Work
 from memsync.errors import UsageError
 from memsync.memory import Memory
 from tests.support.killed import Killer
@@ -66,4 +66,4 @@ def test_killed_undo_and_purge_continue(root: Path, killer: Killer, operation: s
                 assert memory.undo_forget().failed == ()
         assert notes_in(root) == after, step
         with Memory.open(root) as memory:
-            assert not memory.writer.kept.steps(Work.FORGET), step
+            assert not memory.writer.runs.steps(Work.FORGET), step

@@ -13,11 +13,11 @@ import pytest
 
 from memsync.errors import EmbedderError, FilesystemError, IndexFailure, IndexTooNew
 from memsync.index.sqlite import schema
-from memsync.index.sqlite.database_files import set_aside
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.system import clock
+from memsync.system.database_files import set_aside
 from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.index_checks import assert_sound, database, dump, open_database
 from tests.support.stand_ins import beforehand

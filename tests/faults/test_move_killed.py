@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.edit.kept import Work
+from memsync.edit.run_records import Work
 from memsync.errors import UsageError
 from memsync.memory import Memory
 from tests.support.killed import Killer
@@ -48,8 +48,8 @@ def begin(root: Path, what: str = "") -> None:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(content)
     with Memory.open(root) as memory:
-        for kept in memory.writer.kept.steps(Work.MOVE):
-            memory.writer.kept.drop(kept.run, [kept.path])
+        for kept in memory.writer.runs.steps(Work.MOVE):
+            memory.writer.runs.drop(kept.run, [kept.path])
         if what:
             memory.move(*what.split(" to "))
 
@@ -79,4 +79,4 @@ def test_killed_undo_continues(root: Path, killer: Killer, what: str) -> None:
             with suppress(UsageError):  # it was killed after it had put back everything
                 assert memory.undo_move().failed == (), step
             assert files_in(root) == NOTES, step
-            assert not memory.writer.kept.steps(Work.MOVE), step
+            assert not memory.writer.runs.steps(Work.MOVE), step

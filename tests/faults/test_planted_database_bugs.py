@@ -11,11 +11,12 @@ from typing import Any
 import apsw
 import pytest
 
-from memsync.index.sqlite import database_files, schema
+from memsync.index.sqlite import schema
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.index.sqlite.writer import SqliteWriter
 from memsync.model.status import ChangeType
 from memsync.sync.indexer import Indexer
+from memsync.system import database_files
 from tests.support.database_scenario import Clean, run_clean, run_with_fault
 from tests.support.faulty_database import Fault, FaultyDisk, faulty_disk
 from tests.support.power_loss import record_life, survive

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memsync.edit.kept import Kept, Work
+from memsync.edit.run_records import RunRecords, Work
 from memsync.errors import UsageError, WriteRefused
 from memsync.mcp_server.tools import offered
 from memsync.memory import Memory
@@ -94,7 +94,7 @@ def files_of(root: Path) -> dict[str, bytes]:
 def kept(memory: Memory) -> list[object]:
     """Return every copy that is kept."""
     files = (memory.settings.keep_dir / "forgotten").rglob("*.md")
-    return [*memory.writer.kept.steps(Work.FORGET), *files]
+    return [*memory.writer.runs.steps(Work.FORGET), *files]
 
 
 def thread_of(user: str) -> str:
@@ -205,13 +205,13 @@ def test_undo_keeps_the_copy_of_an_edited_note_that_a_killed_run_had_changed(
     class Killed(BaseException):
         pass
 
-    def kill(kept: Kept, run: int, paths: Iterable[NotePath]) -> None:
+    def kill(kept: RunRecords, run: int, paths: Iterable[NotePath]) -> None:
         raise Killed
 
     content = "# Log\n\n- tea {user=ada}\n- coffee\n"
     log = write("a.md", content)
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(Kept, "drop", kill)
+        patched.setattr(RunRecords, "drop", kill)
         make_memory().forget(user="ada", apply=True)
     assert "tea" not in log.read_text()
     write("a.md", log.read_text() + "- a new line\n")
@@ -264,7 +264,7 @@ def test_note_that_changes_at_the_last_moment_is_left_alone(
     write("threads/a.md", thread_of("ada"))
     write("threads/b.md", "## user {user=ada}\n\nb\n\n## user\n\nc\n")
     write("threads/c.md", thread_of("ada"))
-    begin = memory.writer.kept.begin
+    begin = memory.writer.runs.begin
 
     def beginning(*arguments: Any) -> Any:
         run = begin(*arguments)
@@ -272,7 +272,7 @@ def test_note_that_changes_at_the_last_moment_is_left_alone(
         write("threads/b.md", "saved just now, too\n")
         return run
 
-    monkeypatch.setattr(memory.writer.kept, "begin", beginning)
+    monkeypatch.setattr(memory.writer.runs, "begin", beginning)
     result = memory.forget(user="ada", apply=True)
     assert sorted(failure.path for failure in result.failed) == ["threads/a.md", "threads/b.md"]
     saved = {"threads/a.md": b"saved just now\n", "threads/b.md": b"saved just now, too\n"}

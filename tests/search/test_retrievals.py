@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 import stat
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,7 +16,8 @@ from memsync.search import retrievals as usage_module
 from memsync.search.retrievals import UsageCounter, percentile
 from memsync.settings.load import Settings, load_settings
 from memsync.system import clock
-from memsync.system.user_folders import own_folder
+from memsync.system.state_file import state_of_root
+from memsync.system.user_folders import STATE, own_folder
 from tests.conftest import MakeMemory, Patch, Write
 from tests.support.backends import only_sqlite
 from tests.support.daemon_process import until
@@ -64,7 +63,7 @@ def test_no_question_is_kept_unless_the_settings_say_so(
     memory = make_memory()
     memory.search("secretword", mode="keyword")
     assert memory.stats().queries == ()
-    kept = [path for path in settings.keep_dir.iterdir() if path.name.startswith("usage.db")]
+    kept = [path for path in settings.keep_dir.iterdir() if path.name.startswith(STATE)]
     assert kept and all(b"secretword" not in path.read_bytes() for path in kept)
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in kept)
     keeping = make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_USAGE_QUERIES": "true"}, cwd=root))
@@ -72,43 +71,28 @@ def test_no_question_is_kept_unless_the_settings_say_so(
     assert [(one.text, one.hits) for one in keeping.stats().queries] == [("zebra", 1)]
 
 
-def test_nothing_is_counted_where_the_settings_say_so(
-    make_memory: MakeMemory, write: Write, root: Path, settings: Settings
-) -> None:
-    """Then there is no file either."""
+def test_nothing_is_counted_where_the_settings_say_so(make_memory: MakeMemory, write: Write, root: Path) -> None:
+    """Then searches are not even numbered."""
     write("zebra.md", "A zebra.\n")
     own_settings = load_settings(root=root, environ={"MEMSYNC_USAGE_COUNT": "false"}, cwd=root)
     memory = make_memory(own_settings=own_settings)
     memory.search("zebra", mode="keyword")
     assert memory.stats().searches == 0
-    assert not (settings.keep_dir / "usage.db").exists()
 
 
 def test_counts_that_cannot_be_kept_cost_no_answer(make_memory: MakeMemory, write: Write, settings: Settings) -> None:
-    """The search answers; a damaged file is set aside, `stats` says so, and counting begins anew."""
-    content = b"this is no database, but it is long enough to be looked at" * 40
+    """The search answers, and `stats` names the damaged file; without it, counting begins again."""
     own_folder(settings.keep_dir)
-    (settings.keep_dir / "usage.db").write_bytes(content)
+    (settings.keep_dir / STATE).write_bytes(b"this is no database, but it is long enough to be looked at" * 40)
     write("zebra.md", "A zebra.\n")
     memory = make_memory()
     assert memory.search("zebra", mode="keyword").hits
     stats = memory.stats()
-    assert [warning for warning in stats.warnings if "usage.db" in warning and "set aside" in warning]
+    assert [warning for warning in stats.warnings if f"{STATE} is damaged" in warning]
     assert stats.searches == 0
+    (settings.keep_dir / STATE).unlink()
     memory.search("zebra", mode="keyword")
     assert (memory.stats().searches, memory.stats().warnings) == (1, ())
-    (aside,) = settings.keep_dir.glob("usage.db.damaged-*")
-    assert aside.read_bytes() == content
-
-
-def test_an_empty_database_is_a_new_beginning(make_memory: MakeMemory, write: Write, settings: Settings) -> None:
-    """A process may have died between making the file and writing to it."""
-    own_folder(settings.keep_dir)
-    (settings.keep_dir / "usage.db").touch()
-    write("zebra.md", "A zebra.\n")
-    memory = make_memory()
-    memory.search("zebra", mode="keyword")
-    assert memory.stats().searches == 1
 
 
 def test_counts_are_written_within_seconds(
@@ -120,7 +104,7 @@ def test_counts_are_written_within_seconds(
     write("zebra.md", "A zebra.\n")
     memory = make_memory()
     memory.search("zebra", mode="keyword")
-    until((settings.keep_dir / "usage.db").exists, "the counts are written")
+    until(lambda: bool(state_of_root(settings.keep_dir).rows("SELECT 1 FROM search")), "the counts are written")
 
 
 def test_a_context_counts_what_it_shows(make_memory: MakeMemory, write: Write) -> None:
@@ -147,8 +131,7 @@ def test_stats_are_read_while_another_process_counts(make_memory: MakeMemory, wr
     memory = make_memory()
     memory.search("zebra", mode="keyword")
     assert memory.stats().searches == 1
-    with closing(sqlite3.connect(settings.keep_dir / "usage.db", isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with state_of_root(settings.keep_dir) as other, other.writing():
         assert memory.stats().searches == 1
 
 
@@ -172,12 +155,7 @@ A, B, C = NotePath("a.md"), NotePath("b.md"), NotePath("c.md")
 def usage(memory: Memory, tmp_path: Path, monkeypatch: Patch) -> UsageCounter:
     """Count into a folder of its own, and write only when told to."""
     monkeypatch.setattr(usage_module, "FLUSH_SECONDS", 3_600.0)
-    return UsageCounter(tmp_path / "keep", memory.index, is_on=True, keeps_queries=True)
-
-
-def rows(usage: UsageCounter, statement: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(usage.path)) as database:
-        return database.execute(statement).fetchall()
+    return UsageCounter(state_of_root(tmp_path / "keep"), memory.index, is_on=True, keeps_queries=True)
 
 
 def ago(**time: float) -> str:
@@ -193,7 +171,7 @@ def test_several_retrievals_of_one_flush_add_up(usage: UsageCounter) -> None:
     found = usage.used("")
     assert {path: use.retrieved for path, use in found.notes.items()} == {A: 3, B: 1, C: 1}
     assert (found.milliseconds, found.empty) == ([1.0, 2.0, 3.0], 1)
-    assert rows(usage, "SELECT hits FROM search ORDER BY ms") == [(2,), (1,), (0,)]
+    assert usage.state.rows("SELECT hits FROM search ORDER BY ms") == [(2,), (1,), (0,)]
     usage.searched("four", 0.5, [A, B])
     again = usage.used("")
     assert {path: use.retrieved for path, use in again.notes.items()} == {A: 4, B: 2, C: 1}
@@ -205,9 +183,9 @@ def test_last_retrieval_is_the_latest(usage: UsageCounter) -> None:
     """A clock that was set back takes nothing back."""
     usage.read([A, B])
     usage.flush()
-    with closing(sqlite3.connect(usage.path, isolation_level=None)) as database:
-        database.execute("UPDATE note SET last = '2999-01-01T00:00:00+00:00' WHERE path = 'a.md'")
-        database.execute("UPDATE note SET last = '2000-01-01T00:00:00+00:00' WHERE path = 'b.md'")
+    with usage.state.writing() as database:
+        database.execute("UPDATE retrieved SET last = '2999-01-01T00:00:00+00:00' WHERE path = 'a.md'")
+        database.execute("UPDATE retrieved SET last = '2000-01-01T00:00:00+00:00' WHERE path = 'b.md'")
     usage.read([A, B])
     found = usage.used("").notes
     assert found[A].last_retrieved == "2999-01-01T00:00:00+00:00"
@@ -216,12 +194,12 @@ def test_last_retrieval_is_the_latest(usage: UsageCounter) -> None:
 
 def test_a_failing_flush_loses_its_counts_and_no_others(usage: UsageCounter, monkeypatch: Patch) -> None:
     """Also if it fails after the notes were counted: half a flush is none. The fault is shown until one succeeds."""
-    usage.path.mkdir(parents=True)
+    usage.state.path.mkdir(parents=True)
     usage.searched("one", 1.0, [A])
     usage.flush()
-    assert "usage.db" in usage.fault
+    assert STATE in usage.fault
     assert usage.used("").notes == {}
-    usage.path.rmdir()
+    usage.state.path.rmdir()
     with monkeypatch.context() as patched:
         patched.setattr(usage._index, "reading", lambda: (_ for _ in ()).throw(FilesystemError("index gone", hint="")))
         usage.searched("two", 2.0, [A])
@@ -238,23 +216,23 @@ def test_searches_are_trimmed_after_400_days_and_counts_never(usage: UsageCounte
     """Once a day, with the size of the index; notes keep what they have."""
     usage.searched("now", 1.0, [A])
     usage.flush()
-    with closing(sqlite3.connect(usage.path, isolation_level=None)) as database:
+    with usage.state.writing() as database:
         for days in (399, 401):
             database.execute("INSERT INTO search VALUES (?, 2.0, 0, NULL)", (ago(days=days),))
-        database.execute("UPDATE note SET last = ?", (ago(days=900),))
+        database.execute("UPDATE retrieved SET last = ?", (ago(days=900),))
         database.execute("UPDATE size SET day = '2020-01-01'")
     usage.searched("again", 3.0, [B])
     usage.flush()
-    assert rows(usage, "SELECT ms FROM search ORDER BY ms") == [(1.0,), (2.0,), (3.0,)]
-    assert rows(usage, "SELECT path FROM note ORDER BY path") == [("a.md",), ("b.md",)]
-    assert [day for (day,) in rows(usage, "SELECT day FROM size ORDER BY day")] == ["2020-01-01", ago()[:10]]
+    assert usage.state.rows("SELECT ms FROM search ORDER BY ms") == [(1.0,), (2.0,), (3.0,)]
+    assert usage.state.rows("SELECT path FROM retrieved ORDER BY path") == [("a.md",), ("b.md",)]
+    assert [day for (day,) in usage.state.rows("SELECT day FROM size ORDER BY day")] == ["2020-01-01", ago()[:10]]
 
 
 def test_only_searches_since_the_moment_count(usage: UsageCounter) -> None:
     """The moment itself included; the notes' counts are of all time, sizes are of whole days, queries latest first."""
     usage.searched("now", 1.0, [A])
     usage.flush()
-    with closing(sqlite3.connect(usage.path, isolation_level=None)) as database:
+    with usage.state.writing() as database:
         for day in ("2026-01-01", "2026-01-02", "2026-01-03"):
             database.execute(f"INSERT INTO search VALUES ('{day}T10:00:00+00:00', 9.0, 0, '{day}')")
             database.execute(f"INSERT INTO size VALUES ('{day}', 1, 2, 3)")
@@ -302,4 +280,4 @@ def test_nothing_counted_writes_nothing(usage: UsageCounter) -> None:
     """A memory that nobody asks leaves no file; what was read and gave no note is none either."""
     usage.flush()
     assert usage.used("").notes == {}
-    assert not usage.path.exists()
+    assert not usage.state.path.exists()

@@ -1,4 +1,4 @@
-"""Operations of a memory that are killed -9 before a given step: a call that changes a disk, or a statement to kept.db.
+"""Operations of a memory that are killed -9 before a given step: a call that changes a disk, or one to state.db.
 
 One process imports memsync and forks for each step, which costs a tenth of starting a program: `python -m` runs it.
 """
@@ -87,7 +87,7 @@ def _run(root: str, operation: str, left: int, *arguments: str) -> None:
     count = counted(lambda: True)
 
     def hook(database: apsw.Connection) -> None:
-        if database.filename.endswith("kept.db"):
+        if database.filename.endswith("state.db"):
             database.exec_trace = lambda *_: count()
 
     apsw.connection_hooks.append(hook)

@@ -16,7 +16,6 @@ import apsw
 import pytest
 
 from memsync.edit.journal import Journal
-from memsync.edit.kept import FILE, Kept
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import IndexBusy
 from memsync.index.sqlite.index import SqliteIndex
@@ -25,7 +24,8 @@ from memsync.ports import Embedder
 from memsync.settings.load import load_settings
 from memsync.settings.paths import folder_identity, index_dir, keep_dir
 from memsync.sync import moved_root
-from memsync.system.user_folders import state_folder
+from memsync.system.state_file import state_of_root
+from memsync.system.user_folders import STATE, state_folder
 from memsync.wiring import recognise_root
 from tests.conftest import FakeEmbedder
 from tests.support.daemon_process import Cli, until
@@ -85,7 +85,7 @@ def synced(opened: Open, root: Path) -> tuple[int, int]:
 
 def states(root: Path) -> tuple[bool, bool]:
     """Tell whether there is an index and whether there is a journal of a root's path."""
-    return Path(index_dir(str(root)), "index.db").exists(), Path(keep_dir(str(root)), FILE).exists()
+    return Path(index_dir(str(root)), "index.db").exists(), Path(keep_dir(str(root)), STATE).exists()
 
 
 def said(root: Path, environ: dict[str, str] | None = None) -> list[str]:
@@ -210,7 +210,7 @@ def test_commands_recognise_the_root_before_they_do_anything(cli: Cli, notes: Pa
     second = cli("sync", "--json")
     assert "Recognised" not in second.stderr
     assert json.loads(second.stdout)["added"] == 0
-    assert len(Journal(Kept(Path(keep_dir(str(cli.root))))).since(0.0)) == 2
+    assert len(Journal(state_of_root(Path(keep_dir(str(cli.root))))).since(0.0)) == 2
     assert json.loads(cli("recover", "--json").stdout)["overwritten"] == []
 
 

@@ -59,7 +59,7 @@ def test_remove_gone_deletes_only_the_index_and_names_what_it_leaves(indexed: Ca
     """The folder may come back (a disk is mounted again): then its journal is there, and the index is filled again."""
     gone, there = indexed("gone"), indexed("there")
     saved = gone.rename(gone.with_name("disk"))
-    journal = list(Path(keep_dir(str(gone))).glob("kept.db"))
+    journal = list(Path(keep_dir(str(gone))).glob("state.db"))
     done = json.loads(cli("index", "remove", "--gone", "--json").stdout)
     assert [(each["root"], each["kept"]) for each in done["removed"]] == [(str(gone), keep_dir(str(gone)))]
     assert [each.root for each in stored_indexes()] == [str(there)]

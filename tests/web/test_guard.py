@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from memsync.errors import FilesystemError
-from memsync.system import clock
+from memsync.system.state_file import state_of_root
+from memsync.system.user_folders import STATE
 from memsync.web import access as access_module
 from memsync.web.access import COOKIE_SECONDS, TOKEN, Access
 from memsync.web.app import make_app
@@ -200,13 +199,11 @@ def test_link_of_another_process_works(stranger: TestClient, site: Site) -> None
 @pytest.mark.parametrize("seconds", [-301, 3_600])
 def test_old_links_are_refused_and_removed(seconds: int, stranger: TestClient, access: Access, site: Site) -> None:
     """So are those from the future: the clock was set, and their age cannot be known. Others stay."""
-    old, _ = access.make_link(), access.make_link()
-    folder = site.settings.keep_dir / "links"
-    for file in folder.iterdir():
-        os.utime(file, (clock.file_seconds() + seconds,) * 2)
-    new = access.make_link()
+    old, state = access.make_link(), state_of_root(site.settings.keep_dir)
+    state.write("UPDATE link SET at = at + ?", (seconds,))
     assert stranger.get(old).status_code == 403
-    assert len(list(folder.iterdir())) == 1
+    new = access.make_link()
+    assert state.rows("SELECT count(*) FROM link") == [(1,)]
     assert stranger.get(new).status_code == 303
 
 
@@ -231,20 +228,11 @@ def test_of_many_who_use_a_link_at_once_one_gets_in(access: Access) -> None:
             assert sum(pool.map(access.take, [key] * 8)) == 1
 
 
-def test_links_are_kept_from_other_users(access: Access, site: Site) -> None:
-    """In a folder of the user alone, under digests, so that a copy of the folder lets nobody in."""
-    key = key_of(access.make_link())
-    folder = site.settings.keep_dir / "links"
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert key not in [file.name for file in folder.iterdir()]
-    assert (site.settings.keep_dir / TOKEN).stat().st_mode & 0o777 == 0o600
-
-
-def test_folder_of_links_that_is_no_folder_is_named(access: Access, site: Site) -> None:
-    """The error says which."""
-    (site.settings.keep_dir / "links").write_text("")
-    with pytest.raises(FilesystemError, match="links cannot be written"):
-        access.make_link()
+def test_keys_are_kept_from_other_users(access: Access, site: Site) -> None:
+    """Links are under digests, so that a copy of the state lets nobody in."""
+    key, keep = key_of(access.make_link()).encode(), site.settings.keep_dir
+    assert not any(key in path.read_bytes() for path in keep.glob(f"{STATE}*"))
+    assert (keep / TOKEN).stat().st_mode & 0o777 == 0o600
 
 
 # ----------------------------------------------------------------------------------------------- answers

@@ -17,9 +17,9 @@ import apsw
 
 from memsync.embed.cache.cache_database import VectorDatabase, value_bytes
 from memsync.errors import EmbedderError, FilesystemError, IndexTooNew
-from memsync.index.sqlite import database_files
 from memsync.index.vectors import are_unit, to_float16
 from memsync.model.query import EmbeddingSpace
+from memsync.system import database_files
 
 if TYPE_CHECKING:
     from memsync.ports import Vector

@@ -17,11 +17,10 @@ from pathlib import Path
 import apsw
 
 from memsync.errors import IndexTooNew
-from memsync.index.sqlite import database_files
-from memsync.index.sqlite.transactions import read_transaction, write_transaction
 from memsync.index.vectors import are_unit
 from memsync.model.query import EmbeddingSpace
-from memsync.system import clock
+from memsync.system import clock, database_files
+from memsync.system.transactions import read_transaction, write_transaction
 
 HASH_BYTES = 32
 

@@ -20,10 +20,10 @@ import apsw
 
 from memsync.embed.cache.cache_database import CachedSpace, VectorDatabase
 from memsync.errors import IndexDamaged, UsageError
-from memsync.index.sqlite.transactions import translate_sqlite_errors
 from memsync.index.vectors import are_unit, to_matrix
 from memsync.model.query import EmbeddingSpace
 from memsync.ports import Progress
+from memsync.system.transactions import translate_sqlite_errors
 from memsync.system.user_folders import filesystem_errors
 
 BLOCK_BYTES = 1_000_000

@@ -14,8 +14,8 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from memsync.edit.addition import Addition, end_of_section, find_section, insert_after, replace_line
-from memsync.edit.kept import Work
 from memsync.edit.markdown import by_agent, heading_line, list_item, one_line
+from memsync.edit.run_records import Work
 from memsync.edit.runs import NoteChange
 from memsync.edit.titles import TITLE_OF_MEMORY, title_of
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
@@ -36,7 +36,6 @@ from memsync.notes.validity_marks import SUPERSEDES
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.system import clock
 from memsync.system.ask import ask_program
-from memsync.system.user_folders import write_own_file
 
 if TYPE_CHECKING:
     from memsync.model.note import Note
@@ -47,6 +46,7 @@ SECTION = "Upkeep"
 MAX_PACKET_CHARS = 200_000
 """Of what was said, the program gets the newest that fits."""
 AUTO_HOURS = 20.0
+_CURATED = "curated at"
 STALE_DAYS = 90
 MAX_CHANGES = 30
 """Changes in one proposal."""
@@ -84,10 +84,8 @@ def curate(
 ) -> Proposal:
     """Write a proposal, and return it; without changes none is written. Raises MemsyncError if the program fails."""
     now = clock.now()
-    mark = memory.settings.keep_dir / "curated"
-    with suppress(OSError):
-        if auto and now.timestamp() - mark.stat().st_mtime < AUTO_HOURS * 3600:
-            return Proposal(_moment(now), "rules", (), warnings=("it has run within 20 hours: nothing was done",))
+    if auto and now.timestamp() - (memory.state.single(_CURATED) or 0.0) < AUTO_HOURS * 3600:
+        return Proposal(_moment(now), "rules", (), warnings=("it has run within 20 hours: nothing was done",))
     said = list(said_in_memory(memory))
     command = memory.settings["curator.command"]
     before = list(_proposed(memory))
@@ -98,7 +96,7 @@ def curate(
         used = {change.note for change in before} | {_path_of(source) for one in changes for source in one.sources}
         changes += islice(_retired(memory, said, used, now), MAX_ARCHIVED)
     proposal = _checked(memory, said, changes, before, command[0] if command else "rules")
-    write_own_file(str(mark), b"")
+    memory.state.keep_single(_CURATED, now.timestamp())
     with memory.writer.lock():
         seen = {key_of(change) for change in _proposed(memory)}  # by another process meanwhile, too
         proposal = replace(proposal, changes=tuple(one for one in proposal.changes if key_of(one) not in seen))
@@ -333,7 +331,7 @@ def undo_accept(memory: Workspace) -> Proposals:
     Raises UsageError when there is nothing to undo.
     """
     with memory.writer.lock():
-        steps = memory.writer.kept.steps(Work.ACCEPT)
+        steps = memory.writer.runs.steps(Work.ACCEPT)
         runs = memory.runs(Work.ACCEPT)
         outcome = runs.undo(commits=False)
         number, _, positions = steps[0].user.partition(":")

@@ -24,12 +24,13 @@ from memsync.errors import (
 )
 from memsync.index.frequencies import FrequencyCache
 from memsync.index.rows import note_rows
-from memsync.index.sqlite import database_files, schema
+from memsync.index.sqlite import schema
 from memsync.index.sqlite.integrity import find_damage
 from memsync.index.sqlite.reader import SqliteReader
 from memsync.index.sqlite.signs import SignsCache
-from memsync.index.sqlite.transactions import read_transaction, translate_sqlite_errors, write_transaction
 from memsync.index.sqlite.writer import SqliteWriter
+from memsync.system import database_files
+from memsync.system.transactions import read_transaction, translate_sqlite_errors, write_transaction
 from memsync.system.user_folders import filesystem_errors
 
 if TYPE_CHECKING:

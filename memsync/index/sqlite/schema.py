@@ -12,8 +12,8 @@ from pathlib import Path
 import apsw
 
 from memsync.errors import FilesystemError, IndexFailure, IndexOutdated, IndexTooNew
-from memsync.index.sqlite import database_files
-from memsync.index.sqlite.transactions import write_transaction
+from memsync.system import database_files
+from memsync.system.transactions import write_transaction
 
 BUSY_TIMEOUT_MS = 10_000
 READER_CACHE_KIB = 512

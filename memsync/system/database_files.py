@@ -38,15 +38,15 @@ def create_private(path: Path) -> None:
 
 def _create(path: Path) -> None:
     """Make an empty file, one process at a time: otherwise the second would remove the log of the first."""
-    with _locked(path.parent):
+    with locked(path.parent):
         if not path.exists():  # if the file was deleted, SQLite would play its old log back into the new one
             remove_side_files(path)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Let only one process at a time create or set aside the databases of a folder."""
+def locked(folder: Path) -> Iterator[None]:
+    """Let only one process at a time create, open or set aside the databases of a folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with suppress(OSError):  # a file system without locks
@@ -73,7 +73,7 @@ def set_aside(path: Path, damaged: int, *, kept: int = KEPT_COPIES) -> Path | No
     aside = path.with_name(f"{path.name}.damaged-{clock.now():%Y%m%dT%H%M%S}-{os.getpid()}")
     with (
         filesystem_errors(f"{path} is damaged and cannot be renamed", "Check the permissions of its folder."),
-        _locked(path.parent),
+        locked(path.parent),
     ):
         if inode(path) != damaged:
             return None

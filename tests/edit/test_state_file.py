@@ -1,4 +1,4 @@
-"""What outlives an index: whatever happens to its process or its disk, it is as it was before or after."""
+"""The state of a memory root: whatever happens to its process or its disk, it is as it was before or after."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import pytest
 from memsync.edit.addition import Addition
 from memsync.edit.append import VERSION, KnownEnds
 from memsync.edit.journal import Journal
-from memsync.edit.kept import FILE, Kept, Step, Work
 from memsync.edit.note_end import read_end
 from memsync.edit.note_writer import NoteWriter
-from memsync.errors import FilesystemError, MemsyncError
+from memsync.edit.run_records import RunRecords, Step, Work
+from memsync.errors import FilesystemError
 from memsync.model.vocabulary import NotePath
+from memsync.system.state_file import StateFile, Tables, state_of_root
+from memsync.system.user_folders import STATE
 
 LOG = NotePath("log.md")
 
@@ -70,10 +72,11 @@ def test_append_killed_before_any_statement(root: Path, tmp_path: Path) -> None:
 def test_full_disk_leaves_the_state_before(root: Path, tmp_path: Path) -> None:
     """An append goes on without its journal; a run does not begin."""
     writer = NoteWriter(root, tmp_path / "keep")
-    kept = writer.kept
+    kept = writer.runs
+    state = writer.state
     writer.append(LOG, Addition("- one"))
     entries, run = writer.journal.since(0), kept.begin([Step(LOG, LOG, Work.FORGET, "ada", b"one")])
-    with kept.writing() as database:
+    with state.writing() as database:
         pages = database.pragma("page_count")
         database.pragma("max_page_count", pages)
     long = "x" * 20_000
@@ -83,7 +86,7 @@ def test_full_disk_leaves_the_state_before(root: Path, tmp_path: Path) -> None:
     assert "no space left" in warning and "memsync recover cannot restore it" in warning
     assert (root / LOG).read_text() == f"- one\n- {long}\n"
     assert (writer.journal.since(0), [step.run for step in kept.steps(Work.FORGET)]) == (entries, [run])
-    with kept.writing() as database:
+    with state.writing() as database:
         database.pragma("max_page_count", 1_000)
     assert kept.begin([Step(LOG, LOG, Work.FORGET, "ada", long.encode())]) == run + 1
 
@@ -91,50 +94,77 @@ def test_full_disk_leaves_the_state_before(root: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"no database" * 100, b"SQLite format 3\0" + bytes(4_000)])
 def test_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     """Nothing is set aside by itself: the file may have the only copy of a note."""
-    Kept(tmp_path / "keep").begin([Step(LOG, LOG, Work.PRUNE)])
-    for name in os.listdir(tmp_path / "keep"):
-        if name.startswith(FILE):
-            (tmp_path / "keep" / name).write_bytes(content if name == FILE else b"")
-    for call in (lambda kept: kept.steps(Work.PRUNE), lambda kept: kept.begin([]), Kept.wipe):
-        with pytest.raises(FilesystemError, match=f"{FILE} is damaged") as caught:
-            call(Kept(tmp_path / "keep"))
+    state_of_root(tmp_path).keep_single("name", "value")
+    for path in tmp_path.glob(f"{STATE}*"):
+        path.write_bytes(content if path.name == STATE else b"")
+    for call in (lambda state: state.single("name"), lambda state: state.keep_single("name", ""), StateFile.wipe):
+        with pytest.raises(FilesystemError, match=f"{STATE} is damaged") as caught:
+            call(state_of_root(tmp_path))
         assert "Move it away" in caught.value.hint
-    assert (tmp_path / "keep" / FILE).read_bytes() == content
+    assert (tmp_path / STATE).read_bytes() == content
 
 
-def test_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
-    """Whatever it has is not understood."""
-    kept = Kept(tmp_path / "keep")
-    with kept.writing() as database:
-        database.pragma("user_version", 3)
-    with pytest.raises(MemsyncError, match="later memsync"):
-        Kept(tmp_path / "keep").steps(Work.PRUNE)
+def test_file_that_is_not_for_this_process_is_refused(tmp_path: Path) -> None:
+    """Of a later version, of which memsync understands nothing; and one that others may have written."""
+    state = state_of_root(tmp_path)
+    state.keep_single("name", "value")
+    state.path.chmod(0o666)
+    with pytest.raises(FilesystemError, match="every user can change it"):
+        state_of_root(tmp_path).single("name")
+    state.path.chmod(0o600)
+    with state.writing() as database:
+        database.pragma("user_version", 99)
+    with pytest.raises(FilesystemError, match="later memsync"):
+        state_of_root(tmp_path).single("name")
+
+
+def test_later_version_adds_to_the_tables(tmp_path: Path) -> None:
+    """Each script runs once, whether the file is new or of an earlier version."""
+    first = Tables("", ("CREATE TABLE single (name PRIMARY KEY, value)",))
+    later = Tables("", (*first.scripts, "ALTER TABLE single ADD COLUMN more DEFAULT 'more'"))
+    StateFile(tmp_path, first).keep_single("name", "value")
+    for folder in (tmp_path, tmp_path / "new"):
+        state = StateFile(folder, later)
+        state.write("REPLACE INTO single (name, value) VALUES ('other', 'value')")
+        assert state.rows("SELECT more FROM single WHERE name = 'other'") == [("more",)]
+    assert StateFile(tmp_path, later).single("name") == "value"
 
 
 def test_removed_file_is_begun_again(tmp_path: Path) -> None:
     """An open connection would write to a file that has no name any more."""
-    kept = Kept(tmp_path / "keep")
-    assert (kept.steps(Work.PRUNE), (tmp_path / "keep").exists()) == ([], False)  # reading makes nothing
-    kept.begin([Step(LOG, LOG, Work.PRUNE)])
+    state = state_of_root(tmp_path / "keep")
+    assert (state.single("name"), (tmp_path / "keep").exists()) == (None, False)  # reading makes nothing
+    state.keep_single("name", "first")
     (tmp_path / "keep").rename(tmp_path / "moved")
-    assert kept.steps(Work.PRUNE) == []
-    kept.begin([Step(NotePath("a.md"), LOG, Work.PRUNE)])
-    assert [step.path for step in Kept(tmp_path / "keep").steps(Work.PRUNE)] == ["a.md"]
-    assert [step.path for step in Kept(tmp_path / "moved").steps(Work.PRUNE)] == [LOG]
+    assert state.single("name") is None
+    state.keep_single("name", "second")
+    assert [state_of_root(tmp_path / name).single("name") for name in ("keep", "moved")] == ["second", "first"]
+
+
+def test_processes_that_make_the_file_at_once_use_the_same(tmp_path: Path) -> None:
+    """None of them meets the tables half made."""
+    script = (
+        "import sys; from memsync.system.state_file import state_of_root\n"
+        "state_of_root(sys.argv[1]).keep_single(sys.argv[2], 1)"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "keep")]
+    made = [subprocess.Popen([*command, str(number)]) for number in range(8)]
+    assert [process.wait(60) for process in made] == [0] * 8
+    assert state_of_root(tmp_path / "keep").rows("SELECT count(*) FROM single") == [(8,)]
 
 
 def test_what_is_deleted_is_wiped(tmp_path: Path) -> None:
     """Neither the database nor its log has the text, and only the user may read them."""
-    kept, path = Kept(tmp_path / "keep"), tmp_path / "keep" / FILE
-    journal, words = Journal(kept), b"xylophone"
+    state, words = state_of_root(tmp_path), b"xylophone"
+    journal, runs = Journal(state), RunRecords(state)
     entries = [journal.append(LOG, "- xylophone " * times) for times in (1, 2_000)]
     journal.append(LOG, "- stays, on the page of the first one")
-    run = kept.begin([Step(LOG, LOG, Work.FORGET, "ada", words * 10_000)])
-    size = path.stat().st_size + Path(f"{path}-wal").stat().st_size
+    run = runs.begin([Step(LOG, LOG, Work.FORGET, "ada", words * 10_000)])
+    size = state.path.stat().st_size + Path(f"{state.path}-wal").stat().st_size
     journal.settle([entry.id for entry in entries])
-    kept.drop(run, [LOG])
-    kept.wipe()
-    files = list(path.parent.glob(f"{FILE}*"))
+    runs.drop(run, [LOG])
+    state.wipe()
+    files = list(tmp_path.glob(f"{STATE}*"))
     assert not any(words in file.read_bytes() for file in files)
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
     assert sum(file.stat().st_size for file in files) < size
@@ -143,10 +173,9 @@ def test_what_is_deleted_is_wiped(tmp_path: Path) -> None:
 def test_end_of_a_note_that_an_earlier_version_kept_is_not_believed(root: Path, tmp_path: Path) -> None:
     """It may have found another end in the same bytes."""
     (root / LOG).write_text("heron\n")
-    kept, status, end = Kept(tmp_path / "keep"), os.stat(root / LOG), read_end("a.md", b"heron\n")
-    ends = KnownEnds(kept)
+    state, status, end = state_of_root(tmp_path), os.stat(root / LOG), read_end("a.md", b"heron\n")
+    ends = KnownEnds(state)
     ends.put(LOG, status, end)
     assert (ends.get(LOG, status), ends.was_filled(LOG)) == (end, True)
-    with kept.writing() as database:
-        database.execute("UPDATE ending SET ending = json_set(ending, '$.version', ?)", (VERSION - 1,))
+    state.write("UPDATE ending SET ending = json_set(ending, '$.version', ?)", (VERSION - 1,))
     assert ends.get(LOG, status) is None
