@@ -22,6 +22,7 @@ from memsync.edit.note_writer import NoteWriter
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.search.retrievals import percentile
+from memsync.system.state_file import state_of_root
 from tests.support.writers import run
 
 APPENDS = 5_000
@@ -79,7 +80,7 @@ def threads(state: Path) -> list[Row]:
         (root / "threads").mkdir(parents=True)
         for name, count in (("short", SHORT), ("long", LONG)):
             (root / f"threads/{name}.md").write_text("\n".join(_message(number) for number in range(count)))
-        writer = NoteWriter(root, Path(folder) / "keep")
+        writer = NoteWriter(root, state_of_root(Path(folder) / "keep"))
         added = message("user", "Which store?", "2026-11-21 10:02", {})
         rows = [_append_row("the file alone", lambda name: writer.append(NotePath(f"threads/{name}.md"), added))]
         with Memory.open(root) as memory:

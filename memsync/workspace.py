@@ -20,7 +20,6 @@ from memsync.model.written import Written
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules, unusable_local_only
 from memsync.ports import Clock, Embedder, Index, IndexReader, Reranker, TokenCounter, VectorCache
 from memsync.settings.load import Settings
-from memsync.settings.paths import identity_in
 from memsync.system import clock as system_clock
 from memsync.system.once import once_property
 
@@ -206,15 +205,14 @@ class Workspace:
         """Changes single notes. There must be only one, because it holds the writers' lock."""
         from memsync.edit.note_writer import NoteWriter
 
-        keep = self.settings.keep_dir
-        return NoteWriter(self.settings.root, keep, self.reader.rules, self._check_root, self.state)
+        return NoteWriter(self.settings.root, self.state, self.reader.rules, self._check_root)
 
     def _check_root(self) -> None:
         """Raise WriteRefused if the files belong to another program, RootError if this is another folder."""
         if self.settings.only:
             reason = f"the files of {self.settings.root} belong to another program"
             raise WriteRefused(reason, hint="Write to a memory root of your own, see: memsync roots list")
-        self.syncer.check_root(identity_in(self.state))
+        self.syncer.check_root()
 
     @once_property
     def archive(self) -> Retiring:

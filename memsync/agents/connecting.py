@@ -1,7 +1,7 @@
 """Connects agents: plans the edits of their settings files, makes them, and undoes them.
 
-A record in the state folder has each file's bytes before the edit, and its digests after it. Disconnecting restores the
-bytes of a file that was not edited since. From any other file, it removes only memsync's own entries.
+A record in the state of the user has each file's bytes before the edit, and its digests after it. Disconnecting
+restores the bytes of a file that was not edited since. From any other file, it removes only memsync's own entries.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from memsync.notes.files import open_folder
 from memsync.settings.paths import is_inside
 from memsync.settings.roots import OWN_MEMORY
 from memsync.system.file_lock import file_lock
-from memsync.system.user_folders import digest_of, filesystem_errors, state_folder, write_own_file
+from memsync.system.state_file import state_of_user
+from memsync.system.user_folders import digest_of, user_folder
 
 MAX_BYTES = 20_000_000
 LOCK_SECONDS = 5.0
@@ -50,20 +51,12 @@ class SetupChange(NamedTuple):
 
 
 def connections(agent: Agent) -> dict[str, Record]:
-    """Return the record of each file that memsync edited for an agent, by path. Raises FilesystemError."""
-    try:
-        with open(_record_file(agent), "rb") as file:
-            records: dict[str, Record] = json.load(file)
-            return records
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        hint = "Remove it. memsync can still find its entries in the agent's files by their command."
-        raise FilesystemError(f"{_record_file(agent)} cannot be read", hint=hint) from error
+    """Return the record of each file that memsync edited for an agent, by path. Raises FilesystemError, IndexBusy."""
+    return dict(json.loads(state_of_user().single(f"connected {agent.name}") or "{}"))
 
 
 def connected_projects() -> set[str]:
-    """Return the folders of the projects in which the user connected an agent. Raises FilesystemError."""
+    """Return the folders of the projects in which the user connected an agent. Raises FilesystemError, IndexBusy."""
     return {record["project"] for agent in agents() for record in connections(agent).values()} - {""}
 
 
@@ -155,7 +148,7 @@ def apply(agent: Agent, changes: Sequence[SetupChange]) -> None:
     The records are stored first. They also fit files that are not changed yet, so `disconnect` cleans up after a
     process that was killed here. Raises WriteRefused, FilesystemError.
     """
-    lock = Path(os.path.dirname(_record_file(agent))) / "lock"
+    lock = Path(user_folder(), "connecting.lock")
     with file_lock(lock, LOCK_SECONDS, _busy, poll_seconds=0.02):
         records = connections(agent)
         _keep(agent, {**records, **{change.path: change.record for change in changes if change.record is not None}})
@@ -266,16 +259,7 @@ def _changed(path: str) -> WriteRefused:
 
 
 def _keep(agent: Agent, records: Mapping[str, Record | None]) -> None:
-    file = _record_file(agent)
-    with filesystem_errors(f"{file} cannot be written"):
-        if records:
-            write_own_file(file, json.dumps(records).encode(), sync=True)
-        else:
-            Path(file).unlink(missing_ok=True)
-
-
-def _record_file(agent: Agent) -> str:
-    return os.path.join(state_folder(), "connected", f"{agent.name}.json")
+    state_of_user().keep_single(f"connected {agent.name}", json.dumps(records), waits=True)
 
 
 def _busy(holder: str) -> IndexBusy:

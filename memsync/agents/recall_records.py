@@ -1,12 +1,9 @@
-"""Records what agents recalled: one file of JSON Lines for each session, in the user's state folder."""
+"""Records what agents recalled, in the state of the user."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -14,7 +11,8 @@ from msgspec.structs import replace
 
 from memsync.model.text import count
 from memsync.system import clock
-from memsync.system.user_folders import digest_of, open_private, own_folder, state_folder
+from memsync.system.state_file import state_of_user
+from memsync.system.user_folders import digest_of
 
 CANARY = "memsync-agents-check-"
 """The id of a trial session of `memsync agents check` begins with this. Hooks answer it with a fixed text."""
@@ -25,6 +23,10 @@ DELIVERED = "delivered"
 TOO_LATE = "the hook did not print it"
 KEPT_SECONDS = 30 * 86_400.0
 MAX_PROMPT_CHARS = 200
+_SESSIONS = "SELECT agent, session FROM recall WHERE ?1 IN ('', agent) GROUP BY agent, session ORDER BY max(id) DESC"
+_DISCARD_OLD = """DELETE FROM recall WHERE (agent, session) IN (
+    SELECT agent, session FROM recall GROUP BY agent, session HAVING max(at) < ?
+)"""
 
 
 class RecalledLine(Struct, frozen=True):
@@ -66,8 +68,8 @@ def now() -> str:
 
 
 def recorded(agent: str, session: str) -> list[Recall]:
-    """Return the recorded answers of a session, oldest first."""
-    return _read(_path(agent, session))
+    """Return the recorded answers of a session, oldest first. Raises MemsyncError."""
+    return _read(agent, _key(session))
 
 
 def in_context(recalls: Sequence[Recall]) -> frozenset[str]:
@@ -83,24 +85,22 @@ def digests(text: str) -> tuple[str, ...]:
 
 
 def record(recall: Recall) -> None:
-    """Append an answer to the file of its session. Raises OSError, FilesystemError."""
-    path = _path(recall.agent, recall.session)
-    own_folder(path.parent)
-    if recall.begins:
-        _discard_old()
-    with open(path, "ab", opener=open_private) as stream:
-        stream.write(msgspec.json.encode(recall) + b"\n")
+    """Record an answer. Raises MemsyncError."""
+    at = clock.seconds()
+    with state_of_user().writing() as database:
+        if recall.begins:
+            database.execute(_DISCARD_OLD, (at - KEPT_SECONDS,))
+        row = (recall.agent, _key(recall.session), at, msgspec.json.encode(recall))
+        database.execute("INSERT INTO recall (agent, session, at, record) VALUES (?, ?, ?, ?)", row)
 
 
-def sessions(agent: str = "*") -> Iterator[list[Recall]]:
-    """Yield the recorded answers of each session of an agent (default: of all agents), latest session first."""
-    found = []
-    for path in _folder().glob(f"{agent}/*.jsonl"):
-        with suppress(OSError):
-            found.append((path.stat().st_mtime_ns, path))
-    for _, path in sorted(found, reverse=True):
-        if recalls := _read(path):
-            yield recalls
+def sessions(agent: str = "") -> Iterator[list[Recall]]:
+    """Yield the recorded answers of each session of an agent (default: of all agents), latest session first.
+
+    Raises MemsyncError.
+    """
+    for one, session in state_of_user().rows(_SESSIONS, (agent,)):
+        yield _read(one, session)
 
 
 def last_delivered(agent: str) -> Recall | None:
@@ -121,12 +121,10 @@ def failures() -> str:
     )
 
 
-def _read(path: Path) -> list[Recall]:
-    recalls = []
-    with suppress(OSError):
-        for line in path.read_bytes().splitlines():
-            with suppress(msgspec.DecodeError):  # cut off by a power failure
-                recalls.append(msgspec.json.decode(line, type=Recall))
+def _read(agent: str, session: str) -> list[Recall]:
+    of_session = "SELECT record FROM recall WHERE agent = ? AND session = ? ORDER BY id"
+    rows = state_of_user().rows(of_session, (agent, session))
+    recalls = [msgspec.json.decode(record, type=Recall) for (record,) in rows]
     confirmed = {recall.receipt for recall in recalls if recall.event == DELIVERED} | {""}
     heard = (recall for recall in recalls if recall.event != DELIVERED)
     return [recall if recall.receipt in confirmed else _undelivered(recall) for recall in heard]
@@ -137,17 +135,5 @@ def _undelivered(recall: Recall) -> Recall:
     return replace(recall, lines=lines, shown=(), tokens=0, reason=TOO_LATE)
 
 
-def _discard_old() -> None:
-    """Remove the files of sessions whose last event is more than KEPT_SECONDS ago."""
-    for path in _folder().glob("*/*.jsonl"):
-        with suppress(OSError):
-            if clock.file_seconds() - path.stat().st_mtime > KEPT_SECONDS:
-                path.unlink()
-
-
-def _path(agent: str, session: str) -> Path:
-    return _folder() / agent / f"{digest_of(session.encode('utf-8', 'surrogatepass'))[:32]}.jsonl"
-
-
-def _folder() -> Path:
-    return Path(os.path.join(state_folder(), "recall"))
+def _key(session: str) -> str:
+    return digest_of(session.encode("utf-8", "surrogatepass"))[:32]

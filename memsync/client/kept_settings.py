@@ -15,11 +15,12 @@ from memsync import __version__
 from memsync.client import wire
 from memsync.errors import FilesystemError
 from memsync.system.user_folders import (
+    STATE,
     cache_folder,
     deciding_variables,
     digest_of,
     stamp_of,
-    trust_folder,
+    user_folder,
     write_own_file,
 )
 
@@ -75,7 +76,9 @@ def keep(settings: Settings, served: Served, root: str = "") -> None:
             return
         if not root and not found[:1] == [own] == [settings.sources["memsync.root"]]:
             return
-        stamps = {**settings.stamps, trust_folder(): stamp_of(trust_folder())}
+        stamps, database = dict(settings.stamps), os.path.join(user_folder(), STATE)
+        if settings.asks_trust:
+            stamps |= {path: stamp_of(path) for path in (database, f"{database}-wal")}
         given = [served.socket, served.digest, served.open_with, served.uses_pager]
         entries = _read()
         entries[key] = {"environment": _environment(), "stamps": stamps, "served": given}

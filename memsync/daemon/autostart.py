@@ -9,12 +9,11 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memsync.errors import MemsyncError
 from memsync.settings.config_file import NAME
-from memsync.system.user_folders import config_folder, own_folder, state_folder
+from memsync.system.user_folders import config_folder
 
 if TYPE_CHECKING:
     from memsync.settings.load import Settings
@@ -49,9 +48,8 @@ def _is_typed() -> bool:
 
 def _is_first_start() -> bool:
     """Return whether memsync never started a daemon unasked before, and record that it has."""
-    folder = Path(state_folder()) / "autostart"
-    with suppress(OSError, MemsyncError):
-        own_folder(folder)
-        os.close(os.open(folder / "said", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        return True
+    from memsync.system.state_file import state_of_user
+
+    with suppress(MemsyncError):
+        return state_of_user().write("INSERT OR IGNORE INTO single VALUES ('started unasked', 1)") > 0
     return False

@@ -15,7 +15,7 @@ from memsync.daemon.startup import reported
 from memsync.daemon.worker import Worker
 from memsync.errors import DaemonError, MemsyncError
 from memsync.settings.load import Settings
-from memsync.system.state_file import StateFile, state_of_root
+from memsync.system.state_file import state_of_root
 from memsync.system.user_folders import open_private
 
 PORT = 8740
@@ -35,19 +35,14 @@ class Page(Struct, frozen=True):
 
 def turned_on(settings: Settings) -> Page | None:
     """Return where the pages of a memory should be; None if they are off. Raises MemsyncError."""
-    with state_of_root(settings.keep_dir) as state:
-        return _page_in(state)
+    written = state_of_root(settings.keep_dir).single(_PAGE)
+    return msgspec.json.decode(written, type=Page) if written else None
 
 
 def turn_on(settings: Settings, page: Page | None) -> None:
     """Record where the pages should be; None: they are off. Raises MemsyncError."""
-    with state_of_root(settings.keep_dir) as state:
-        state.keep_single(_PAGE, msgspec.json.encode(page).decode() if page is not None else "", waits=True)
-
-
-def _page_in(state: StateFile) -> Page | None:
-    written = state.single(_PAGE)
-    return msgspec.json.decode(written, type=Page) if written else None
+    written = msgspec.json.encode(page) if page is not None else b""
+    state_of_root(settings.keep_dir).keep_single(_PAGE, written, waits=True)
 
 
 class WebServer(Worker):
@@ -56,7 +51,6 @@ class WebServer(Worker):
     def __init__(self, settings: Settings, health: DaemonFaults) -> None:
         super().__init__("web", health, longest_retry=LONGEST_RETRY_SECONDS)
         self._settings = settings
-        self._state = state_of_root(settings.keep_dir)
         self._guard = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._page: Page | None = None
@@ -66,7 +60,7 @@ class WebServer(Worker):
     def is_on(self) -> bool:
         """Whether the pages should be served; then the daemon is never idle."""
         with suppress(MemsyncError):
-            return _page_in(self._state) is not None
+            return turned_on(self._settings) is not None
         return False
 
     def stop(self) -> None:
@@ -79,7 +73,6 @@ class WebServer(Worker):
         super()._run()
         with self._guard:
             self._end()
-        self._state.close()
 
     def step(self) -> float:
         """Do as the record says, and look at it again in a moment."""
@@ -89,7 +82,7 @@ class WebServer(Worker):
     def apply(self) -> str:
         """Start or end the server as the record says; return its URL, empty if it is off. Raises MemsyncError."""
         with self._guard:
-            wanted = _page_in(self._state)
+            wanted = turned_on(self._settings)
             code = self._child.poll() if self._child is not None else None
             if wanted == self._page and code is None:
                 self._health.mended("web")  # not when it begins: it must live for a while, so that the pauses grow

@@ -28,14 +28,14 @@ from memsync.notes.git_files import checked_out
 from memsync.notes.rules import THREADS_FOLDER, PathRules
 from memsync.ports import WRITES_FOR_AGENT
 from memsync.system.file_lock import file_lock
-from memsync.system.state_file import StateFile, state_of_root
+from memsync.system.state_file import StateFile
 
 WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.0005
 
 
 class NoteWriter:
-    """Writes notes under one memory root; `keep` holds lock and journal, `rules` decide which notes instruct agents.
+    """Writes notes under one memory root; `state` has its journal, `rules` decide which notes instruct agents.
 
     `check_root` raises RootError if another folder has taken the root's place: then nothing is written.
     """
@@ -43,19 +43,17 @@ class NoteWriter:
     def __init__(
         self,
         root: Path,
-        keep: Path,
+        state: StateFile,
         rules: PathRules | None = None,
         check_root: Callable[[], None] = lambda: None,
-        state: StateFile | None = None,
     ) -> None:
         self.check_root = check_root
         self._rules = rules or PathRules({}, {})
-        self.state = state or state_of_root(keep)
+        self.state = state
         self.journal = Journal(self.state, lambda: checked_out(root))
-        self.ends = KnownEnds(self.state)
-        self.runs = RunRecords(self.state)
+        self.ends = KnownEnds(state)
+        self.runs = RunRecords(state)
         self._root = root
-        self._keep = keep
         self._holder: int | None = None
 
     @contextmanager
@@ -64,7 +62,7 @@ class NoteWriter:
         if self._holder == threading.get_ident():
             yield
             return
-        with file_lock(self._keep / "write.lock", WAIT_SECONDS, _busy, poll_seconds=POLL_SECONDS):
+        with file_lock(self.state.path.with_name("write.lock"), WAIT_SECONDS, _busy, poll_seconds=POLL_SECONDS):
             self.check_root()
             self._holder = threading.get_ident()
             try:

@@ -73,7 +73,7 @@ class RunRecords:
             (kind,),
         )
         return [
-            Step(path, other, kind, user or "", before, after, mode, tuple(map(tuple, json.loads(parts))), run)
+            Step(path, other, kind, user, before, after, mode, tuple(map(tuple, json.loads(parts))), run)
             for path, other, user, before, after, mode, parts, run in rows
         ]
 

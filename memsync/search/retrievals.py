@@ -14,8 +14,6 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-import apsw
-
 from memsync.errors import MemsyncError
 from memsync.model.text import whole_characters
 from memsync.model.upkeep import AskedQuery, Growth, NoteUse
@@ -138,12 +136,23 @@ class UsageCounter:
         """
         self.flush()
         try:
-            with self.state.reading() as database:
-                if database is not None:
-                    return _read(database, since)
+            return self._read(since)
         except MemsyncError as error:
             self.fault = error.message
         return Used("", {}, (), (), ())
+
+    def _read(self, since: str) -> Used:
+        rows = self.state.rows
+        queries = "SELECT at, query, hits FROM search WHERE at >= ? AND query IS NOT NULL ORDER BY at DESC LIMIT ?"
+        notes = (NoteUse(NotePath(path), times, last) for path, times, last in rows("SELECT * FROM retrieved"))
+        sizes = rows("SELECT day, notes, passages, bytes FROM size WHERE day >= ? ORDER BY day", (since[:10],))
+        return Used(
+            self.state.single(_SINCE) or "",
+            {use.path: use for use in notes},
+            rows("SELECT substr(at, 1, 10), ms, hits FROM search WHERE at >= ? ORDER BY at", (since,)),
+            [Growth(day, notes, passages, size or None) for day, notes, passages, size in sizes],
+            [AskedQuery(*row) for row in rows(queries, (since, MAX_QUERIES))],
+        )
 
     def forget(self, paths: Iterable[NotePath]) -> int:
         """Delete the texts of all questions and the counts of these notes; return how many texts these were.
@@ -161,24 +170,6 @@ class UsageCounter:
     def retrievals(self) -> dict[NotePath, int]:
         """Return how often each note was retrieved; nothing if the database cannot be read."""
         return {path: use.retrieved for path, use in self.used(_now()).notes.items()}
-
-
-def _read(database: apsw.Connection, since: str) -> Used:
-    (counted_since,) = database.execute("SELECT value FROM single WHERE name = ?", (_SINCE,)).fetchone() or ("",)
-    notes = database.execute("SELECT path, times, last FROM retrieved")
-    searches = database.execute("SELECT substr(at, 1, 10), ms, hits FROM search WHERE at >= ? ORDER BY at", [since])
-    sizes = database.execute("SELECT day, notes, passages, bytes FROM size WHERE day >= ? ORDER BY day", (since[:10],))
-    queries = database.execute(
-        "SELECT at, query, hits FROM search WHERE at >= ? AND query IS NOT NULL ORDER BY at DESC LIMIT ?",
-        (since, MAX_QUERIES),
-    )
-    return Used(
-        counted_since,
-        {NotePath(path): NoteUse(NotePath(path), times, last) for path, times, last in notes},
-        [(day, ms, hits) for day, ms, hits in searches],
-        [Growth(day, notes, passages, size or None) for day, notes, passages, size in sizes],
-        [AskedQuery(*row) for row in queries],
-    )
 
 
 def _now(days: int = 0) -> str:

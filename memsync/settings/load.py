@@ -159,6 +159,8 @@ class Settings:
         """If not empty, only files that match a pattern are notes, and memsync writes none: another program does."""
         self.owner = ""  # the name of that program, as the memory is registered
         self.stamps: Mapping[str, Stamp] = {}
+        self.asks_trust = False
+        """Whether a config file sets what it may only set because the user trusts it."""
         self.load_again: Callable[[], Settings] = lambda: self
 
     def require_current(self) -> None:
@@ -257,15 +259,17 @@ def load_settings(
     in_options = {"memsync.root": _Given(named_root, how)} if root is not None else {}
     given = _over(in_own_file, in_file) | _in_environment(environ) | in_options
     _check_secret(files, given)
+    asks_trust = False
     if files.over is not None and not files.is_named:
         not_overridden = {name: setting for name, setting in given.items() if setting is in_file.get(name)}
-        _check_trust(files.over, not_overridden, in_own_file)
+        asks_trust = _check_trust(files.over, not_overridden, in_own_file)
     if "memsync.root" not in given:
         return _of_default_root(files)
     settings = _resolved(files, given, environ, is_root_named=root is not None)
     if stamps[roots]:
         _read_in_place(settings, is_strict=bool(named_root) and files.over is None)
     settings.stamps = config_file.stamps_of("", settings.root_name) | stamps
+    settings.asks_trust = asks_trust
     settings.load_again = partial(load_settings, config=config, root=root, environ=environ, cwd=folder)
     return settings
 
@@ -486,8 +490,8 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     return [f"{name} is ignored: it is not a setting. {hint(name)}" for name in unknown]
 
 
-def _check_trust(file: ConfigFile, in_file: Mapping[str, _Given], in_own_file: Mapping[str, _Given]) -> None:
-    """Raise ConfigError if a file that was found automatically sets something that needs the user's trust.
+def _check_trust(file: ConfigFile, in_file: Mapping[str, _Given], in_own_file: Mapping[str, _Given]) -> bool:
+    """Return whether a file that was found automatically needs the user's trust. Raises ConfigError without that.
 
     `in_file` has the settings of the file that nothing overrides.
     """
@@ -504,6 +508,7 @@ def _check_trust(file: ConfigFile, in_file: Mapping[str, _Given], in_own_file: M
             hint=f"Read the file. If you trust it, run: memsync trust {shlex.quote(file.path)}\n"
             f"Or set {_BY_NAME[name].variable}, or set {name} in {os.path.join(config_folder(), CONFIG_NAME)}",
         )
+    return bool(risky)
 
 
 def _check_secret(files: _Files, given: Mapping[str, _Given]) -> None:

@@ -20,8 +20,6 @@ TYPE_CHECKING = False  # and not typing's, because importing it would take a ten
 if TYPE_CHECKING:
     from typing import Any
 
-    from memsync.system.state_file import StateFile
-
 _IDENTITY, _PATH = "identity", "path"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -127,11 +125,6 @@ def kept_identity(root: str) -> str:
     return str(_kept(keep_dir(root), _IDENTITY) or "")
 
 
-def identity_in(state: StateFile) -> str:
-    """Return what `kept_identity` does, from the state of a root."""
-    return str(_single(state, _IDENTITY) or "")
-
-
 def kept_path(folder: str) -> str:
     """Return the path of the memory root of a folder with data that outlives an index; empty if it is not known."""
     return os.fsdecode(_kept(folder, _PATH) or b"")
@@ -142,13 +135,8 @@ def _kept(folder: str, name: str) -> Any:
         return None
     from memsync.system.state_file import state_of_root  # here, because few commands ask
 
-    with state_of_root(folder) as state:
-        return _single(state, name)
-
-
-def _single(state: StateFile, name: str) -> Any:
     with suppress(MemsyncError):  # because a search answers even if the state is damaged
-        return state.single(name)
+        return state_of_root(folder).single(name)
     return None
 
 
@@ -175,9 +163,9 @@ def keep_identity(root: str, identity: str) -> None:
     """
     from memsync.system.state_file import state_of_root  # here, because few commands write
 
-    with state_of_root(keep_dir(root)) as state:
-        state.keep_single(_IDENTITY, identity)
-        state.keep_single(_PATH, os.fsencode(root))
+    state = state_of_root(keep_dir(root))
+    state.keep_single(_IDENTITY, identity)
+    state.keep_single(_PATH, os.fsencode(root))
 
 
 def _state_name(root: str) -> str:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from memsync.settings.config_file import ConfigFile
 from memsync.settings.paths import is_inside, root_of
-from memsync.system.user_folders import digest_of, filesystem_errors, other_writer, trust_folder, write_own_file
+from memsync.system.state_file import state_of_user
 
 HARMLESS = frozenset(
     {
@@ -27,7 +26,6 @@ HARMLESS = frozenset(
 
 _WITHHOLDING = ("files.exclude", "privacy.local_only")
 """Lists of what memsync must not read or send. Trust in a file ends if it loses one of their patterns."""
-_MAX_RECORD_BYTES = 8_000_000
 
 
 def risky_settings(file: ConfigFile, values: Mapping[str, Any], without_file: Mapping[str, Any]) -> list[str]:
@@ -45,52 +43,36 @@ def risky_settings(file: ConfigFile, values: Mapping[str, Any], without_file: Ma
 
 def is_trusted(file: ConfigFile, risky: Mapping[str, Any]) -> bool:
     """Tell whether the user has trusted these settings of a file, each with this value."""
-    path = os.path.realpath(file.path)
-    recorded_path, trusted = _record(_place(path)) or ("", {})
+    trusted = _record(file)
     now = _to_record(file, risky)
     withholds = all(_withholds_as_much(trusted.get(name), now.pop(name)) for name in _WITHHOLDING)
-    return withholds and recorded_path == path and now.items() <= trusted.items()
+    return withholds and now.items() <= trusted.items()
 
 
 def trust(file: ConfigFile, risky: Mapping[str, Any]) -> None:
-    """Let a file set these settings to these values. Raises FilesystemError."""
-    path = os.path.realpath(file.path)
-    place = _place(path)
-    record = json.dumps({"path": path, "settings": _to_record(file, risky)})
-    with filesystem_errors(f"{place} cannot be written", "Check its folder."):
-        write_own_file(place, record.encode())
+    """Let a file set these settings to these values. Raises FilesystemError, IndexBusy."""
+    record = json.dumps(_to_record(file, risky))
+    state_of_user().write("REPLACE INTO trusted VALUES (?, ?)", (_key(file.path), record), waits=True)
 
 
 def revoke(path: str) -> bool:
-    """Revoke the trust in a file; return whether it was trusted. Raises FilesystemError."""
-    place = _place(os.path.realpath(path))
-    with filesystem_errors(f"{place} cannot be removed", "Check its folder."), suppress(FileNotFoundError):
-        os.unlink(place)
-        return True
-    return False
+    """Revoke the trust in a file; return whether it was trusted. Raises FilesystemError, IndexBusy."""
+    return state_of_user().write("DELETE FROM trusted WHERE path = ?", (_key(path),), waits=True) > 0
 
 
 def trusted_paths() -> list[str]:
     """Return the sorted absolute paths of all trusted files, including those that have changed since."""
-    try:
-        names = os.listdir(trust_folder())
-    except OSError:
-        return []
-    records = (_record(os.path.join(trust_folder(), name)) for name in names)
-    return sorted(record[0] for record in records if record is not None)
+    return sorted(os.fsdecode(path) for (path,) in state_of_user().rows("SELECT path FROM trusted"))
 
 
-def _record(place: str) -> tuple[str, dict[str, Any]] | None:
-    """Return (path, settings) of a record; None if it is missing, damaged or writable by another user."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        with open(place, "rb") as stream:
-            if other_writer(os.fstat(stream.fileno()), place):
-                return None
-            record = json.loads(stream.read(_MAX_RECORD_BYTES))
-        path, settings = record["path"], dict(record["settings"])
-        if _place(path) == place:
-            return path, settings
-    return None
+def _record(file: ConfigFile) -> dict[str, Any]:
+    """Return what the user trusts in a file; nothing if the user never did."""
+    rows = state_of_user().rows("SELECT settings FROM trusted WHERE path = ?", (_key(file.path),))
+    return dict(json.loads(rows[0][0])) if rows else {}
+
+
+def _key(path: str) -> bytes:
+    return os.fsencode(os.path.realpath(path))
 
 
 def _to_record(file: ConfigFile, risky: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,7 +86,3 @@ def _withholds_as_much(trusted: Any, now: list[str]) -> bool:
     if not isinstance(trusted, list) or now[: len(trusted)] != trusted:
         return False
     return not any(pattern.startswith("!") for pattern in now[len(trusted) :])
-
-
-def _place(path: str) -> str:
-    return os.path.join(trust_folder(), f"{digest_of(os.fsencode(path))}.json")

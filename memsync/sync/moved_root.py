@@ -1,7 +1,7 @@
 """Recognises a memory root that was moved or renamed, and keeps its index, journal, counts and records.
 
-That data is in folders named after the root's path. For every root, a small file named after the root folder's
-identity (device and inode) stores its path, so that one lookup finds the old path. Systems reuse inodes, so the
+That data is in folders named after the root's path. For the identity of every root folder (device and
+inode), the state of the user has its path, so that one lookup finds the old path. Systems reuse inodes, so the
 identity alone proves nothing. In addition the old path must no longer lead to the folder, the old index must be of
 that identity, and at least one indexed note must be in the folder with the same stamp and content. The content of
 notes and config files has no influence.
@@ -19,21 +19,14 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from memsync.errors import FilesystemError
+from memsync.errors import MemsyncError
 from memsync.settings.paths import index_dir, is_identity, keep_dir, kept_path
-from memsync.system.user_folders import (
-    filesystem_errors,
-    open_private,
-    own_folder,
-    state_folder,
-    sync_folder,
-    write_own_file,
-)
+from memsync.system.state_file import state_of_user
+from memsync.system.user_folders import filesystem_errors, own_folder, state_folder, sync_folder, user_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memsync.errors import MemsyncError
     from memsync.ports import Index, IndexReader
 
 WAIT_SECONDS = 10.0
@@ -131,8 +124,7 @@ class _Move:
         from memsync.system.file_lock import file_lock
 
         with ExitStack() as locks:
-            lock = Path(f"{_place(os.stat(self._root))}.lock")
-            locks.enter_context(file_lock(lock, WAIT_SECONDS, self._busy))
+            locks.enter_context(file_lock(Path(user_folder(), "moving.lock"), WAIT_SECONDS, self._busy))
             if not self.folders() or not self.is_of_this_root():
                 return None
             was_served = locks.enter_context(without_daemon(self._old_index, self._busy))
@@ -199,7 +191,7 @@ def _former_path(root: str) -> str:
         status = os.stat(root)
     except OSError:
         return ""
-    before = _recorded(_place(status))
+    before = _recorded(status)
     if before in ("", root):
         return ""
     try:
@@ -217,34 +209,29 @@ def _remember(root: str) -> None:
 
     Ignores errors: the only effect is that the root will not be recognised after a move.
     """
-    with suppress(OSError, FilesystemError):
-        place = _place(os.stat(root))
-        known = _recorded(place)
+    with suppress(OSError, MemsyncError):
+        status = os.stat(root)
+        known = _recorded(status)
         if known == root or (known and not _former_path(root)):
             return
-        write_own_file(place, os.fsencode(root))
+        state_of_user().write("REPLACE INTO place VALUES (?, ?)", (_folder_of(status), os.fsencode(root)))
 
 
 def recorded_roots() -> set[str]:
     """Return the paths of all memory roots that this user has or had, as far as they are stored."""
     from pathlib import Path
 
-    top = Path(state_folder())
-    return {_recorded(str(place)) for place in top.glob("roots/*/*")} | {
-        kept_path(str(folder)) for folder in top.glob("kept/*")
-    } - {""}
+    places = {os.fsdecode(path) for (path,) in state_of_user().rows("SELECT path FROM place")}
+    return places | {kept_path(str(folder)) for folder in Path(state_folder()).glob("kept/*")} - {""}
 
 
-def _recorded(place: str) -> str:
-    """Return the path stored in a file; empty if there is none or other users can write the file."""
-    with suppress(OSError), open(place, "rb", opener=open_private) as stream:
-        status = os.fstat(stream.fileno())
-        path = os.fsdecode(stream.read(MAX_PATH_BYTES))
-        if status.st_uid == os.geteuid() and not status.st_mode & 0o022 and os.path.isabs(path) and "\0" not in path:
-            return path
+def _recorded(status: os.stat_result) -> str:
+    """Return the path stored for a folder; empty if there is none."""
+    with suppress(MemsyncError):
+        for (path,) in state_of_user().rows("SELECT path FROM place WHERE folder = ?", (_folder_of(status),)):
+            return os.fsdecode(path)
     return ""
 
 
-def _place(status: os.stat_result) -> str:
-    """Return the file that stores a folder's path. Files are spread over 256 folders to keep each folder small."""
-    return os.path.join(state_folder(), "roots", f"{status.st_ino & 0xFF:02x}", f"{status.st_dev}-{status.st_ino}")
+def _folder_of(status: os.stat_result) -> str:
+    return f"{status.st_dev}-{status.st_ino}"

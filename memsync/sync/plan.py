@@ -317,13 +317,10 @@ class Scanner:
                     self._known.stamps[path] = stamp
             self._known = replace(self._known, generation=after, last_removal=last_removal)
 
-    def check_root(self, kept: str = "") -> None:
-        """Raise RootError if the memory root is missing, or is another folder than the indexed one.
-
-        `kept` is the root's identity outside of the index, if the caller has read it.
-        """
+    def check_root(self) -> None:
+        """Raise RootError if the memory root is missing, or is another folder than the indexed one."""
         identity = self._files.root_identity()
-        if identity == (kept or kept_identity(str(self._files.root))):  # so that a write needs no index
+        if identity == kept_identity(str(self._files.root)):  # so that a write needs no index
             return
         try:
             with self._index.reading():

@@ -11,17 +11,20 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import apsw
 
 from memsync.errors import FilesystemError
 from memsync.system.database_files import create_private, locked
-from memsync.system.transactions import read_transaction, translate_sqlite_errors, write_transaction
-from memsync.system.user_folders import STATE, filesystem_errors, other_writer
+from memsync.system.transactions import translate_sqlite_errors, write_transaction
+from memsync.system.user_folders import STATE, filesystem_errors, other_writer, user_folder
 
 BUSY_TIMEOUT_MS = 5_000
+OPEN = 16
+"""How many of the files that a process has used stay open."""
 CHECKPOINT_PAGES = 250
 """Pages of SQLite's log until it is copied into the database: few, because each new process reads the log."""
 
@@ -33,56 +36,45 @@ class Tables(NamedTuple):
     scripts: tuple[str, ...]
 
 
-_SINGLE = """
-CREATE TABLE single (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
-"""
-ROOT = Tables(
-    "the journal, what can be undone, and the counts of searches",
-    (
-        f"""{_SINGLE}
-CREATE TABLE append (                       -- the journal
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    at REAL NOT NULL,                       -- Unix time
-    path TEXT NOT NULL,
-    text TEXT NOT NULL,
-    head TEXT NOT NULL,                     -- begins the note if it has to be created
-    branch TEXT NOT NULL,                   -- of git
-    replaced_by INTEGER                     -- the append that restores this one
+_SINGLE = "CREATE TABLE single (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;"
+_ROOT_TABLES = """
+-- The journal: `head` begins the note if it has to be created, `branch` was checked out in git, and `replaced_by` is
+-- the append that restores this one.
+CREATE TABLE append (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, path TEXT NOT NULL, text TEXT NOT NULL,
+    head TEXT NOT NULL, branch TEXT NOT NULL, replaced_by INTEGER
 ) STRICT;
 CREATE INDEX append_path ON append (path);
-CREATE TABLE ending (                       -- how a note ended after its last append
-    path TEXT PRIMARY KEY,
-    ending TEXT NOT NULL                    -- JSON
-) STRICT, WITHOUT ROWID;
-CREATE TABLE step (                         -- what a run does to a note, until it is undone
-    run INTEGER NOT NULL,
-    kind TEXT NOT NULL,                     -- of the run
-    user TEXT,                              -- whose text the run takes out
-    path TEXT NOT NULL,
-    other TEXT NOT NULL,                    -- where the note is moved to; or its former path
-    before BLOB NOT NULL,                   -- the note's content; empty if it is moved
-    after TEXT NOT NULL,                    -- SHA-256 of its content after the run; empty if there is none
-    mode INTEGER NOT NULL,
-    parts TEXT NOT NULL,                    -- the first and last lines of the text that is taken out, as JSON
-    PRIMARY KEY (run, path)
+-- How a note ended after its last append, as JSON.
+CREATE TABLE ending (path TEXT PRIMARY KEY, ending TEXT NOT NULL) STRICT, WITHOUT ROWID;
+-- What a run does to a note, until it is undone: see Step. `parts` is JSON.
+CREATE TABLE step (
+    run INTEGER NOT NULL, kind TEXT NOT NULL, user TEXT NOT NULL, path TEXT NOT NULL, other TEXT NOT NULL,
+    before BLOB NOT NULL, after TEXT NOT NULL, mode INTEGER NOT NULL, parts TEXT NOT NULL, PRIMARY KEY (run, path)
 ) STRICT;
-CREATE TABLE retrieved (                    -- how often searches returned a note
-    path TEXT PRIMARY KEY,
-    times INTEGER NOT NULL,
-    last TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
+-- The counts: of notes in searches, of searches, and of the index once a day.
+CREATE TABLE retrieved (path TEXT PRIMARY KEY, times INTEGER NOT NULL, last TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE search (at TEXT NOT NULL, ms REAL NOT NULL, hits INTEGER NOT NULL, query TEXT) STRICT;
 CREATE INDEX search_at ON search (at);
-CREATE TABLE size (                         -- of the index, once a day
-    day TEXT PRIMARY KEY,
-    notes INTEGER NOT NULL,
-    passages INTEGER NOT NULL,
-    bytes INTEGER NOT NULL
+CREATE TABLE size (
+    day TEXT PRIMARY KEY, notes INTEGER NOT NULL, passages INTEGER NOT NULL, bytes INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE link (key TEXT PRIMARY KEY, at REAL NOT NULL) STRICT, WITHOUT ROWID; -- lets a browser in, once
-""",
-    ),
-)
+-- The digests of the keys of links that let a browser in, once.
+CREATE TABLE link (key TEXT PRIMARY KEY, at REAL NOT NULL) STRICT, WITHOUT ROWID;
+"""
+_USER_TABLES = """
+-- Config files, with the settings that they may set, as JSON.
+CREATE TABLE trusted (path BLOB PRIMARY KEY, settings TEXT NOT NULL) STRICT, WITHOUT ROWID;
+-- The last path of each memory root, by device and inode of its folder.
+CREATE TABLE place (folder TEXT PRIMARY KEY, path BLOB NOT NULL) STRICT, WITHOUT ROWID;
+-- What memsync answered at the events of agents, as JSON, by the digest of the session.
+CREATE TABLE recall (
+    id INTEGER PRIMARY KEY, agent TEXT NOT NULL, session TEXT NOT NULL, at REAL NOT NULL, record BLOB NOT NULL
+) STRICT;
+CREATE INDEX recall_session ON recall (agent, session, at);
+"""
+ROOT = Tables("the journal, what can be undone, and the counts of searches", (_SINGLE + _ROOT_TABLES,))
+USER = Tables("what you trust, how agents were connected, and what they recalled", (_SINGLE + _USER_TABLES,))
 
 
 class StateFile:
@@ -98,12 +90,6 @@ class StateFile:
         self._database: apsw.Connection | None = None
         self._file: os.stat_result | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     @contextmanager
     def writing(self, *, waits: bool = False) -> Iterator[apsw.Connection]:
         """Yield the database in one transaction. With `waits`, the transaction is on the disk afterwards."""
@@ -118,16 +104,6 @@ class StateFile:
         with self.writing(waits=waits) as database:
             database.execute(statement, values)
             return database.changes()
-
-    @contextmanager
-    def reading(self) -> Iterator[apsw.Connection | None]:
-        """Yield the database in one transaction; None if nothing was ever written."""
-        with self._opened(create=False) as database:
-            if database is None:
-                yield None
-            else:
-                with read_transaction(database):
-                    yield database
 
     def rows(self, statement: str, values: Sequence[apsw.SQLiteValue] = ()) -> list[Any]:
         """Return the rows of a SELECT; none if nothing was ever written."""
@@ -150,6 +126,10 @@ class StateFile:
 
     def close(self) -> None:
         """Close the database. The next call opens it again."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
         if self._database is not None:
             self._database.close()
             self._database = None
@@ -173,10 +153,10 @@ class StateFile:
                 return None
             create_private(self.path)
         status = os.stat(self.path)
+        if writer := other_writer(status, str(self.path)):
+            raise FilesystemError(f"{self.path}: {writer} can change it", hint="Look at it, then move it away.")
         if self._database is None or self._file is None or not os.path.samestat(status, self._file):
-            self.close()
-            if writer := other_writer(status, str(self.path)):
-                raise FilesystemError(f"{self.path}: {writer} can change it", hint="Look at it, then move it away.")
+            self._close()
             with locked(self.path.parent):  # because no other process may look while SQLite changes the kind of its log
                 self._database, self._file = self._connected(), status
         return self._database
@@ -203,4 +183,15 @@ class StateFile:
 
 def state_of_root(folder: Path | str) -> StateFile:
     """Return the state of the memory root whose folder for data that outlives the index is `folder`."""
-    return StateFile(Path(folder), ROOT)
+    return _shared(str(folder), ROOT)
+
+
+def state_of_user() -> StateFile:
+    """Return the state of the user."""
+    return _shared(user_folder(), USER)
+
+
+@lru_cache(OPEN)
+def _shared(folder: str, tables: Tables) -> StateFile:
+    """Return the one of this process, because opening a file takes 30 times as long as reading a value."""
+    return StateFile(Path(folder), tables)

@@ -58,9 +58,9 @@ def started_folder() -> str:
     return os.path.join(state_folder(), "started")
 
 
-def trust_folder() -> str:
-    """Return the folder for what the user trusts."""
-    return os.path.join(state_folder(), "trusted")
+def user_folder() -> str:
+    """Return the folder of the user's state."""
+    return os.path.join(state_folder(), "user")
 
 
 def _folder(variable: str, usual: str, on_macos: str) -> str:

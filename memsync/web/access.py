@@ -27,7 +27,7 @@ class Access:
     def __init__(self, keep: Path) -> None:
         """Create the token if there is none. Raises FilesystemError."""
         self._token = token_of(keep, TOKEN)
-        self._keep = keep
+        self._state = state_of_root(keep)
 
     def has_token(self, authorization: bytes) -> bool:
         """Tell whether the value of an Authorization header has the token."""
@@ -48,7 +48,7 @@ class Access:
     def make_link(self) -> str:
         """Return the path of a link that lets one browser in, once, within LINK_SECONDS. Raises MemsyncError."""
         key, now = secrets.token_urlsafe(32), clock.seconds()
-        with state_of_root(self._keep) as state, state.writing() as database:
+        with self._state.writing() as database:
             database.execute("DELETE FROM link WHERE at NOT BETWEEN ? AND ?", (now - LINK_SECONDS, now))
             database.execute("INSERT INTO link VALUES (?, ?)", (digest_of(key.encode()), now))
         return f"{ENTER}?key={key}"
@@ -56,9 +56,8 @@ class Access:
     def take(self, key: str) -> bool:
         """Use up the key of a link; return whether it was good. Raises MemsyncError."""
         now = clock.seconds()
-        with state_of_root(self._keep) as state:
-            used_up = "DELETE FROM link WHERE key = ? AND at BETWEEN ? AND ?"
-            return state.write(used_up, (digest_of(key.encode()), now - LINK_SECONDS, now)) == 1
+        used_up = "DELETE FROM link WHERE key = ? AND at BETWEEN ? AND ?"
+        return self._state.write(used_up, (digest_of(key.encode()), now - LINK_SECONDS, now)) == 1
 
     def _signature(self, expires: str) -> str:
         return hmac.new(self._token.encode(), expires.encode(), "sha256").hexdigest()

@@ -27,6 +27,7 @@ from memsync.memory import Memory
 from memsync.settings.load import load_settings
 from memsync.settings.registering import add_root
 from memsync.settings.roots import RegisteredRoot, add, registered_roots, roots_path
+from memsync.system.state_file import state_of_user
 
 PROGRAM = ("/opt/my tools/memsync",)
 CLAUDE = agent_named("claude-code")
@@ -115,7 +116,7 @@ def test_without_records_and_after_a_kill_nothing_of_memsync_stays(
     connected = [path for path in tree(home) if os.path.isfile(path)]
     (Path(connected[0]).parent / ".memsync-1-a.tmp").write_text("cut")
     monkeypatch.setattr(connecting, "LEFTOVER_SECONDS", 0.0)
-    (tmp_path / "state" / "memsync" / "connected" / f"{name}.json").unlink()
+    state_of_user().path.unlink()
     assert disconnect(name) == []
     left = {path: content for path, content in tree(home).items() if content is not None}
     assert set(left) <= set(connected) and not any(b"memsync" in content for content in left.values())
@@ -124,7 +125,7 @@ def test_without_records_and_after_a_kill_nothing_of_memsync_stays(
 @pytest.mark.parametrize("text", SETTINGS)
 def test_what_the_user_wrote_meanwhile_stays(text: str, home: Path, tmp_path: Path) -> None:
     """Then only memsync's own entries go. If they cannot be told apart, nothing changes, and the error has them."""
-    settings, state = home / ".claude" / "settings.json", tmp_path / "state" / "memsync" / "connected"
+    settings = home / ".claude" / "settings.json"
     settings.write_bytes(text.encode())
     connect()
     said = settings.read_bytes().decode()
@@ -139,7 +140,7 @@ def test_what_the_user_wrote_meanwhile_stays(text: str, home: Path, tmp_path: Pa
     assert parsed("x.json", left) == wanted and "memsync" not in left
     assert is_plain or "".join(left.split()).startswith("".join(re.sub("//.*", "// mine", text).split()))
     settings.write_bytes(edited)
-    shutil.rmtree(state)
+    state_of_user().path.unlink()
     try:
         connect()
         disconnect()

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from memsync.client.kept_settings import MOST, Served, keep, kept
-from memsync.settings.config_file import parse_config
 from memsync.settings.load import find_config, load_settings, settings_to_trust
 from memsync.settings.trust import revoke, trust
 from memsync.system.user_folders import cache_folder
@@ -51,13 +50,12 @@ def test_what_was_kept_is_what_the_settings_say(folder: Path) -> None:
         lambda folder: (folder.parent.parent / "config.toml").write_text(PLAIN),
         lambda folder: write(folder.parent.parent / "config" / "memsync" / "config.toml"),
         lambda folder: write(folder.parent.parent / "config" / "memsync" / "roots.toml"),
-        lambda folder: trust(parse_config(str(folder.parent / "config.toml")), {}),
     ],
 )
 def test_any_change_of_a_file_that_decides_ends_it(
     folder: Path, change: Callable[[Path], object], monkeypatch: Patch
 ) -> None:
-    """The config files in and above the folder, the user's own, the list of memories, and what he trusts."""
+    """The config files in and above the folder, the user's own, and the list of memories."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder.parent.parent / "config"))
     assert kept_now() is not None
     change(folder)

@@ -15,14 +15,14 @@ from memsync.edit.journal import Appended, Journal, missing
 from memsync.edit.note_writer import NoteWriter
 from memsync.model.vocabulary import NotePath
 from memsync.system import clock
-from memsync.system.state_file import state_of_root
+from memsync.system.state_file import ROOT, StateFile, state_of_root
 
 LOG = NotePath("log.md")
 
 
 @pytest.fixture
 def writer(root: Path, tmp_path: Path) -> NoteWriter:
-    return NoteWriter(root, tmp_path / "keep")
+    return NoteWriter(root, state_of_root(tmp_path / "keep"))
 
 
 def append(writer: NoteWriter, text: str) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ def test_journal_gives_back_what_is_not_settled(tmp_path: Path) -> None:
     kept, other = Journal(state_of_root(tmp_path / "keep")), NotePath('notes/"é.md')
     appended = [kept.append(path, f"- {number} é") for number in range(5) for path in (LOG, other)]
     kept.settle([appended[2].id])
-    again = Journal(state_of_root(tmp_path / "keep"))
+    again = Journal(StateFile(tmp_path / "keep", ROOT))
     for journal in (kept, again):
         assert journal.since(0) == appended[:2] + appended[3:]
         assert journal.since(appended[5].at) == appended[5:]

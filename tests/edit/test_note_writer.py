@@ -20,6 +20,7 @@ from memsync.edit.note_writer import NoteWriter
 from memsync.errors import FilesystemError, UsageError, WriteRefused
 from memsync.model.vocabulary import NotePath
 from memsync.system import renames
+from memsync.system.state_file import state_of_root
 
 LOG = NotePath("daily/2026-11-21.md")
 NEXT = Addition("- next")
@@ -27,7 +28,7 @@ NEXT = Addition("- next")
 
 @pytest.fixture
 def writer(root: Path, tmp_path: Path) -> NoteWriter:
-    return NoteWriter(root, tmp_path / "keep")
+    return NoteWriter(root, state_of_root(tmp_path / "keep"))
 
 
 def put(root: Path, content: bytes, path: str = LOG) -> Path:

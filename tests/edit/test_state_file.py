@@ -1,4 +1,4 @@
-"""The state of a memory root: whatever happens to its process or its disk, it is as it was before or after."""
+"""The state of a memory root and of the user: whatever happens to a process or a disk, it is as before or after."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memsync.edit.note_writer import NoteWriter
 from memsync.edit.run_records import RunRecords, Step, Work
 from memsync.errors import FilesystemError
 from memsync.model.vocabulary import NotePath
-from memsync.system.state_file import StateFile, Tables, state_of_root
+from memsync.system.state_file import ROOT, USER, StateFile, Tables, state_of_root
 from memsync.system.user_folders import STATE
 
 LOG = NotePath("log.md")
@@ -29,6 +29,7 @@ from pathlib import Path
 import apsw
 from memsync.edit.addition import Addition
 from memsync.edit.note_writer import NoteWriter
+from memsync.system.state_file import state_of_root
 
 left = int(sys.argv[2])
 
@@ -44,7 +45,7 @@ def hook(database):
 
 apsw.connection_hooks.append(hook)
 root = Path(sys.argv[1])
-NoteWriter(root, root.parent / "keep").append("log.md", Addition("- two"), replaces=sys.argv[3:])
+NoteWriter(root, state_of_root(root.parent / "keep")).append("log.md", Addition("- two"), replaces=sys.argv[3:])
 os._exit(0)
 """
 
@@ -52,7 +53,7 @@ os._exit(0)
 @pytest.mark.slow
 def test_append_killed_before_any_statement(root: Path, tmp_path: Path) -> None:
     """Nothing that the journal had is lost, and what was not written to the note can be restored."""
-    writer = NoteWriter(root, tmp_path / "keep")
+    writer = NoteWriter(root, state_of_root(tmp_path / "keep"))
     ended = -9
     for step in range(100):
         (root / LOG).unlink(missing_ok=True)
@@ -71,7 +72,7 @@ def test_append_killed_before_any_statement(root: Path, tmp_path: Path) -> None:
 
 def test_full_disk_leaves_the_state_before(root: Path, tmp_path: Path) -> None:
     """An append goes on without its journal; a run does not begin."""
-    writer = NoteWriter(root, tmp_path / "keep")
+    writer = NoteWriter(root, state_of_root(tmp_path / "keep"))
     kept = writer.runs
     state = writer.state
     writer.append(LOG, Addition("- one"))
@@ -91,16 +92,17 @@ def test_full_disk_leaves_the_state_before(root: Path, tmp_path: Path) -> None:
     assert kept.begin([Step(LOG, LOG, Work.FORGET, "ada", long.encode())]) == run + 1
 
 
+@pytest.mark.parametrize("tables", [ROOT, USER])
 @pytest.mark.parametrize("content", [b"no database" * 100, b"SQLite format 3\0" + bytes(4_000)])
-def test_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+def test_damaged_file_is_named(tmp_path: Path, content: bytes, tables: Tables) -> None:
     """Nothing is set aside by itself: the file may have the only copy of a note."""
-    state_of_root(tmp_path).keep_single("name", "value")
+    StateFile(tmp_path, tables).keep_single("name", "value")
     for path in tmp_path.glob(f"{STATE}*"):
         path.write_bytes(content if path.name == STATE else b"")
     for call in (lambda state: state.single("name"), lambda state: state.keep_single("name", ""), StateFile.wipe):
         with pytest.raises(FilesystemError, match=f"{STATE} is damaged") as caught:
-            call(state_of_root(tmp_path))
-        assert "Move it away" in caught.value.hint
+            call(StateFile(tmp_path, tables))
+        assert f"{tables.holds}. Move it away" in caught.value.hint
     assert (tmp_path / STATE).read_bytes() == content
 
 
@@ -110,12 +112,12 @@ def test_file_that_is_not_for_this_process_is_refused(tmp_path: Path) -> None:
     state.keep_single("name", "value")
     state.path.chmod(0o666)
     with pytest.raises(FilesystemError, match="every user can change it"):
-        state_of_root(tmp_path).single("name")
+        state.single("name")
     state.path.chmod(0o600)
     with state.writing() as database:
         database.pragma("user_version", 99)
     with pytest.raises(FilesystemError, match="later memsync"):
-        state_of_root(tmp_path).single("name")
+        StateFile(tmp_path, ROOT).single("name")
 
 
 def test_later_version_adds_to_the_tables(tmp_path: Path) -> None:
@@ -138,7 +140,7 @@ def test_removed_file_is_begun_again(tmp_path: Path) -> None:
     (tmp_path / "keep").rename(tmp_path / "moved")
     assert state.single("name") is None
     state.keep_single("name", "second")
-    assert [state_of_root(tmp_path / name).single("name") for name in ("keep", "moved")] == ["second", "first"]
+    assert [StateFile(tmp_path / name, ROOT).single("name") for name in ("keep", "moved")] == ["second", "first"]
 
 
 def test_processes_that_make_the_file_at_once_use_the_same(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from memsync.agents import NAMES, agent_named
-from memsync.agents.recall_records import TOO_LATE, failures, last_delivered, record, recorded, sessions
+from memsync.agents.recall_records import TOO_LATE, failures, last_delivered, recorded, sessions
 from memsync.errors import IndexBusy
 from memsync.memories.recall import MAX_LINES, MAX_TOKENS, Recaller
 from memsync.memories.several import Memories
@@ -265,16 +265,6 @@ def test_each_agent_hears_it_in_its_own_envelope(agent: str, ask: Ask) -> None:
         inner = given.get("hookSpecificOutput", given)
         (text,) = (value for key, value in inner.items() if key != "hookEventName")
     assert text.startswith("<memsync-recall>\n")
-
-
-def test_records_survive_what_a_crash_leaves(ask: Ask, memory: Memory) -> None:
-    """Half a line at the end is not read; the next record is."""
-    ask("where does the heron nest?")
-    (recall,) = recorded("claude-code", "s1")
-    path = next(Path(memory.settings.index_name).parent.glob("recall/*/*.jsonl"))
-    path.write_bytes(path.read_bytes() + b'{"time": "2026\n')
-    record(recall)
-    assert recorded("claude-code", "s1") == [recall, recall]
 
 
 def test_front_matter_and_instructions_are_never_recalled(ask: Ask, memory: Memory, write: Write) -> None:

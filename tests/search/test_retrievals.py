@@ -16,7 +16,7 @@ from memsync.search import retrievals as usage_module
 from memsync.search.retrievals import UsageCounter, percentile
 from memsync.settings.load import Settings, load_settings
 from memsync.system import clock
-from memsync.system.state_file import state_of_root
+from memsync.system.state_file import ROOT, StateFile, state_of_root
 from memsync.system.user_folders import STATE, own_folder
 from tests.conftest import MakeMemory, Patch, Write
 from tests.support.backends import only_sqlite
@@ -131,7 +131,7 @@ def test_stats_are_read_while_another_process_counts(make_memory: MakeMemory, wr
     memory = make_memory()
     memory.search("zebra", mode="keyword")
     assert memory.stats().searches == 1
-    with state_of_root(settings.keep_dir) as other, other.writing():
+    with StateFile(settings.keep_dir, ROOT).writing():
         assert memory.stats().searches == 1
 
 

@@ -21,7 +21,8 @@ from memsync.model.vocabulary import NotePath
 from memsync.settings.config_file import parse_config
 from memsync.settings.load import DSN, SETTINGS, Settings, load_settings
 from memsync.settings.trust import HARMLESS, trust
-from memsync.system.user_folders import config_folder, own_folder, state_folder
+from memsync.system.state_file import state_of_user
+from memsync.system.user_folders import STATE, config_folder, own_folder, user_folder
 from tests.conftest import Patch
 from tests.support.daemon_process import Cli
 
@@ -251,15 +252,16 @@ def test_trust_is_not_given_to_what_is_wrong(cli: Cli, tmp_path: Path) -> None:
     assert cli("trust", "--list", cwd=tmp_path).stdout == ""
 
 
-@pytest.mark.parametrize(
-    "damage", ["", "{", "[]", '{"path": 1, "settings": {}}', '{"path": "x", "settings": 2}', "\x00" * 50]
-)
-def test_damaged_record_of_trust_trusts_nothing(cli: Cli, tmp_path: Path, damage: str) -> None:
-    """And breaks nothing: trusting again repairs it."""
+def test_damaged_record_of_trust_ends_the_command(cli: Cli, tmp_path: Path) -> None:
+    """Other settings would lead to another index. Without the file, the user can trust again."""
     path = config(tmp_path / "clone", LEADS_SOMEWHERE["git.commit"])
     cli("trust", str(path), cwd=tmp_path)
-    (record,) = Path(state_folder(), "trusted").glob("*.json")
-    record.write_text(damage)
+    for file in Path(user_folder()).iterdir():
+        file.unlink()
+    Path(user_folder(), STATE).write_text("damaged " * 100)
+    with pytest.raises(FilesystemError, match=f"{STATE} is damaged"):
+        found(path.parent)
+    state_of_user().path.unlink()
     with pytest.raises(ConfigError, match=r"git\.commit"):
         found(path.parent)
     cli("trust", str(path), cwd=tmp_path)

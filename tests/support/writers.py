@@ -21,6 +21,7 @@ from memsync.edit.addition import Addition
 from memsync.edit.journal import missing
 from memsync.edit.note_writer import NoteWriter
 from memsync.model.vocabulary import NotePath
+from memsync.system.state_file import state_of_root
 
 LOG = NotePath("log.md")
 MINE = "- mine"
@@ -41,7 +42,7 @@ class Outcome:
 
 def append_all(root: Path, keep: Path, number: int, count: int) -> None:
     """Append what one process has to append."""
-    writer = NoteWriter(root, keep)
+    writer = NoteWriter(root, state_of_root(keep))
     for text in lines_of(number, count):
         writer.append(LOG, Addition(text))
 
@@ -98,7 +99,9 @@ def run(folder: Path, *, processes: int, count: int, old_buffers: bool) -> Outco
     assert codes == [0] * len(codes), codes
     lines = (root / LOG).read_text().split("\n")
     wanted = {text for number in range(processes) for text in lines_of(number, count)}
-    recoverable = {one.text for one in missing(NoteWriter(root, keep).journal.since(0.0), "\n".join(lines))}
+    recoverable = {
+        one.text for one in missing(NoteWriter(root, state_of_root(keep)).journal.since(0.0), "\n".join(lines))
+    }
     there = Counter(one for one in lines if one and not one.startswith(MINE))
     return Outcome(
         appended=len(wanted),

@@ -16,7 +16,6 @@ import apsw
 import pytest
 
 from memsync.edit.journal import Journal
-from memsync.edit.note_writer import NoteWriter
 from memsync.errors import IndexBusy
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory, Parts, Through, open_memory
@@ -24,8 +23,8 @@ from memsync.ports import Embedder
 from memsync.settings.load import load_settings
 from memsync.settings.paths import folder_identity, index_dir, keep_dir
 from memsync.sync import moved_root
-from memsync.system.state_file import state_of_root
-from memsync.system.user_folders import STATE, state_folder
+from memsync.system.state_file import state_of_root, state_of_user
+from memsync.system.user_folders import STATE, state_folder, user_folder
 from memsync.wiring import recognise_root
 from tests.conftest import FakeEmbedder
 from tests.support.daemon_process import Cli, until
@@ -122,7 +121,7 @@ def test_a_root_whose_place_another_takes_keeps_its_state(indexed: Path, opened:
     assert synced(opened, old) == (0, NOTES + 1)
     assert (states(indexed), states(old)) == ((True, True), (True, True))
     for root, text in ((indexed, "of the other one"), (old, "kept in the journal")):
-        entries = [one.text for one in NoteWriter(root, Path(keep_dir(str(root)))).journal.since(0.0)]
+        entries = [one.text for one in Journal(state_of_root(keep_dir(str(root)))).since(0.0)]
         assert len(entries) == 1
         assert text in entries[0]
 
@@ -264,12 +263,16 @@ def test_copy_is_not_taken_for_the_original_that_is_gone(indexed: Path, opened: 
     assert states(indexed) == (True, True)
 
 
+def recorded() -> list[Path]:
+    """Return the paths that are written down."""
+    return [Path(os.fsdecode(path)) for (path,) in state_of_user().rows("SELECT path FROM place")]
+
+
 def remember(folder: Path, as_path: Path) -> None:
     """Write down a path for the identity of a folder, as if a root of that path had had it."""
-    place = Path(moved_root._place(folder.stat()))
-    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    place.write_bytes(os.fsencode(as_path))
-    place.chmod(0o600)
+    status = folder.stat()
+    place = f"{status.st_dev}-{status.st_ino}"
+    state_of_user().write("REPLACE INTO place VALUES (?, ?)", (place, os.fsencode(as_path)))
 
 
 def reuse_identity(old: Path, new: Path) -> None:
@@ -325,7 +328,7 @@ def test_folder_that_two_paths_lead_to_has_not_moved(indexed: Path, tmp_path: Pa
     other.symlink_to(indexed)
     assert moved_root.recognise(str(other), "index.db", SqliteIndex) is None
     assert states(indexed) == (True, True)
-    assert Path(moved_root._place(indexed.stat())).read_bytes() == os.fsencode(indexed)
+    assert recorded() == [indexed]
 
 
 def test_stamps_without_the_content_prove_nothing(indexed: Path) -> None:
@@ -337,11 +340,10 @@ def test_stamps_without_the_content_prove_nothing(indexed: Path) -> None:
     assert states(indexed) == (True, True)
 
 
-@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+@pytest.mark.parametrize("mode", [0o602, 0o666])
 def test_record_that_others_can_write_is_not_believed(indexed: Path, mode: int) -> None:
-    """Nor one that is a link."""
-    place = Path(moved_root._place(indexed.stat()))
-    place.chmod(mode)
+    """The index is filled again at the new path."""
+    state_of_user().path.chmod(mode)
     new = moved(indexed, "renamed")
     assert said(new) == []
     assert states(indexed) == (True, True)
@@ -379,7 +381,7 @@ def test_killed_between_any_two_steps_the_next_command_goes_on(
 
     with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
         killed.setattr("memsync.sync.moved_root.os.rename", rename)
-        killed.setattr("memsync.sync.moved_root._remember", lambda root: die())
+        killed.setattr("memsync.sync.moved_root._remember", lambda *_: die())
         said(new)
     assert synced(opened, new) == (0, NOTES + 1)
     assert (states(indexed), states(new)) == ((False, False), (True, True))
@@ -456,13 +458,13 @@ def test_finding_a_root_reads_no_folder_of_others(indexed: Path, opened: Open, m
     assert said(new) == [RECOGNISED.format(indexed)]
     state = state_folder()
     assert listed
-    assert not {state, f"{state}/kept", f"{state}/roots"} & set(listed)
+    assert not {state, f"{state}/kept"} & set(listed)
 
 
 @pytest.mark.parametrize("what", ["a link in it", "a file in its place"])
 def test_paths_that_cannot_be_written_down_cost_no_command(notes: Path, opened: Open, what: str) -> None:
     """The root is not recognised when it moves, and that is all."""
-    folder = Path(moved_root._place(notes.stat())).parent
+    folder = Path(user_folder())
     folder.parent.mkdir(parents=True, mode=0o700)
     if what == "a link in it":
         folder.mkdir(mode=0o700)
@@ -475,9 +477,8 @@ def test_paths_that_cannot_be_written_down_cost_no_command(notes: Path, opened: 
 
 def test_known_root_costs_no_write(indexed: Path, opened: Open) -> None:
     """Only a new path is written down."""
-    place = Path(moved_root._place(indexed.stat()))
-    before = place.stat()
+    log = f"{state_of_user().path}-wal"
+    before = os.stat(log)
     assert synced(opened, indexed) == (0, NOTES + 1)
-    assert (place.stat().st_ino, place.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    assert place.stat().st_mode & 0o777 == 0o600
-    assert place.read_bytes() == os.fsencode(indexed)
+    assert (os.stat(log).st_size, os.stat(log).st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert recorded() == [indexed]

@@ -15,7 +15,7 @@ from memsync.ports import Embedder
 from memsync.settings.load import load_settings
 from memsync.settings.paths import index_dir, keep_dir
 from memsync.sync.stored_indexes import stored_indexes
-from memsync.system.user_folders import state_folder
+from memsync.system.state_file import state_of_user
 from tests.conftest import FakeEmbedder
 from tests.support.daemon_process import Cli
 
@@ -46,8 +46,7 @@ def test_list_names_each_index_also_if_another_folder_has_its_inode(indexed: Cal
     gone = indexed("gone")
     shutil.rmtree(gone)
     there = indexed("there")
-    for place in Path(state_folder(), "roots").glob("*/*"):  # as after the inode was used again
-        place.write_text(str(there))
+    state_of_user().write("UPDATE place SET path = ?", (bytes(there),))  # as after the inode was used again
     listed = {each["root"]: each for each in json.loads(cli("index", "list", "--json").stdout)["indexes"]}
     assert {root: each["gone"] for root, each in listed.items()} == {str(gone): True, str(there): False}
     assert all(each["bytes"] > 1_000 and each["last_written"][:2] == "20" for each in listed.values())

@@ -6,17 +6,17 @@ import getpass
 import os
 import secrets
 import socket
-import threading
-from contextlib import suppress
 from pathlib import Path
 
-from memsync.errors import ConfigError, FilesystemError
+from memsync.errors import ConfigError
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.postgres.kept_claim import KeptClaim, read_claim
 from memsync.settings.load import DSN, Settings
-from memsync.system.user_folders import filesystem_errors, own_folder, state_folder, write_own_file
+from memsync.system.state_file import state_of_user
+from memsync.system.user_folders import filesystem_errors, own_folder
 
 MAX_NAME = 200
+_MACHINE = "machine"
 
 
 def open_postgres(settings: Settings) -> PostgresIndex:
@@ -73,18 +73,11 @@ def name_of(settings: Settings) -> str:
 
 def machine_id() -> str:
     """Return a random id of this user's account on this machine, made at its first use. Raises FilesystemError."""
-    folder = os.path.join(state_folder(), "machine")
-    path, own = os.path.join(folder, "id"), os.path.join(folder, f"id.{os.getpid()}.{threading.get_ident()}")
-    try:
-        if not os.path.exists(path):
-            write_own_file(own, secrets.token_hex(16).encode())
-            with suppress(FileExistsError):  # another process was faster: its id counts
-                os.link(own, path)
-            os.unlink(own)
-        with open(path, encoding="ascii") as stream:
-            return stream.read(64).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FilesystemError(f"{path} cannot be read or written: {error}", hint="Check its permissions.") from error
+    state = state_of_user()
+    if not state.single(_MACHINE):
+        made = (_MACHINE, secrets.token_hex(16))
+        state.write("INSERT OR IGNORE INTO single VALUES (?, ?)", made, waits=True)  # unless another process was faster
+    return str(state.single(_MACHINE))
 
 
 def _person() -> str:
