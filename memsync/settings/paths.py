@@ -16,11 +16,8 @@ from memsync.settings.config_file import ConfigFile, paths_above, without_our_ta
 from memsync.system.birth import birth
 from memsync.system.user_folders import STATE, digest_of, state_folder
 
-TYPE_CHECKING = False  # and not typing's, because importing it would take a tenth of the time of a served search
-if TYPE_CHECKING:
-    from typing import Any
-
-_IDENTITY, _PATH = "identity", "path"
+_IDENTITY = "identity"
+_ADD_PLACE = "INSERT INTO place SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM place WHERE folder = ?1)"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -122,22 +119,13 @@ def is_identity(identity: str, known: str) -> bool:
 
 def kept_identity(root: str) -> str:
     """Return the identity of the folder that was the memory root at this path; empty if none was."""
-    return str(_kept(keep_dir(root), _IDENTITY) or "")
+    folder = keep_dir(root)
+    if os.path.exists(os.path.join(folder, STATE)):
+        from memsync.system.state_file import state_of_root  # here, because few commands ask
 
-
-def kept_path(folder: str) -> str:
-    """Return the path of the memory root of a folder with data that outlives an index; empty if it is not known."""
-    return os.fsdecode(_kept(folder, _PATH) or b"")
-
-
-def _kept(folder: str, name: str) -> Any:
-    if not os.path.exists(os.path.join(folder, STATE)):
-        return None
-    from memsync.system.state_file import state_of_root  # here, because few commands ask
-
-    with suppress(MemsyncError):  # because a search answers even if the state is damaged
-        return state_of_root(folder).single(name)
-    return None
+        with suppress(MemsyncError):  # because a search answers even if the state is damaged
+            return str(state_of_root(folder).single(_IDENTITY) or "")
+    return ""
 
 
 def made_by_init(folder: str) -> str:
@@ -161,11 +149,11 @@ def keep_identity(root: str, identity: str) -> None:
 
     Raises FilesystemError, IndexBusy.
     """
-    from memsync.system.state_file import state_of_root  # here, because few commands write
+    from memsync.system.state_file import state_of_root, state_of_user  # here, because few commands write
 
-    state = state_of_root(keep_dir(root))
-    state.keep_single(_IDENTITY, identity)
-    state.keep_single(_PATH, os.fsencode(root))
+    state_of_root(keep_dir(root)).keep_single(_IDENTITY, identity)
+    with suppress(MemsyncError):  # a folder that is known at another path was moved, see `sync.moved_root`
+        state_of_user().write(_ADD_PLACE, (":".join(identity.split(":")[:2]), os.fsencode(root)))
 
 
 def _state_name(root: str) -> str:

@@ -20,9 +20,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import MemsyncError
-from memsync.settings.paths import index_dir, is_identity, keep_dir, kept_path
+from memsync.settings.paths import index_dir, is_identity, keep_dir
 from memsync.system.state_file import state_of_user
-from memsync.system.user_folders import filesystem_errors, own_folder, state_folder, sync_folder, user_folder
+from memsync.system.user_folders import filesystem_errors, own_folder, sync_folder, user_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -219,19 +219,17 @@ def _remember(root: str) -> None:
 
 def recorded_roots() -> set[str]:
     """Return the paths of all memory roots that this user has or had, as far as they are stored."""
-    from pathlib import Path
-
-    places = {os.fsdecode(path) for (path,) in state_of_user().rows("SELECT path FROM place")}
-    return places | {kept_path(str(folder)) for folder in Path(state_folder()).glob("kept/*")} - {""}
+    return {os.fsdecode(path) for (path,) in state_of_user().rows("SELECT path FROM place")}
 
 
 def _recorded(status: os.stat_result) -> str:
-    """Return the path stored for a folder; empty if there is none."""
+    """Return the path at which a folder was last; empty if it is not known."""
+    known = "SELECT path FROM place WHERE folder = ? ORDER BY rowid DESC LIMIT 1"
     with suppress(MemsyncError):
-        for (path,) in state_of_user().rows("SELECT path FROM place WHERE folder = ?", (_folder_of(status),)):
+        for (path,) in state_of_user().rows(known, (_folder_of(status),)):
             return os.fsdecode(path)
     return ""
 
 
 def _folder_of(status: os.stat_result) -> str:
-    return f"{status.st_dev}-{status.st_ino}"
+    return f"{status.st_dev}:{status.st_ino}"

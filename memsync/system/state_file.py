@@ -65,8 +65,8 @@ CREATE TABLE link (key TEXT PRIMARY KEY, at REAL NOT NULL) STRICT, WITHOUT ROWID
 _USER_TABLES = """
 -- Config files, with the settings that they may set, as JSON.
 CREATE TABLE trusted (path BLOB PRIMARY KEY, settings TEXT NOT NULL) STRICT, WITHOUT ROWID;
--- The last path of each memory root, by device and inode of its folder.
-CREATE TABLE place (folder TEXT PRIMARY KEY, path BLOB NOT NULL) STRICT, WITHOUT ROWID;
+-- The paths of memory roots, with device and inode of the folders that were there. The last row of a folder counts.
+CREATE TABLE place (folder TEXT NOT NULL, path BLOB NOT NULL, PRIMARY KEY (folder, path)) STRICT;
 -- What memsync answered at the events of agents, as JSON, by the digest of the session.
 CREATE TABLE recall (
     id INTEGER PRIMARY KEY, agent TEXT NOT NULL, session TEXT NOT NULL, at REAL NOT NULL, record BLOB NOT NULL

@@ -10,6 +10,7 @@ import pytest
 from memsync.client.kept_settings import MOST, Served, keep, kept
 from memsync.settings.load import find_config, load_settings, settings_to_trust
 from memsync.settings.trust import revoke, trust
+from memsync.system.state_file import state_of_user
 from memsync.system.user_folders import cache_folder
 from tests.conftest import Patch
 
@@ -34,10 +35,15 @@ def kept_now(root: str = "") -> Served | None:
 
 
 def test_what_was_kept_is_what_the_settings_say(folder: Path) -> None:
-    """Above all the socket and the digest, by which the daemon knows that it serves these settings."""
+    """Above all the socket and the digest, by which the daemon knows that it serves these settings.
+
+    What else is written into the user's state, such as a recall, changes no settings that need no trust.
+    """
     assert kept() is None
     found = kept_now()
     assert found is not None
+    state_of_user().keep_single("name", "value")
+    assert kept() is not None
     assert vars(found) == vars(Served.by(load_settings()))
 
 

@@ -271,7 +271,7 @@ def recorded() -> list[Path]:
 def remember(folder: Path, as_path: Path) -> None:
     """Write down a path for the identity of a folder, as if a root of that path had had it."""
     status = folder.stat()
-    place = f"{status.st_dev}-{status.st_ino}"
+    place = f"{status.st_dev}:{status.st_ino}"
     state_of_user().write("REPLACE INTO place VALUES (?, ?)", (place, os.fsencode(as_path)))
 
 

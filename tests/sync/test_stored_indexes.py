@@ -46,7 +46,7 @@ def test_list_names_each_index_also_if_another_folder_has_its_inode(indexed: Cal
     gone = indexed("gone")
     shutil.rmtree(gone)
     there = indexed("there")
-    state_of_user().write("UPDATE place SET path = ?", (bytes(there),))  # as after the inode was used again
+    state_of_user().write("UPDATE place SET folder = '1:2'")  # as after the inode was used again
     listed = {each["root"]: each for each in json.loads(cli("index", "list", "--json").stdout)["indexes"]}
     assert {root: each["gone"] for root, each in listed.items()} == {str(gone): True, str(there): False}
     assert all(each["bytes"] > 1_000 and each["last_written"][:2] == "20" for each in listed.values())
