@@ -127,17 +127,20 @@ def own_folder(folder: str | os.PathLike[str]) -> None:
             os.chmod(path, 0o700)
 
 
-def write_own_file(path: str, content: bytes, *, sync: bool = False) -> None:
+def write_own_file(path: str, content: bytes) -> None:
     """Replace a file of memsync's in one step, readable by the user only; `own_folder` makes or checks its folder.
 
-    With `sync`, the content is on disk before it replaces the old one. Raises OSError, FilesystemError.
+    Raises OSError, FilesystemError.
     """
     own_folder(os.path.dirname(path))
-    replace_file(path, content, sync=sync)
+    replace_file(path, content)
 
 
 def replace_file(path: str, content: bytes, *, sync: bool = False) -> None:
-    """Do what `write_own_file` does, in a folder that exists and need not be memsync's. Raises OSError."""
+    """Do what `write_own_file` does, in a folder that exists and need not be memsync's. Raises OSError.
+
+    With `sync`, the content is on disk before it replaces the old one.
+    """
     aside = f"{path}.{os.getpid()}"
     try:
         with open(aside, "wb", opener=open_private) as stream:
