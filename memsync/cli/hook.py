@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from memsync.client.connection import Client
-from memsync.client.wire import socket_path
 from memsync.errors import AnswerLost, DaemonNotRunning, DaemonUnavailable, MemsyncError
-from memsync.system.user_folders import STARTED, config_folder, state_folder, write_own_file
+from memsync.system.user_folders import STARTED, config_folder, socket_path, state_folder, write_own_file
 
 TYPE_CHECKING = False  # and not typing's, because importing it would take a tenth of the time of a served search
 if TYPE_CHECKING:

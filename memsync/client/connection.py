@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from memsync import __version__
 from memsync.client import wire
 from memsync.errors import AnswerLost, DaemonNotRunning, DaemonOutdated, DaemonUnavailable, MemsyncError, UsageError
+from memsync.system.user_folders import require_private, runtime_folder, socket_path
 
 TYPE_CHECKING = False  # and not typing's, because importing it would take a tenth of the time of a served search
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Client:
     @classmethod
     def serving(cls, settings: Any) -> Self:
         """Connect to the daemon of the memory that has these Settings. Raises DaemonUnavailable."""
-        return cls(wire.socket_path(settings.index_name), wire.settings_digest(settings))
+        return cls(socket_path(settings.index_name), wire.settings_digest(settings))
 
     def _greet(self, settings_digest: str) -> None:
         self._socket.settimeout(CONNECT_SECONDS)
@@ -203,8 +204,8 @@ def _connected(path: str) -> _socket.socket:
     folder = os.path.dirname(path)
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        if folder == wire.runtime_folder():
-            wire.require_private(folder)
+        if folder == runtime_folder():
+            require_private(folder)
         connection.settimeout(CONNECT_SECONDS)
         connection.connect(path)
         if not wire.is_own_user(connection):  # in a folder that others may write, anybody can answer at this path

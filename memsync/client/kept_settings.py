@@ -19,6 +19,7 @@ from memsync.system.user_folders import (
     cache_folder,
     deciding_variables,
     digest_of,
+    socket_path,
     stamp_of,
     user_folder,
     write_own_file,
@@ -46,7 +47,7 @@ class Served:
     @classmethod
     def by(cls, settings: Settings) -> Served:
         """Return what these settings say."""
-        socket, digest = wire.socket_path(settings.index_name), wire.settings_digest(settings)
+        socket, digest = socket_path(settings.index_name), wire.settings_digest(settings)
         return cls(socket, digest, settings["cli.open_with"], settings["cli.pager"])
 
 

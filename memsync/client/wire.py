@@ -1,4 +1,4 @@
-"""What the daemon and its clients share: the path of the socket, the format of messages, the error codes.
+"""What the daemon and its clients share: the format of messages, the error codes.
 
 The protocol is JSON-RPC 2.0 with one message per line (docs/protocol.md). This module imports only light parts of the
 standard library, because every command imports it.
@@ -10,13 +10,12 @@ import _socket  # because `socket` takes as long as a question
 import json
 import math
 import os
-import stat
 import struct
 import sys
 from collections.abc import Mapping
 
 from memsync import errors
-from memsync.errors import DaemonUnavailable, MemsyncError
+from memsync.errors import MemsyncError
 from memsync.system.user_folders import digest_of
 
 TYPE_CHECKING = False  # and not typing's, because importing it would take a tenth of the time of a served search
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 PROTOCOL = 2
 MAX_REQUEST_BYTES = 16_000_000
-MAX_SOCKET_PATH_BYTES = 100
-"""The system's limit is 108 bytes on Linux and 104 on macOS, with the final NUL."""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -35,36 +32,6 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 OTHER_PROTOCOL = -32001
 STOPPING = -32002
-
-
-def socket_path(index_dir: str) -> str:
-    """Return the path of the index's socket: in `index_dir`, or in `runtime_folder()` if that path is too long."""
-    path = os.path.join(index_dir, "daemon.sock")
-    if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES:
-        return path
-    return os.path.join(runtime_folder(), f"{digest_of(os.fsencode(index_dir))[:32]}.sock")
-
-
-def runtime_folder() -> str:
-    """Return a short path of a folder for this user's sockets: under XDG_RUNTIME_DIR, or in /tmp."""
-    session = os.environ.get("XDG_RUNTIME_DIR", "")
-    if session and len(os.fsencode(session)) < MAX_SOCKET_PATH_BYTES // 2:
-        return os.path.join(session, "memsync")
-    return f"/tmp/memsync-{os.getuid()}"  # noqa: S108 (because require_private checks its owner)
-
-
-def require_private(folder: str) -> None:
-    """Raise DaemonUnavailable unless `folder` is a real folder that belongs to this user and only they can write."""
-    try:
-        status = os.lstat(folder)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise DaemonUnavailable(f"{folder} cannot be read: {error.strerror}", hint="Check its mode.") from error
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
-        raise DaemonUnavailable(
-            f"{folder} is not a folder that only you can write", hint="Remove it, or set its mode to 0700."
-        )
 
 
 def peer_of(connection: _socket.socket) -> tuple[int, int]:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from memsync.client import wire
 from memsync.client.connection import described
 from memsync.errors import DaemonError, DaemonRunning, DaemonUnavailable
 from memsync.settings.load import Settings
 from memsync.system.file_lock import POLL_SECONDS, file_lock
+from memsync.system.user_folders import socket_path
 
 NAME = "daemon.lock"
 LOOK_SECONDS = 0.5
@@ -66,7 +66,7 @@ def running(settings: Settings) -> dict[str, Any] | None:
     finally:
         os.close(descriptor)
     with suppress(DaemonUnavailable):
-        return described(wire.socket_path(settings.index_name))
+        return described(socket_path(settings.index_name))
     return {}
 
 

@@ -30,7 +30,7 @@ from memsync.memory import Parts, Through, open_memory
 from memsync.model.text import printable
 from memsync.settings.load import Settings
 from memsync.sync.without_daemon import WAIT_SECONDS, without_daemon
-from memsync.system.user_folders import stamp_of
+from memsync.system.user_folders import socket_path, stamp_of
 
 log = logging.getLogger("memsync.daemon")
 
@@ -72,7 +72,7 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
         loop.add_signal_handler(signal.SIGHUP, self._hang_up)
-        path = wire.socket_path(self._settings.index_name)
+        path = socket_path(self._settings.index_name)
         memory = open_memory(self._settings, Through.HERE, parts=Parts(IsolatedEmbedder, IsolatedReranker))
         engine = Engine(memory, partial(Watcher, self._settings.root), path)
         server = DaemonServer(path, Host(engine, lambda: loop.call_soon_threadsafe(self._stop), self._run_command))

@@ -21,6 +21,7 @@ from memsync.daemon.methods import Host, Request, RequestError, is_method, metho
 from memsync.daemon.peer import READ_LIMIT, PeerConnection
 from memsync.errors import DaemonError, MemsyncError, own_error
 from memsync.sync.gate import Stopped
+from memsync.system.user_folders import require_private
 
 log = logging.getLogger("memsync.daemon")
 
@@ -148,7 +149,7 @@ def bound(path: str) -> socket.socket:
     folder = os.path.dirname(path)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        wire.require_private(folder)
+        require_private(folder)
         with suppress(FileNotFoundError):
             if not stat.S_ISSOCK(os.lstat(path).st_mode):
                 raise DaemonError(f"{path} is in the way of the daemon's socket", hint="Move it away.")

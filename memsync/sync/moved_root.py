@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS = 10.0
 COMPARED_NOTES = 1_000
-MAX_PATH_BYTES = 16_384
 
 
 class MovedRoot(NamedTuple):

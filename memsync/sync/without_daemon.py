@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from memsync.client import connection, wire
+from memsync.client import connection
 from memsync.errors import DaemonNotRunning, DaemonUnavailable, FilesystemError, IndexBusy, MemsyncError
 from memsync.system.file_lock import POLL_SECONDS, acquire
+from memsync.system.user_folders import socket_path
 
 WAIT_SECONDS = 10.0
 
@@ -30,7 +31,7 @@ def without_daemon(index_dir: str, busy: Callable[[], MemsyncError], *, create: 
             except IndexBusy:
                 if time.monotonic() >= limit:
                     raise busy() from None
-            was_asked = was_asked or _is_asked_to_end(wire.socket_path(index_dir))
+            was_asked = was_asked or _is_asked_to_end(socket_path(index_dir))
             time.sleep(POLL_SECONDS)
         yield was_asked
 

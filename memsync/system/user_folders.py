@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from memsync.errors import FilesystemError
+from memsync.errors import DaemonUnavailable, FilesystemError
 
 try:  # because hashlib loads OpenSSL, which takes as long as reading all settings
     from _sha2 import sha256  # type: ignore[import-not-found, unused-ignore]  # because it is CPython's own, untyped
@@ -29,6 +29,8 @@ STARTED = "MEMSYNC_STARTED"
 Stamp = tuple[int, ...]
 STATE = "state.db"
 """The file that has the state of a memory root, or of the user."""
+MAX_SOCKET_PATH_BYTES = 100
+"""The system's limit is 108 bytes on Linux and 104 on macOS, with the final NUL."""
 _NAME = "memsync"
 _ACCESS_LIST = "system.posix_acl_access"
 
@@ -61,6 +63,36 @@ def started_folder() -> str:
 def user_folder() -> str:
     """Return the folder of the user's state."""
     return os.path.join(state_folder(), "user")
+
+
+def socket_path(index_dir: str) -> str:
+    """Return the path of the index's socket: in `index_dir`, or in `runtime_folder()` if that path is too long."""
+    path = os.path.join(index_dir, "daemon.sock")
+    if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES:
+        return path
+    return os.path.join(runtime_folder(), f"{digest_of(os.fsencode(index_dir))[:32]}.sock")
+
+
+def runtime_folder() -> str:
+    """Return a short path of a folder for this user's sockets: under XDG_RUNTIME_DIR, or in /tmp."""
+    session = os.environ.get("XDG_RUNTIME_DIR", "")
+    if session and len(os.fsencode(session)) < MAX_SOCKET_PATH_BYTES // 2:
+        return os.path.join(session, "memsync")
+    return f"/tmp/memsync-{os.getuid()}"  # noqa: S108 (because require_private checks its owner)
+
+
+def require_private(folder: str) -> None:
+    """Raise DaemonUnavailable unless `folder` is a real folder that belongs to this user and only they can write."""
+    try:
+        status = os.lstat(folder)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DaemonUnavailable(f"{folder} cannot be read: {error.strerror}", hint="Check its mode.") from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise DaemonUnavailable(
+            f"{folder} is not a folder that only you can write", hint="Remove it, or set its mode to 0700."
+        )
 
 
 def _folder(variable: str, usual: str, on_macos: str) -> str:

@@ -15,7 +15,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from memsync.client import wire
 from memsync.daemon import process
 from memsync.daemon.daemon_lock import daemon_lock
 from memsync.daemon.process import stop
@@ -23,6 +22,7 @@ from memsync.errors import DaemonError, FilesystemError
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.settings.load import Settings
 from memsync.sync.gate import Stopped
+from memsync.system.user_folders import socket_path
 from tests.conftest import Write
 from tests.support.daemon_fixtures import Served
 from tests.support.daemon_process import Cli, until
@@ -74,7 +74,7 @@ def test_daemon_whose_lock_another_has_taken_ends(cli: Cli) -> None:
 def test_stop_finds_a_daemon_whose_socket_was_removed(cli: Cli) -> None:
     """It listens again soon, and is asked then."""
     process = cli.start()
-    Path(wire.socket_path(cli.settings.index_name)).unlink()
+    Path(socket_path(cli.settings.index_name)).unlink()
     assert cli("daemon", "stop").stdout == f"process {process} has ended\n"
     until(lambda: not cli.processes(), "no process is left")
 

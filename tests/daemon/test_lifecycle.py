@@ -18,6 +18,7 @@ from memsync.daemon import process
 from memsync.errors import DaemonOutdated, DaemonUnavailable
 from memsync.memory import Memory, RemoteMemory
 from memsync.settings.load import Settings, load_settings
+from memsync.system.user_folders import socket_path
 from tests.conftest import Write
 from tests.faults.test_killed import COMMITTED_TEXT, COMMITTED_VECTORS, seen
 from tests.support.daemon_process import Cli, is_locked, until
@@ -25,7 +26,7 @@ from tests.support.index_checks import assert_sound
 
 
 def connected(settings: Settings) -> RemoteMemory:
-    return RemoteMemory(wire.socket_path(str(settings.index_dir)), wire.settings_digest(settings))
+    return RemoteMemory(socket_path(str(settings.index_dir)), wire.settings_digest(settings))
 
 
 def test_start_returns_when_the_daemon_answers(cli: Cli, write: Write) -> None:
@@ -74,7 +75,7 @@ def test_stop_ends_it_and_without_one_says_so(cli: Cli) -> None:
     stopped = cli("daemon", "stop")
     assert (stopped.returncode, stopped.stdout) == (0, f"process {process} has ended\n")
     assert not is_locked(cli.settings)
-    assert not Path(wire.socket_path(str(cli.settings.index_dir))).exists()
+    assert not Path(socket_path(str(cli.settings.index_dir))).exists()
     until(lambda: not cli.processes(), "no process is left")
     again = cli("daemon", "stop")
     assert (again.returncode, again.stdout) == (0, "no daemon is running\n")
@@ -121,7 +122,7 @@ def test_sigterm_ends_it_in_the_midst_of_work_and_nothing_is_half_written(moment
     os.kill(process, signal.SIGTERM)
     until(lambda: not is_locked(cli.settings), "the lock is let go of", seconds=10)
     assert "INFO stopped" in cli.log.splitlines()[-1]
-    assert not Path(wire.socket_path(str(cli.settings.index_dir))).exists()
+    assert not Path(socket_path(str(cli.settings.index_dir))).exists()
     assert seen(database, "SELECT count(*) = 0 FROM note WHERE id NOT IN (SELECT note FROM chunk)")()
     assert seen(database, "SELECT count(*) < 600 FROM vector")(), "it had nothing left to do: the test shows nothing"
     assert_sound(database)
@@ -204,7 +205,7 @@ def test_a_killed_daemon_is_in_nobodys_way(cli: Cli, write: Write) -> None:
     first = cli.start()
     os.kill(first, signal.SIGKILL)
     until(lambda: not is_locked(cli.settings), "the kernel has let go of the lock")
-    assert Path(wire.socket_path(str(cli.settings.index_dir))).is_socket()
+    assert Path(socket_path(str(cli.settings.index_dir))).is_socket()
     write("a.md", "The heron nests.\n")
     assert cli("search", "heron", "--mode", "keyword").returncode == 0
     assert cli.start() != first

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from memsync.client import wire
 from memsync.client.connection import end
 from memsync.daemon.methods import pool_of
 from memsync.daemon.server import bound
 from memsync.errors import DaemonError, DaemonUnavailable
 from memsync.memory import RemoteMemory
+from memsync.system.user_folders import MAX_SOCKET_PATH_BYTES, socket_path
 from tests.support.daemon_fixtures import Served
 
 
@@ -100,15 +100,15 @@ def test_socket_is_made_in_no_folder_that_others_can_write(writable: int, path: 
 
 def test_socket_lies_in_the_folder_of_the_index_when_its_path_is_short(short_runtime_folder: Path) -> None:
     """The usual place."""
-    assert wire.socket_path("/var/index") == "/var/index/daemon.sock"
+    assert socket_path("/var/index") == "/var/index/daemon.sock"
 
 
 def test_socket_with_too_long_a_path_lies_in_the_runtime_folder(long_index: str, short_runtime_folder: Path) -> None:
     """Short enough for every system, another one for each index, the same one each time."""
-    path = wire.socket_path(long_index)
+    path = socket_path(long_index)
     assert Path(path).parent == short_runtime_folder / "memsync"
-    assert len(os.fsencode(path)) <= wire.MAX_SOCKET_PATH_BYTES
-    assert path == wire.socket_path(long_index) != wire.socket_path(long_index + "y")
+    assert len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES
+    assert path == socket_path(long_index) != socket_path(long_index + "y")
     with closing(bound(path)):
         assert (mode(Path(path)), mode(Path(path).parent)) == (0o600, 0o700)
 
@@ -119,12 +119,12 @@ def test_without_a_short_runtime_folder_of_the_session_it_is_one_in_tmp(
 ) -> None:
     """It carries the user's number, so that no two users share it."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
-    assert Path(wire.socket_path(long_index)).parent == Path(f"/tmp/memsync-{os.getuid()}")
+    assert Path(socket_path(long_index)).parent == Path(f"/tmp/memsync-{os.getuid()}")
 
 
 def test_path_is_measured_in_bytes(short_runtime_folder: Path) -> None:
     """A name of few characters may be long all the same."""
-    assert wire.socket_path("/" + "漢" * 40).startswith(str(short_runtime_folder))
+    assert socket_path("/" + "漢" * 40).startswith(str(short_runtime_folder))
 
 
 @pytest.mark.parametrize("fault", ["of another user", "writable by others", "a link", "a file"])
@@ -132,7 +132,7 @@ def test_client_talks_to_nobody_in_a_runtime_folder_that_another_may_have_made(
     fault: str, long_index: str, short_runtime_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In /tmp anybody can make a folder of that name first, and listen there."""
-    path = wire.socket_path(long_index)
+    path = socket_path(long_index)
     folder = Path(path).parent
     listening = bound(path)
     listening.listen()
@@ -167,7 +167,7 @@ def test_missing_socket_and_dead_socket_both_mean_that_no_daemon_runs(path: Path
     """In either place; the hint says how to start one."""
     with closing(bound(str(path))):
         pass
-    for place in (str(path), str(path) + "x", wire.socket_path(long_index)):
+    for place in (str(path), str(path) + "x", socket_path(long_index)):
         with pytest.raises(DaemonUnavailable, match="no daemon is running") as raised:
             RemoteMemory(place, "")
         assert raised.value.hint == "Start one with: memsync daemon start"

@@ -9,12 +9,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memsync.client import wire
 from memsync.daemon import process
 from memsync.daemon.daemon_lock import daemon_lock
 from memsync.errors import FilesystemError
 from memsync.settings.load import Settings
-from memsync.system.user_folders import own_folder
+from memsync.system.user_folders import own_folder, socket_path
 from tests.conftest import Patch, Write
 from tests.support.daemon_process import Cli, until
 
@@ -68,7 +67,7 @@ def test_index_of_a_later_version(command: str, cli: Cli) -> None:
 @COMMANDS
 def test_something_in_the_way_of_the_socket(command: str, cli: Cli) -> None:
     """11: what is no socket is not removed."""
-    place = Path(wire.socket_path(str(cli.settings.index_dir)))
+    place = Path(socket_path(str(cli.settings.index_dir)))
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     place.write_text("mine")
     try:

@@ -36,6 +36,7 @@ from memsync.model.query import EmbeddedQuestion, SearchRequest
 from memsync.settings.load import Settings, load_settings, settings_of_root
 from memsync.settings.registering import add_root
 from memsync.settings.roots import RegisteredRoot, registered_roots
+from memsync.system.user_folders import socket_path
 from tests.conftest import COUNTER, DEADLINE, FakeEmbedder, Patch
 from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served
 from tests.support.repository import SPRING, Repository
@@ -234,7 +235,7 @@ class SilentDaemon:
 
     def __init__(self, settings: Settings, *, greets: bool) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        path = wire.socket_path(settings.index_name)
+        path = socket_path(settings.index_name)
         Path(path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._socket.bind(path)
         self._socket.listen()

@@ -27,6 +27,7 @@ from memsync.daemon.methods import Host
 from memsync.daemon.server import DaemonServer
 from memsync.memory import Memory, MemoryApi, RemoteMemory
 from memsync.settings.load import Settings
+from memsync.system.user_folders import socket_path
 from tests.conftest import FakeEmbedder
 from tests.support.daemon_process import until
 
@@ -128,7 +129,7 @@ class Served:
     def __init__(self, memory: Memory, settings: Settings) -> None:
         self.memory = memory
         self.settings = settings
-        self.path = wire.socket_path(str(settings.index_dir))
+        self.path = socket_path(str(settings.index_dir))
         self.engine = self.make_engine(memory)
         self.server: DaemonServer | None = None
         self.stopped_by_request = threading.Event()
