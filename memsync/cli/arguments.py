@@ -13,6 +13,7 @@ import click
 
 from memsync.cli.typed_line import GLOBAL_OPTIONS, looks_like_option
 from memsync.errors import UsageError
+from memsync.model.text import did_you_mean
 
 FREE_TEXT = {"allow_interspersed_args": False}
 """The context settings of a command whose last argument is free text: its options come before the first word."""
@@ -48,12 +49,12 @@ class Arranged:
                     raise unknown_option(name, argument, (*options, *GLOBAL_OPTIONS), takes_words=takes_words)
                 self._take_option(name, argument, options)
             elif isinstance(command, click.Group):
-                self.arguments.append(argument)
                 subcommand = command.get_command(context, argument)
                 if subcommand is None:
-                    self.arguments += self._rest  # click says that there is no such command
-                else:
-                    self._arrange(subcommand, f"{name} {argument}", context)
+                    near = did_you_mean(argument, command.list_commands(context), f"See: memsync {name} --help")
+                    raise UsageError(f"No such command '{name} {argument}'", hint=near)
+                self.arguments.append(argument)
+                self._arrange(subcommand, f"{name} {argument}", context)
                 return
             else:
                 words.append(argument)

@@ -80,7 +80,7 @@ def _refuse_loss(database: Database, to: int) -> None:
 @click.argument("name", required=False, metavar="[NAME]")
 @answering
 def status(context: click.Context, name: str | None) -> CommandAnswer:
-    """Print the versions of server, pgvector and tables, and the memories that this database role sees.
+    """Print what the PostgreSQL server has (status: this memory): versions, and the memories that this role sees.
 
     The database is that of the current memory, or of the registered memory NAME. Outside of every memory root it is the
     one that MEMSYNC_INDEX_DSN or your own config.toml names.

@@ -141,7 +141,7 @@ def _trust(path: str) -> dict[str, object]:
 @click.command()
 @answering
 def doctor(context: click.Context) -> CommandAnswer:
-    """Check what memsync needs on this machine (check: the notes; index verify: the index), and say what to do.
+    """Check this machine (check: the notes; index verify: the index): all that memsync needs, and what to do.
 
     Exits with 1 if there is a fault.
     """

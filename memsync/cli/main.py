@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ from memsync.errors import MemsyncError, UsageError
 from memsync.model.text import did_you_mean
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from memsync.memory import Memory
 
 GROUPS = {
@@ -38,16 +40,16 @@ FIRST = {
     "open": "Open a hit of the last search in your editor.",
     "get": "Print the lines that a citation names.",
     "log": "Append an entry to today's log.",
-    "remember": "Add a line to long-term memory.",
+    "remember": "Add a line to long-term memory (log: to today's log).",
     "note": "Make and list notes.",
     "thread": "Write, show, import and export conversations.",
     "links": "Print the links in a note and to it.",
     "mv": "Move a note, and repair the links to it.",
-    "check": "Find what is wrong in the notes.",
+    "check": "Find faults in the notes (index verify: in the index).",
     "curate": "Propose changes to long-term memory.",
     "agents": "Connect coding agents with memsync.",
     "web": "Open the memory in your browser.",
-    "status": "Print what the index holds and what the daemon does.",
+    "status": "Print what the index holds now (stats: its use).",
 }
 """What `memsync --help` shows: what a person needs first."""
 RENAMED = {
@@ -61,6 +63,21 @@ RENAMED = {
 ALIASES = {"conflicts": "contradictions"}
 """Names that still work."""
 _ALL = "memsync.all_commands"
+
+
+class Words(click.Group):
+    """The commands that begin with one word. The word alone may be a command, too: `history NOTE`."""
+
+    own: click.Command | None = None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands; with `own` also its options, and files."""
+        from click.shell_completion import CompletionItem
+
+        if self.own is not None and incomplete.startswith("-"):
+            return self.own.shell_complete(ctx, incomplete)
+        files = [CompletionItem(incomplete, type="file")] * (self.own is not None)
+        return [*files, *super().shell_complete(ctx, incomplete)]
 
 
 class Commands(click.Group):
@@ -82,14 +99,14 @@ class Commands(click.Group):
         own = commands.get(cmd_name)
         if not members:
             return own
-        group = own if isinstance(own, click.Group) else click.Group(cmd_name, help=GROUPS[cmd_name])
-        group.commands.update(members)
-        if own is not None and own is not group:  # `history NOTE`, besides `history blame NOTE`
-            about = (
-                f"memsync {cmd_name} {word}: {one.get_short_help_str(200)}" for word, one in sorted(members.items())
-            )
+        if isinstance(own, click.Group):
+            own.commands.update(members)
+            return own
+        group = Words(cmd_name, members, help=GROUPS[cmd_name])
+        if own is not None:
+            group.own = own
+            about = (f"memsync {cmd_name} {word}: {one.get_short_help_str(200)}" for word, one in members.items())
             own.epilog = "\n\n".join(about)
-            group.commands[cmd_name] = own
         return group
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -97,24 +114,22 @@ class Commands(click.Group):
         if not ctx.meta.get(_ALL):
             with formatter.section("Commands"):
                 formatter.write_dl(list(FIRST.items()))
+            formatter.write_paragraph()
+            formatter.write_text("Options: --root DIR|NAME, --config FILE, --color WHEN, --version, --help.")
+            formatter.write_text("All commands and options: memsync help --all. One: memsync help search.")
             return
         for title, words in COMMANDS.items():
+            rows = [row for word in words for row in _rows(word, self.get_command(ctx, word))]
+            columns = formatter.width - 6 - max(len(path) for path, _ in rows)
             with formatter.section(title):
-                formatter.write_dl([(word, self._summary(ctx, word)) for word in words])
+                formatter.write_dl([(path, FIRST.get(path) or one.get_short_help_str(columns)) for path, one in rows])
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (because click fixes the name)
-        """Say where the other commands are."""
-        formatter.write_paragraph()
-        formatter.write_text("Every command: memsync help --all. What one does: memsync help search.")
-
-    def _summary(self, context: click.Context, word: str) -> str:
-        command = self.get_command(context, word)
-        assert command is not None
-        if not isinstance(command, click.Group):
-            return command.get_short_help_str(200)
-        listed = ", ".join(name for name in sorted(command.commands) if name != word)
-        own = command.commands.get(word, command)
-        return f"{own.get_short_help_str(200).rstrip('.')}: {listed}."
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print what the options do after `help --all` only, so that the first screen is short."""
+        if ctx.meta.get(_ALL):
+            super().format_options(ctx, formatter)
+        else:
+            self.format_commands(ctx, formatter)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -128,13 +143,15 @@ class Commands(click.Group):
             args = [*args[1:], "--help"]
         args = [ALIASES.get(args[0], args[0]), *args[1:]]
         names = self.list_commands(ctx)
-        if args[0] in RENAMED:
+        if args[0] in RENAMED and not ctx.resilient_parsing:
             raise UsageError(f"No such command {args[0]!r}", hint=f"It is called: memsync {RENAMED[args[0]]}")
         if args[0] not in names and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise UsageError(f"No such command {args[0]!r}", hint=did_you_mean(args[0], names, "See: memsync --help"))
         name, command, rest = super().resolve_command(ctx, args)
-        if name and isinstance(command, click.Group) and not {*rest[:1]} & {*command.commands}:
-            command = command.commands.get(name, command)  # `history NOTE`
+        if isinstance(command, Words) and command.own:
+            first = split_global_options(rest)[1][:1]
+            if not (first[0] in command.commands if first else ctx.resilient_parsing):
+                command = command.own
         if name is None or command is None or ctx.resilient_parsing:  # a shell completes a line
             return name, command, rest
         in_order = Arranged(command, name, rest, ctx)
@@ -142,6 +159,14 @@ class Commands(click.Group):
         if in_order.in_text:
             remark(f"{in_order.in_text[0]} is part of the text: options must come before it")
         return name, command, in_order.arguments
+
+
+def _rows(path: str, command: click.Command | None) -> Iterator[tuple[str, click.Command]]:
+    """Yield a command and all that are in it, by their paths."""
+    assert command is not None
+    yield path, getattr(command, "own", None) or command
+    for name, member in sorted(getattr(command, "commands", {}).items()):
+        yield from _rows(f"{path} {name}", member)
 
 
 def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:

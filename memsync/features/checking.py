@@ -61,10 +61,9 @@ _CITED = re.compile(r"(?<![\w/.-])([\w.][^\s:\"'`|<>()\[\]{}]{0,200}\.(?:md|mark
 @operation(
     Command(
         "check",
-        help="Check what is in the notes (index verify: the index; doctor: this machine), or only by RULES: "
-        + ", ".join(RULES)
-        + ".",
-        notes="links and anchors that lead nowhere, names that several notes have, front matter that cannot be read, "
+        help="Find faults in the notes (index verify: in the index; doctor: on this machine).",
+        notes=f"By default it applies all RULES: {', '.join(RULES)}. They find links and anchors that lead nowhere, "
+        "names that several notes have, front matter that cannot be read, "
         "git's conflict markers, copies that sync clients made, citations of lines that are not there, facts that have "
         "expired, secrets, and links to files that no search finds. It leaves out what [check] ignore names. Exits "
         "with 1 if it finds anything. --fix repairs links to notes that were moved.",

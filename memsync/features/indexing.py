@@ -97,7 +97,7 @@ def rebuild(
 @operation(
     Command(
         "index verify",
-        help="Check the index, by a second one from the same files (check: the notes; doctor: this machine).",
+        help="Check the index (check: the notes; doctor: this machine), by a second one from the same files.",
         notes="If they differ, print the first difference, replace the index with the second one, and exit with 1.",
     ),
     writes=True,

@@ -51,7 +51,7 @@ def stale(
 @operation(
     Command(
         "stats",
-        help="Print how the memory was used: searches, notes most and never retrieved, growth (status: how it is).",
+        help="Print how the memory was used (status: what it holds): searches, notes most and never retrieved, growth.",
         notes="The counts stay on this machine. Queries are stored only with `queries = true` under [usage].",
         fixed={"limit": MAX_NOTES},
         first=10,
