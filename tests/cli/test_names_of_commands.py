@@ -3,56 +3,101 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
-from memsync.cli.main import FIRST, RENAMED, cli
-from memsync.cli.table import COMMANDS
-from memsync.errors import UsageError
+from memsync.cli.main import FIRST, RENAMED, cli, run
 from tests.conftest import PROJECT
 
-COMMAND = r"memsync (?:--root \S+ )?([a-z]+(?: [a-z]+)?)"
+NEEDED = "init sync search open get log remember note thread links mv check curate agents web status"
+COMMAND = r"memsync (?:--\w+ \S+ )*([a-z]+(?: [a-z]+){0,2})"
+TOLD = re.compile(rf"(?:`|^\$ |\b[Rr]un:? |\b[Ss]ee:? |with: ){COMMAND}", re.MULTILINE)
+FORMER = re.compile(rf"(?<!from )\bmemsync (?:--\w+ \S+ )*({'|'.join({*RENAMED} - {'runs'})})\b(?! cli)")
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield each command and each group, by its path."""
+
+    def below(path: str, command: click.Command | None) -> Iterator[tuple[str, click.Command]]:
+        assert command is not None
+        yield path, getattr(command, "own", None) or command
+        for name, member in getattr(command, "commands", {}).items():
+            yield from below(f"{path} {name}", member)
+
+    context = click.Context(cli)
+    for word in cli.list_commands(context):
+        yield from below(word, cli.get_command(context, word))
+
+
+def names_a_command(words: Sequence[str]) -> bool:
+    """Tell whether the first words are a command or a group."""
+    command: click.Command | None = cli
+    for word in words:
+        if not isinstance(command, click.Group) or word == "help":
+            return True
+        own = getattr(command, "own", None)
+        command = command.get_command(click.Context(cli), word) or own
+    return command is not None
 
 
 def test_first_screen_is_one_and_names_what_a_person_needs() -> None:
-    """Each with a line of its own; the rest is in `help --all`, by task."""
-    first, everything = CliRunner().invoke(cli, ["--help"]), CliRunner().invoke(cli, ["help", "--all"])
-    lines = first.stdout.splitlines()
-    assert len(lines) <= 30 and max(map(len, lines)) <= 80
-    assert [line.split()[0] for line in lines if line.startswith("  ")][-len(FIRST) :] == [*FIRST]
-    assert all(f"\n  {word} " in everything.stdout for words in COMMANDS.values() for word in words)
+    """A line for each, on a terminal of 80 columns and 24 lines; it says where the rest is."""
+    lines = CliRunner().invoke(cli, ["--help"]).stdout.splitlines()
+    assert len(lines) <= 24 and max(map(len, lines)) <= 80
+    listed = [line.split() for line in lines if re.match("  [a-z]", line)]
+    assert [words[0] for words in listed] == NEEDED.split() == [*FIRST] and all(words[1:] for words in listed)
+    assert "memsync help --all" in lines[-1]
+
+
+@pytest.mark.parametrize("asked", [["help", "--all"], ["help", "all"]])
+def test_help_all_has_a_line_for_each_command(asked: list[str]) -> None:
+    """By task, each with what it does."""
+    lines = CliRunner().invoke(cli, asked).stdout.splitlines()
+    listed = lines[lines.index("Set up:") :]
+    assert {path for path, _ in commands()} == {line[2:].split("  ")[0] for line in listed if line.startswith("  ")}
+    assert max(map(len, lines)) <= 80
 
 
 @pytest.mark.parametrize(("old", "new"), RENAMED.items())
-def test_former_name_of_a_command_names_the_present_one(old: str, new: str) -> None:
-    """Nothing runs under a former name."""
-    with pytest.raises(UsageError) as refused:
-        cli.main([old], standalone_mode=False)
-    assert refused.value.hint == f"It is called: memsync {new}" and names_a_command(new.split())
+def test_former_name_of_a_command_names_the_present_one(old: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing runs under a former name, and nothing disturbs a shell that completes the line."""
+    for arguments in ([old], [old, "x", "--json"], ["help", old], ["--root", ".", old]):
+        assert run(arguments) == 2
+        assert capsys.readouterr().err.endswith(f"\n  It is called: memsync {new}\n") and names_a_command(new.split())
+    assert ShellComplete(cli, {}, "memsync", "").get_completions([old], "x") == []
 
 
 def test_commands_named_in_docs_and_advice_exist() -> None:
     """Whoever copies one from a page, a hint or a help text can run it."""
-    named = set[str]()
-    for page in (PROJECT / "README.md", *(PROJECT / "docs").glob("*.md")):
-        named |= set(re.findall(rf"(?:`|^\$ ){COMMAND}", page.read_text(), re.MULTILINE))
-    for path in (PROJECT / "memsync").rglob("*.py"):
-        named |= set(re.findall(rf"(?:[Rr]un:?|[Ss]ee:?|`) ?{COMMAND}", path.read_text()))
-    unknown = {words for words in named if not names_a_command(words.split())}
-    assert len(named) > 100 and unknown <= {"note latest", "there first"}  # the example of an operation; a sentence
+    told, former = set[str](), set[str]()
+    folders = ("memsync", "docs", "tools", "benchmarks", "tests", "memory-files", ".ci")
+    kinds = {".md", ".py", ".html", ".js", ".json", ".toml", ""}
+    paths = [path for folder in folders for path in (PROJECT / folder).rglob("*") if path.suffix in kinds]
+    for path in [*PROJECT.glob("*.md"), PROJECT / "Makefile", *filter(lambda path: path.is_file(), paths)]:
+        text = path.read_text(errors="replace")
+        told |= set(TOLD.findall(text)) if "tests" not in path.parts else set()
+        former |= {f"{path}: {found}" for found in FORMER.findall(text)}
+    for _, command in commands():
+        told |= set(re.findall(f"^{COMMAND}", "\n".join((command.help or "").split("\b")[1:]), re.MULTILINE))
+    unknown = {words for words in told if not names_a_command(words.split())}
+    assert len(told) > 100 and unknown <= {"note latest", "there first"}  # the example of an operation; a sentence
+    assert not former
 
 
-def names_a_command(words: Sequence[str]) -> bool:
-    """Tell whether the first words are a command, or a group and one of its commands."""
-    command: click.Command = cli
-    for word in words:
-        if not isinstance(command, click.Group):
-            break
-        found = command.get_command(click.Context(cli), word)
-        if found is None:
-            return word == "help" or command.name in command.commands or command.invoke_without_command
-        command = found
-    return True
+def test_other_first_words_after_history_are_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`history` is a command and a group: only the names of its commands are no notes, wherever options are."""
+    root = ["--root", str(tmp_path)]
+    for arguments in (["history"], ["--", "blame"], ["--limit", "2", "blame"], ["./blame"], ["blame.md"]):
+        run(["history", *root, *arguments])
+        assert "is in no git repository" in capsys.readouterr().err
+    run(["history", *root, "blame"])
+    assert "memsync history blame --help" in capsys.readouterr().err
+    completions = ShellComplete(cli, {}, "memsync", "").get_completions(["history"], "")
+    assert [(each.type, each.value) for each in completions] == [
+        ("file", ""), *(("plain", name) for name in ("blame", "diff", "digest"))
+    ]  # fmt: skip
