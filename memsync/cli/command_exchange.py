@@ -112,7 +112,7 @@ def export(context: click.Context, threads: tuple[str, ...], output: str, html: 
 def _export_html(context: click.Context, words: tuple[str, ...], file: str) -> None:
     if not words:
         raise UsageError("--html needs names of notes, or words to search for", hint="See: memsync help export")
-    require("web", "export --html")
+    require("web", "memsync thread export --html")
     from memsync.web.pages.export import exported
 
     places = [here(context).note(word) if is_note_name(word) else word for word in words]

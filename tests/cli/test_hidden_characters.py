@@ -82,10 +82,11 @@ COMMANDS = """
     search heron --context 1 kind:thread, search kind:<all>, search in:<all>, search tags:<all>,
     search after:x<all>, search --<all>, command<all>, get a, get nosuch<all>, get daily/2026-11-21.md --json,
     context heron, context heron --json, note list, note list --json, note new n<all>, thread list,
-    thread show t<some>, thread show x<all>, thread append x<all> user x, sessions, costs --by agent,
-    costs --by model, runs, routes, handoff, export, pref list, pattern list, duplicates, stale --days 0,
-    collections, stats, prune --days 1, status, status --json, verify, doctor, vectors status,
-    vectors import nosuch<all>, config show, config show --json, mcp install claude-desktop, logs, recover
+    thread show t<some>, thread show x<all>, thread append x<all> user x, thread sessions,
+    thread costs --by agent, thread costs --by model, thread runs, thread routes, thread handoffs, thread export,
+    pref list, pattern list, duplicates, stale --days 0, collections, stats, prune --days 1, status, status --json,
+    index verify, doctor, index vectors status, index vectors import nosuch<all>, config show, config show --json,
+    mcp install claude-desktop, daemon logs, recover, daemon x<all>, history x<all>, history diff x<all>
 """
 """Command lines, separated by commas. `<all>` becomes all characters that cannot be seen, `<some>` eight of them."""
 
@@ -116,6 +117,7 @@ def test_no_command_prints_what_cannot_be_seen(hostile: Path, capsys: Printed, m
         assert hidden_in(done.err) == [], command
         assert not re.search("^FORGED", done.out + done.err, re.MULTILINE), command
         assert "Traceback" not in done.err, command
+        assert ("No such command" in done.err) == (command in ([f"command{ALL}"], ["daemon", f"x{ALL}"])), command
 
 
 def test_registered_memory_is_shown_as_safely_as_the_current_one(

@@ -39,7 +39,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
         (("http",), "memsync http"),
         (("mcp", "--http"), "memsync mcp --http"),
         (("mcp", "install", "cursor", "--http"), "memsync mcp --http"),
-        (("thread", "export", "heron", "--html", "page.html"), "export --html"),
+        (("thread", "export", "heron", "--html", "page.html"), "memsync thread export --html"),
     ],
 )
 def test_command_says_how_to_install_what_it_needs(
