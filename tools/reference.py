@@ -29,15 +29,26 @@ SECTIONS = ("Set up", "Search", "Notes", "History", "Conversations", "Agents", "
 _HEAD = """# Operations
 
 Everything a memory can do, by task. `make reference` writes this page from the declarations in `memsync/features/`.
-Each operation is named by its commands, if it has any. It is a method of `Memory` ([memory.md](memory.md)) and, unless
-it is marked as local, of `RemoteMemory` and the daemon ([protocol.md](protocol.md)). Some are MCP tools
-([mcp.md](mcp.md)), too. [results.schema.json](results.schema.json) describes the results in JSON
+Each operation is named by its commands, or by its MCP tool ([mcp.md](mcp.md)). It is a method of `Memory`
+([memory.md](memory.md)) and, unless it is marked as local, of `RemoteMemory` and the daemon
+([protocol.md](protocol.md)). [results.schema.json](results.schema.json) describes the results in JSON
 ([json.md](json.md)). A parameter in bold is required, and a parameter without a type is text.
 """
 
 
 _WITHIN = ("answer_request", "embed_question", "logged", "neighbours")
 """Operations that memsync itself asks, so that no reader looks for them."""
+_BY_HAND = {
+    "dismiss": ("Notes", "memsync recover --dismiss"),
+    "forget": ("Upkeep", "memsync forget"),
+    "overwritten": ("Notes", "memsync recover"),
+    "purge_forgotten": ("Upkeep", "memsync forget --purge"),
+    "recover": ("Notes", "memsync recover --apply"),
+    "undo_forget": ("Upkeep", "memsync forget --undo"),
+    "undo_move": ("Notes", "memsync mv --undo"),
+    "undo_prune": ("Upkeep", "memsync prune --undo"),
+}
+"""Operations of commands that are written by hand, or of an option -> task and command."""
 _TABLE = '''"""The commands. `make reference` writes this table, so that no command is loaded before it is called."""
 
 # fmt: off
@@ -54,19 +65,24 @@ WRITING = {}
 
 def page(operations: Iterable[Operation[Any, Any]]) -> str:
     """Return the reference of operations as Markdown."""
-    tasks = grouped((_task(operation), operation) for operation in operations if operation.name not in _WITHIN)
+    named = sorted((*_named(operation), operation.name) for operation in operations if operation.name not in _WITHIN)
+    of_name = {operation.name: operation for operation in operations}
+    tasks = grouped((task, _section(title, of_name[name])) for task, title, name in named)
     return "\n".join(
-        [_HEAD, *(text for task in SECTIONS if task in tasks for text in (f"## {task}\n", *map(_section, tasks[task])))]
+        [_HEAD, *(text for task in SECTIONS for text in (f"## {task}\n", *tasks.get(task, ())) if tasks.get(task))]
     )
 
 
-def _task(operation: Operation[Any, Any]) -> str:
-    module = importlib.import_module(operation.function.__module__)
-    return str(getattr(module, "SECTION", "Notes"))
+def _named(operation: Operation[Any, Any]) -> tuple[str, str]:
+    """Return the task of an operation, and the names by which a reader knows it: its commands, or its tool."""
+    if operation.name in _BY_HAND:
+        return _BY_HAND[operation.name]
+    names = [f"memsync {command.path}" for command in operation.commands]
+    task = str(getattr(importlib.import_module(operation.function.__module__), "SECTION", "Notes"))
+    return task, ", ".join(names) or (operation.tool.name if operation.tool else operation.name)
 
 
-def _section(operation: Operation[Any, Any]) -> str:
-    title = ", ".join(f"memsync {command.path}" for command in operation.commands) or operation.name
+def _section(title: str, operation: Operation[Any, Any]) -> str:
     offered = [f"method: `{operation.name}`", *([f"MCP tool: `{operation.tool.name}`"] if operation.tool else [])]
     flags = {"writes": operation.writes, "may take minutes": operation.is_slow, "local": operation.is_local}
     facts = [f"Returns `{_type_name(operation.result)}`", *offered, *(name for name, is_set in flags.items() if is_set)]

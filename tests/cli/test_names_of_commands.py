@@ -16,7 +16,7 @@ from tests.conftest import PROJECT
 
 NEEDED = "init sync search open get log remember note thread links mv check curate agents web status"
 COMMAND = r"memsync (?:--\w+ \S+ )*([a-z]+(?: [a-z]+){0,2})"
-TOLD = re.compile(rf"(?:`|^\$ |\b[Rr]un:? |\b[Ss]ee:? |with: ){COMMAND}", re.MULTILINE)
+TOLD = re.compile(rf"(?:`|^\$ |^### |\b[Rr]un:? |\b[Ss]ee:? |with: ){COMMAND}", re.MULTILINE)
 FORMER = re.compile(rf"(?<!from )\bmemsync (?:--\w+ \S+ )*({'|'.join({*RENAMED} - {'runs'})})\b(?! cli)")
 
 
@@ -87,6 +87,7 @@ def test_commands_named_in_docs_and_advice_exist() -> None:
     unknown = {words for words in told if not names_a_command(words.split())}
     assert len(told) > 100 and unknown <= {"note latest", "there first"}  # the example of an operation; a sentence
     assert not former
+    assert not re.findall("^### (?!memsync |memory_).*", (PROJECT / "docs/operations.md").read_text(), re.MULTILINE)
 
 
 def test_other_first_words_after_history_are_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
