@@ -49,6 +49,8 @@ _BY_HAND = {
     "undo_prune": ("Upkeep", "memsync prune --undo"),
 }
 """Operations of commands that are written by hand, or of an option -> task and command."""
+_SERVED_BY_HAND = {"pref get": ""}
+"""Commands that are written by hand, of short operations; as SERVED of cli/table.py."""
 _TABLE = '''"""The commands. `make reference` writes this table, so that no command is loaded before it is called."""
 
 # fmt: off
@@ -141,12 +143,10 @@ def table(operations: Iterable[Operation[Any, Any]]) -> str:
             modules = sections[module.SECTION].setdefault(path.partition(" ")[0], [])
             modules += [name] if name not in modules else []
             paths.add(path)
-    offering: dict[str, list[Operation[Any, Any]]] = {}
-    for operation in operations:
-        for command in operation.commands:
-            offering.setdefault(command.path, []).append(operation)
-    served = {word: offering[word][0].several for word in sorted(offering) if all(map(_is_served, offering[word]))}
-    writing = [word for word in served if any(operation.writes for operation in offering[word])]
+    offering = {command.path: operation for operation in operations for command in operation.commands}
+    short = {path: operation for path, operation in offering.items() if _is_served(operation)}
+    served = dict(sorted({**{path: operation.several for path, operation in short.items()}, **_SERVED_BY_HAND}.items()))
+    writing = sorted(path for path, operation in short.items() if operation.writes)
     listed = [f"{json.dumps(section)}: {json.dumps(words, sort_keys=True)}," for section, words in sections.items()]
     return _TABLE.format(
         "\n    ".join(map(_wrapped, listed)), _wrapped(json.dumps(served)), _wrapped(json.dumps(writing))

@@ -26,8 +26,8 @@ COMMANDS = {
 }
 """Section -> the first words of its commands -> the modules that have them."""
 SERVED = {"collections": "", "context": "query", "get": "location", "history blame": "", "links": "", "log": "",
-        "note list": "", "note new": "", "pattern list": "", "pattern observe": "", "pref list": "",
-        "pref set": "", "proposals accept": "", "proposals edit": "", "proposals list": "",
+        "note list": "", "note new": "", "pattern list": "", "pattern observe": "", "pref get": "",
+        "pref list": "", "pref set": "", "proposals accept": "", "proposals edit": "", "proposals list": "",
         "proposals reject": "", "proposals show": "", "proposals undo": "", "remember": "", "search": "query",
         "stale": "", "stats": "", "status": "", "thread append": "", "thread archive": "", "thread costs": "",
         "thread handoffs": "", "thread list": "", "thread new": "", "thread resume": "", "thread routes": "",

@@ -63,6 +63,7 @@ def test_a_text_from_standard_input_or_an_editor_is_left_to_the_client(
         ("log", "use", "--root", "."),
         ("sync",),
         ("thread", "export"),
+        ("history", "note.md"),
     ],
 )
 def test_help_bytes_and_long_work_are_left_to_click(
@@ -70,6 +71,12 @@ def test_help_bytes_and_long_work_are_left_to_click(
 ) -> None:
     """Help needs no daemon, other bytes than UTF-8 cannot be sent, a global option in a text is one of its words."""
     assert client(*arguments) is None
+
+
+@pytest.mark.parametrize("command", ["pref get x", "thread costs", "note list", "proposals list", "history blame x"])
+def test_short_commands_of_groups_are_served(client: Callable[..., int | None], command: str) -> None:
+    """Also those written by hand, and those whose group has long ones, too."""
+    assert client(*command.split()) is not None
 
 
 def test_a_write_whose_answer_is_lost_is_not_made_again(
