@@ -90,7 +90,7 @@ COMMAND_LINES: list[tuple[list[str], int, str]] = [
     (["search", "x", "--archived=yes"], 2, "'--archived' does not take a value"),
     (["log", "--qqqq"], 2, "  See: memsync log --help\n  To use it as text: memsync log -- --qqqq\n"),
     (["thread", "list", "--sesion", "s1"], 2, "thread list has no option --sesion\n  Did you mean --session?"),
-    (["thread", "lst"], 2, "No such command 'lst'"),
+    (["thread", "lst"], 2, "No such command 'thread lst'\n  Did you mean list?"),
     (["sync", "--wait"], 2, "--wait needs a value"),
     (["status", "--verbose"], 2, "status has no option --verbose"),
     (["get"], 2, "Missing argument 'LOCATION'"),

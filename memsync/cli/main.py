@@ -143,10 +143,10 @@ class Commands(click.Group):
             args = [*args[1:], "--help"]
         args = [ALIASES.get(args[0], args[0]), *args[1:]]
         names = self.list_commands(ctx)
-        if args[0] in RENAMED and not ctx.resilient_parsing:
-            raise UsageError(f"No such command {args[0]!r}", hint=f"It is called: memsync {RENAMED[args[0]]}")
         if args[0] not in names and not args[0].startswith("-") and not ctx.resilient_parsing:
-            raise UsageError(f"No such command {args[0]!r}", hint=did_you_mean(args[0], names, "See: memsync --help"))
+            near = did_you_mean(args[0], names, "See: memsync help --all")
+            hint = f"It is called: memsync {RENAMED[args[0]]}" if args[0] in RENAMED else near
+            raise UsageError(f"No such command {args[0]!r}", hint=hint)
         name, command, rest = super().resolve_command(ctx, args)
         if isinstance(command, Words) and command.own:
             first = split_global_options(rest)[1][:1]
