@@ -36,13 +36,15 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 def names_a_command(words: Sequence[str]) -> bool:
     """Tell whether the first words are a command or a group."""
-    command: click.Command | None = cli
+    command: click.Command = cli
     for word in words:
         if not isinstance(command, click.Group) or word == "help":
             return True
-        own = getattr(command, "own", None)
-        command = command.get_command(click.Context(cli), word) or own
-    return command is not None
+        found = command.get_command(click.Context(cli), word) or getattr(command, "own", None)
+        if found is None:
+            return False
+        command = found
+    return True
 
 
 def test_first_screen_is_one_and_names_what_a_person_needs() -> None:
@@ -76,7 +78,7 @@ def test_commands_named_in_docs_and_advice_exist() -> None:
     """Whoever copies one from a page, a hint or a help text can run it."""
     told, former = set[str](), set[str]()
     folders = ("memsync", "docs", "tools", "benchmarks", "tests", "memory-files", ".ci")
-    kinds = {".md", ".py", ".html", ".js", ".json", ".toml", ""}
+    kinds = {".md", ".py", ".html", ".js", ".json", ".toml", ".sh", ""}
     paths = [path for folder in folders for path in (PROJECT / folder).rglob("*") if path.suffix in kinds]
     for path in [*PROJECT.glob("*.md"), PROJECT / "Makefile", *filter(lambda path: path.is_file(), paths)]:
         text = path.read_text(errors="replace")
