@@ -221,7 +221,7 @@ class RemoteMemory(Client, MemoryApi):
             params["progress"] = True
         if WRITES_FOR_AGENT.get():
             params["agent"] = WRITES_FOR_AGENT.get()
-        with self.patient(PATIENCE_SECONDS if operation.is_slow or AT in arguments else None):
+        with self.patient(PATIENCE_SECONDS if operation.is_slow or arguments.get(AT) else None):
             try:
                 answer = self.call(operation.name, params, progress)["answer"]
             except AnswerLost as error:
@@ -242,7 +242,7 @@ class Through(Enum):
 
 
 class Parts(NamedTuple):
-    """What makes the models of a memory in this process, by a model's name, and its vector cache."""
+    """Factories of the embedder and the reranker, by a model's name, and of the vector cache."""
 
     embedder: Callable[[str], Embedder] = make_embedder
     reranker: Callable[[str], Reranker] = make_reranker

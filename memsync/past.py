@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from contextvars import copy_context
@@ -53,6 +54,9 @@ EMBED_SECONDS = 10.0
 """How long a search embeds the missing vectors of a state; the next search continues."""
 LEFT_SECONDS = 3600.0
 """No question takes so long: a killed process left an unfinished folder that is older."""
+_BY_MEANING = frozenset({"answer_request", "context", "duplicates", "links", "search"})
+"""The operations that compare vectors; all others need not wait for missing ones."""
+_guard = threading.Lock()
 _FILES, _INDEX, _READY, _MAKING = "files", "index.db", "ready.json", "making"
 
 
@@ -137,10 +141,14 @@ class Past:
             asked.run(CITED_AT.set, past.commit.name)
             return cited(asked.run(operation.function, past, **arguments), past.commit)
 
-        return self.asked(revision, question, arguments.get("progress", no_progress))
+        by_meaning = operation.name in _BY_MEANING
+        return self.asked(revision, question, arguments.get("progress", no_progress), by_meaning=by_meaning)
 
-    def at(self, revision: str, progress: Progress = no_progress) -> PastMemory:
-        """Return the memory at a commit. Raises UsageError, StateLost, IndexFailure, FilesystemError."""
+    def at(self, revision: str, progress: Progress = no_progress, *, by_meaning: bool = True) -> PastMemory:
+        """Return the memory at a commit. Raises UsageError, StateLost, IndexFailure, FilesystemError.
+
+        With `by_meaning`, embed what has no vector, for a while.
+        """
         revisions = Revisions.of(self._memory.settings.root)
         commit = revisions.resolve(revision)
         ready = self._folder / commit.name / _READY
@@ -151,14 +159,22 @@ class Past:
         with suppress(OSError):
             os.utime(ready)
         past = self._opened(revisions, commit, revisions.head_state(commit.name), ready.parent)
-        past.complete(progress)
+        if by_meaning:
+            past.complete(progress)
         return past
 
-    def asked(self, revision: str, question: Callable[[PastMemory], T], progress: Progress = no_progress) -> T:
+    def asked(
+        self,
+        revision: str,
+        question: Callable[[PastMemory], T],
+        progress: Progress = no_progress,
+        *,
+        by_meaning: bool = True,
+    ) -> T:
         """Return what a question to the memory at a commit returns; ask again if its state is deleted meanwhile."""
         for _ in range(ATTEMPTS):
             try:
-                past = self.at(revision, progress)
+                past = self.at(revision, progress, by_meaning=by_meaning)
                 answer = question(past)
                 if past.is_intact():
                     return answer
@@ -229,7 +245,10 @@ class Past:
 
 def past_of(memory: Workspace) -> Past:
     """Return the memory at the commits of its repository, with the states that are open."""
-    past: Past = vars(memory).get("past") or vars(memory).setdefault("past", Past(memory))
+    with _guard:
+        if "past" not in vars(memory):
+            vars(memory)["past"] = Past(memory)
+    past: Past = vars(memory)["past"]
     return past
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from memsync.agents.agent import Agent
 
 NAMES = ("claude-code", "codex", "gemini", "copilot", "cursor", "opencode", "openclaw")
-"""Those that memsync brings."""
+"""The agents that are part of memsync."""
 
 
 def agent_names() -> tuple[str, ...]:
@@ -34,6 +34,11 @@ def agent_named(name: str) -> Agent:
         hint = f"Known: {', '.join(agent_names())}."
         raise UsageError(f"{name[:100]!r} is not an agent that memsync knows", hint=hint)
     return agent
+
+
+def names_beginning(_: object, __: object, typed: str) -> list[str]:
+    """Return the names that complete what is typed, for a shell."""
+    return [name for name in agent_names() if name.startswith(typed)]
 
 
 def agents() -> list[Agent]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsync.agents import agent_named, agent_names, agents
+from memsync.agents import agent_named, agent_names, agents, names_beginning
 from memsync.cli.common import answering, load, own_program
 from memsync.cli.hook import pause_file
 from memsync.cli.output import CommandAnswer, local_time, say
@@ -29,7 +29,9 @@ SECTION = "Agents"
 
 PAUSED = "hooks are paused until you run: memsync agents resume"
 
-_name = click.argument("name", callback=lambda context, parameter, name: agent_named(name).name, metavar="NAME")
+_name = click.argument(
+    "name", shell_complete=names_beginning, callback=lambda _, __, name: agent_named(name).name, metavar="NAME"
+)
 _yes = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
@@ -67,8 +69,9 @@ def agents_(context: click.Context) -> CommandAnswer:
 def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes: bool) -> CommandAnswer:
     """Connect the agent NAME: add hooks and the MCP server to its settings, and register its memory for searches.
 
-    NAME is claude-code, codex, gemini, copilot, cursor, opencode or openclaw. Prints the changes of each file and asks
-    once. All other bytes of these files stay. memsync reads the agent's notes where they are, and never writes them.
+    NAME is claude-code, codex, gemini, copilot, cursor, opencode, openclaw or that of a plugin. Prints the changes of
+    each file and asks once. All other bytes of these files stay. memsync reads the agent's notes where they are, and
+    never writes them.
     """
     from memsync.agents.connecting import SetupChange, apply, connections, own_memories, planned
     from memsync.agents.ingest import transcripts_root

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from memsync.agents import names_beginning
 from memsync.cli import hook as hook_process
 from memsync.cli.common import answering
 from memsync.cli.output import CommandAnswer, local_time
@@ -25,7 +26,7 @@ MAX_SESSIONS = 20
 
 @click.command()
 @click.argument("event", type=click.Choice(hook_process.EVENTS))
-@click.option("--agent", required=True, help="The agent that runs the hook.")
+@click.option("--agent", required=True, shell_complete=names_beginning, help="The agent that runs the hook.")
 def hook(event: str, agent: str) -> None:
     """Print what an agent recalls at EVENT, in the format that it reads. Agents run this, people do not.
 

@@ -289,7 +289,8 @@ def _context(context: Context, _: Command) -> None:
 def _threads(listed: Threads, _: Command) -> None:
     rows = []
     for thread in listed.threads:
-        is_own_session = thread.session == thread.path.rpartition("/")[2].removesuffix(".md")
+        stem = thread.path.partition(".md@")[0].removesuffix(".md").rpartition("/")[2]  # a commit follows the @
+        is_own_session = thread.session == stem
         session = "" if is_own_session else thread.session
         name = thread.path.removeprefix("threads/").removesuffix(".md") if is_terminal() else thread.path
         columns = (name, thread.title, table_day(thread.last_active), thread.status, session, thread.user)

@@ -58,7 +58,16 @@ def own_settings(config: str | None, root: str | None, *, all_roots: bool, only_
 
 def serve(settings: Settings | None, port: int | None, *, read_only: bool, only_this_root: bool) -> None:
     """Serve on standard input and output, or over HTTP on `port`; `settings` are those of its own memory."""
-    memories = ServedMemories(settings.load_again if settings is not None else None, is_alone=only_this_root)
+
+    def own() -> Settings:
+        from memsync.wiring import recognise_root
+
+        assert settings is not None
+        now = settings.load_again()
+        recognise_root(now, _remark)
+        return now
+
+    memories = ServedMemories(own if settings is not None else None, is_alone=only_this_root)
     server = McpServer(memories, read_only=read_only)
     _end_on_signals(memories)
     try:

@@ -1,4 +1,4 @@
-"""Messages of JSON-RPC, and what a request with a wrong one gets."""
+"""Messages of JSON-RPC, and the error for a wrong one."""
 
 from __future__ import annotations
 

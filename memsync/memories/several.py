@@ -213,7 +213,7 @@ class Memories:
             hint = "Run this in the memory root of the thread, or name that with --root."
             raise UsageError("a thread belongs to one memory", hint=hint)
         if arguments.get(AT):
-            raise UsageError("a context of a commit is of one memory", hint="Leave out --at, or the other memories.")
+            raise UsageError("context --at works on one memory", hint="Leave out --at, or the other memories.")
         from memsync.features.context.compose import DEFAULT_TOKENS, context, context_of_hits, hits_for
 
         budget = budget or DEFAULT_TOKENS

@@ -20,7 +20,7 @@ MAX_HITS = 1_000
 MAX_TOKENS = 1_000_000
 LATEST_GENERATION = 2**63 - 1
 LOCAL_PROVIDERS = frozenset({"minilm", "multilingual", "fastembed"})
-"""Besides those of plugins, which begin with `local:`, the providers of models that run on this machine."""
+"""The providers of models that run on this machine; those of plugins begin with `local:`."""
 _COSINE_UNRELATED, _LIKENESS_UNRELATED, _LIKENESS_PER_COSINE = 0.75, 0.06, 5.3
 
 

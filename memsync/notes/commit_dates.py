@@ -73,8 +73,12 @@ def _tree(git: Git, commit: str, folder: bytes) -> dict[bytes, bytes]:
     return blobs
 
 
-def tree_files(git: Git, commit: str, folder: bytes, *options: str) -> Iterator[tuple[bytes, bytes, int]]:
+def tree_files(
+    git: Git, commit: str, folder: bytes, *options: str, only_regular: bool = True
+) -> Iterator[tuple[bytes, bytes, int]]:
     """Yield path, hexadecimal blob name and size of each regular file under a folder of a commit's tree.
+
+    Without `only_regular` also of links and submodules.
 
     The size of a file that the repository lacks is 0, and without the option `-l`, which takes long, that of every one.
     """
@@ -82,7 +86,7 @@ def tree_files(git: Git, commit: str, folder: bytes, *options: str) -> Iterator[
     for entry in parts(git.stream(*asked, max_bytes=MAX_TREE_BYTES)):
         description, _, path = entry.partition(b"\t")
         mode, _, blob, *size = description.split()
-        if mode in REGULAR:
+        if mode in REGULAR or not only_regular:
             yield path, blob, int(size[0]) if size and size[0].isdigit() else 0
 
 

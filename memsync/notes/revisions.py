@@ -185,7 +185,7 @@ class Revisions:
 
     def paths(self, git: Git, commit: str) -> Iterator[str]:
         """Yield the path of each file of a commit under the memory root; without those that are not UTF-8."""
-        for raw, _, _ in tree_files(git, commit, os.fsencode(self.folder)):
+        for raw, _, _ in tree_files(git, commit, os.fsencode(self.folder), only_regular=False):
             with suppress(UnicodeDecodeError):
                 yield raw.decode().removeprefix(self.folder)
 
