@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 
@@ -19,11 +18,6 @@ from tests.convergence.divergence import Divergence, require
 from tests.convergence.tree import Tree
 from tests.support import index_checks
 from tests.support.index_checks import dump, without_words
-
-
-def open_descriptors() -> int:
-    """Return how many files, sockets and pipes this process has open."""
-    return len(os.listdir("/proc/self/fd"))
 
 
 def thread_count() -> int:

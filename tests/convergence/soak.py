@@ -28,7 +28,7 @@ def main() -> int:
     first = seed = chosen.seed if chosen.seed is not None else fresh_seed()
     print(f"A: first seed {first}", flush=True)  # noqa: T201 (because a person reads it)
     run(examples=1, steps=5)
-    before = oracle.open_descriptors(), oracle.thread_count()
+    before = open_descriptors(), oracle.thread_count()
     until, divergences = time.monotonic() + chosen.minutes * 60, 0
     COUNTS.clear()
     while time.monotonic() < until and COUNTS["operations"] < chosen.operations and divergences < MOST_DIVERGENCES:
@@ -41,7 +41,7 @@ def main() -> int:
             steps = "\n".join(getattr(error, "__notes__", []))
             print(f"{REPEAT}{seed}\n{type(error).__name__}: {error}\n{steps}", flush=True)  # noqa: T201 (because a person reads it)
         seed += 1
-    leaked = (oracle.open_descriptors(), oracle.thread_count()) != before
+    leaked = (open_descriptors(), oracle.thread_count()) != before
     counts = ", ".join(f"{COUNTS[kind]} {kind}" for kind in ("operations", "syncs", "searches", "restarts", "rests"))
     worlds = f"{seed - first} seeds of {WORLDS} worlds from {first}"
     print(f"A: {worlds}: {counts}, {divergences} divergences, descriptors and threads {'leaked' if leaked else 'flat'}")  # noqa: T201 (because a person reads it)

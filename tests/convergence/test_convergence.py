@@ -10,6 +10,7 @@ from tests.convergence.engine import on_backend
 from tests.convergence.planted import PLANTED
 from tests.convergence.run import REPEAT, run, run_batch, run_fresh
 from tests.support.daemon_process import until
+from tests.support.descriptors import open_descriptors
 from tests.support.sampling import fewer
 
 
@@ -17,9 +18,9 @@ from tests.support.sampling import fewer
 def test_index_equals_the_files_after_anything() -> None:
     """Random operations in a hostile world, the same ones each time; no descriptor and no thread is left behind."""
     run(examples=1, steps=5)
-    descriptors, threads = oracle.open_descriptors(), oracle.thread_count()
+    descriptors, threads = open_descriptors(), oracle.thread_count()
     run(examples=fewer(100, 10), steps=30)
-    until(lambda: (oracle.open_descriptors(), oracle.thread_count()) == (descriptors, threads), "what was begun ends")
+    until(lambda: (open_descriptors(), oracle.thread_count()) == (descriptors, threads), "what was begun ends")
 
 
 @pytest.mark.slow

@@ -7,9 +7,7 @@ healed one sync makes the index equal to one built from nothing.
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -24,8 +22,8 @@ from memsync.model.answer import SearchResult
 from memsync.model.status import SyncReport
 from memsync.settings.load import Settings, load_settings
 from memsync.system import clock
-from memsync.system.user_folders import STATE
 from tests.conftest import COUNTER, FakeEmbedder
+from tests.support.descriptors import open_descriptors
 from tests.support.faulty_database import Disk, Fault
 from tests.support.index_checks import assert_sound, database, dump
 
@@ -231,7 +229,7 @@ def run_with_fault(disk: Disk, fault: Fault, folder: Path, clean: Clean, *, reop
     is healed, else it goes on. A fault that the run does not reach, or that harms nothing, is no failure.
     """
     life = Life(folder)
-    descriptors = _descriptors()
+    descriptors = open_descriptors()
     refused = 0
     disk.fail(fault)
     try:
@@ -253,8 +251,8 @@ def run_with_fault(disk: Disk, fault: Fault, folder: Path, clean: Clean, *, reop
     finally:
         disk.fail(None)
         life.close()
-    if _descriptors() != descriptors:
-        raise Divergence(f"{_descriptors() - descriptors} descriptors leaked")
+    if open_descriptors() != descriptors:
+        raise Divergence(f"{open_descriptors() - descriptors} descriptors leaked")
     return met
 
 
@@ -294,9 +292,3 @@ def open_and_close(life: Life) -> Memory:
 
 def _citations(result: SearchResult) -> tuple[str, ...]:
     return tuple(hit.citation for hit in result.hits)
-
-
-def _descriptors() -> int:
-    """Return how many files are open, except those of states, which a process keeps open."""
-    places = [Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")] if sys.platform == "linux" else []
-    return sum(os.path.lexists(place) and STATE not in os.readlink(place) for place in places)
