@@ -10,6 +10,7 @@ import time
 from tests.convergence import oracle
 from tests.convergence.machine import COUNTS
 from tests.convergence.run import REPEAT, WORLDS, fresh_seed, run, run_batch
+from tests.support.descriptors import open_descriptors
 
 MOST_DIVERGENCES = 5
 
