@@ -74,6 +74,7 @@ def test_nothing_is_known_of_a_daemon_that_does_not_listen_yet(settings: Setting
     assert daemon_lock.running(settings) is None
 
 
+@pytest.mark.slow
 def test_daemon_started_on_a_full_disk_is_known(cli: Cli, write: Write, small_disk: Path, monkeypatch: Patch) -> None:
     """Where not one byte is free, it serves what is indexed; it is found, asked and stopped as any other."""
     monkeypatch.setenv("XDG_STATE_HOME", str(small_disk))
