@@ -50,8 +50,8 @@ R = TypeVar("R")
 W = TypeVar("W", contravariant=True)
 
 AT = "at"
-"""The parameter `at: At = ""` of an operation that can be asked about a commit: Memory.run takes it out, and gives the
-operation the memory as it was."""
+"""An operation that can be asked about a commit has a parameter `at: At = ""`. Memory.run reads it, and gives the
+operation the memory as it was at that commit."""
 
 
 class Several(StrEnum):

@@ -63,7 +63,7 @@ _FILES, _INDEX, _READY, _MAKING = "files", "index.db", "ready.json", "making"
 class PastMemory(Workspace):
     """A memory root at a commit, with the settings and the models of a live one."""
 
-    def __init__(self, live: Workspace, revisions: Revisions, commit: Commit, _state: HeadState, folder: Path) -> None:
+    def __init__(self, live: Workspace, revisions: Revisions, commit: Commit, state: HeadState, folder: Path) -> None:
         try:
             blobs = json.loads((folder / _READY).read_bytes())
         except (OSError, ValueError):
@@ -71,7 +71,7 @@ class PastMemory(Workspace):
         self.commit = commit
         self.folder = folder
         self._lacks_vectors = True
-        files = CommitFiles(folder / _FILES, live.settings, revisions, commit.name, blobs)
+        files = CommitFiles(folder / _FILES, live.settings, revisions, commit.name, state, blobs)
         settings = with_changes(live.settings, {"usage.count": "false"}, commit.short)
         settings.root_name, settings.index_name = str(files.root), str(folder)
         self._share(live)

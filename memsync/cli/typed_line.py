@@ -39,7 +39,7 @@ def may_name_roots(several: str, argument: str) -> bool:
 
     It may be an option, `root:NAME` in a query, or `NAME:PATH`.
     """
-    if several == "query":
+    if several == "query":  # and not Several.QUERY, because a served command imports no operation
         return "root:" in argument or argument.startswith(("--roots", "--all-roots"))
     name, _, rest = argument.partition(":")
     has_lines = all(map(str.isdigit, rest.replace("-", ":", 1).split(":", 1)))  # a day has two hyphens

@@ -13,7 +13,8 @@ from memsync.notes.decode import decode, is_binary, is_utf16
 from memsync.notes.frontmatter import head_is_open, read_head
 from memsync.notes.message_format import open_fence
 
-_CONFLICT = re.compile(rb"^(?:<{7}|>{7})(?: |\r?$)", re.MULTILINE)
+_CONFLICT = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|[\r\n])(?:<{7}|>{7})(?: |[\r\n]|\Z)")
+"""Matches in bytes what CONFLICT_MARK of notes/message_format.py matches in lines, which a lone CR ends, too."""
 _CONFLICT_MARKS = (b"<<<<<<<", b">>>>>>>")
 _OPENERS = (b"```", b"~~~", b"<")
 _HEAD_BEGINS = (b"---", b"\xef\xbb\xbf---")
@@ -52,14 +53,14 @@ def read_end(path: str, content: bytes) -> NoteEnd:
 
     It examines as little of the note as possible, because every append pays for this while an editor keeps saving.
     """
-    if any(mark in content for mark in _CONFLICT_MARKS) and _CONFLICT.search(content):
-        raise WriteRefused(
-            f"{path} has git conflict markers", hint="Resolve the conflict in an editor, then write again."
-        )
     if is_utf16(content):
         raise WriteRefused(f"{path} is UTF-16", hint="Save it as UTF-8, then write again.")
     if is_binary(content):
         raise WriteRefused(f"{path} is not a text file", hint="Name another note.")
+    if any(mark in content for mark in _CONFLICT_MARKS) and _CONFLICT.search(content):
+        raise WriteRefused(
+            f"{path} has git conflict markers", hint="Resolve the conflict in an editor, then write again."
+        )
     if b"\r" in content or content.startswith(_HEAD_BEGINS) or any(mark in content for mark in _OPENERS):
         lines: Sequence[str] = decode(content).lines
         count, last = len(lines), lines[-1] if lines else ""

@@ -18,21 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from memsync.client.wire import INVALID_REQUEST, METHOD_NOT_FOUND
-from memsync.mcp_server.messages import Refused
-from memsync.mcp_server.protocol import (
-    BATCHES,
-    HANDSHAKES,
-    MAX_MESSAGE_BYTES,
-    STATELESS,
-    VERSION_KEY,
-    McpServer,
-    Peer,
-    id_of,
-    line_of,
-    parsed,
-    reply,
-    require_stateless,
-)
+from memsync.mcp_server.messages import MAX_MESSAGE_BYTES, Refused, id_of, line_of, parsed, reply
+from memsync.mcp_server.protocol import BATCHES, HANDSHAKES, STATELESS, VERSION_KEY, McpServer, Peer, require_stateless
 from memsync.mcp_server.stdio import MAX_CALLS
 from memsync.web.serving import HOST, Receive, Scope, Send, serve
 

@@ -8,16 +8,14 @@ version it has and who asks.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memsync import __version__
-from memsync.client.wire import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, decode
+from memsync.client.wire import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 from memsync.errors import own_error
-from memsync.mcp_server.messages import MARKDOWN, SCHEME, Id, Message, Refused, text_in
+from memsync.mcp_server.messages import MARKDOWN, SCHEME, Message, Refused, id_of, reply, text_in
 from memsync.mcp_server.tool_list import listed
-from memsync.model.text import json_line
 
 if TYPE_CHECKING:
     from memsync.mcp_server.memories import ServedMemories
@@ -31,7 +29,6 @@ VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 SERVER_KEY = "io.modelcontextprotocol/serverInfo"
-MAX_MESSAGE_BYTES = 16_000_000
 _CALLS = ("tools/call", "resources/list", "resources/read")
 """The methods that work on a memory."""
 _METHODS = ("tools/list", "resources/templates/list", *_CALLS)
@@ -59,32 +56,6 @@ class Peer:
 
     version: str = ""
     name: str = ""
-
-
-def parsed(line: bytes) -> Any:
-    """Return the JSON value of a message. Raises Refused."""
-    if len(line) > MAX_MESSAGE_BYTES:
-        raise Refused(INVALID_REQUEST, f"a message may have {MAX_MESSAGE_BYTES:,} bytes")
-    try:
-        return decode(line)
-    except ValueError as error:
-        raise Refused(PARSE_ERROR, f"not JSON: {error}") from None
-
-
-def reply(number: Id | None, **content: Any) -> Message:
-    """Return a reply; its `content` is a `result` or an `error`."""
-    return {"jsonrpc": "2.0", "id": number, **content}
-
-
-def line_of(replies: Any) -> bytes:
-    """Return replies as a line of JSON, with each invisible character written as an escape."""
-    return json_line(json.dumps(replies, ensure_ascii=False)).encode() + b"\n"
-
-
-def id_of(message: Any) -> Id | None:
-    """Return the id of a message; None if it has none that may be used."""
-    number = message.get("id") if isinstance(message, dict) else None
-    return number if isinstance(number, (str, int)) and not isinstance(number, bool) else None
 
 
 class McpServer:

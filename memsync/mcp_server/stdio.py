@@ -9,8 +9,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
-from memsync.mcp_server.messages import Refused
-from memsync.mcp_server.protocol import MAX_MESSAGE_BYTES, McpServer, Peer, line_of, parsed, reply
+from memsync.mcp_server.messages import MAX_MESSAGE_BYTES, Refused, line_of, parsed, reply
+from memsync.mcp_server.protocol import McpServer, Peer
 
 MAX_CALLS = 16
 """How many calls run at once; others wait for them."""

@@ -31,7 +31,7 @@ class Opener:
         self._own = own
         settings = own.settings if isinstance(own, Memory) else own() if callable(own) else None
         self._own_root = settings.root_name if settings is not None else ""
-        self._here: dict[RegisteredRoot | None, _Here] = {}
+        self._here: dict[RegisteredRoot | None, _OpenHere] = {}
 
     @property
     def has_own(self) -> bool:
@@ -54,7 +54,7 @@ class Opener:
         if root is None and isinstance(self._own, MemoryApi):
             yield self._own
             return
-        here = self._here.setdefault(root, _Here())
+        here = self._here.setdefault(root, _OpenHere())
         settings = None if root is not None and root.dsn else self._settings(root)
         if settings is not None and (remote := daemon_of(settings, notice)) is not None:
             here.close()  # the daemon has the model, so this process no longer needs one
@@ -85,8 +85,8 @@ class Opener:
         return self._own()
 
 
-class _Here:
-    """One memory in this process; whoever uses it holds the lock."""
+class _OpenHere:
+    """A memory that is open in this process. A call that uses it holds `lock`."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

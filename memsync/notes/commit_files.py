@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,6 +19,7 @@ from memsync.notes.git_files import HeadState
 from memsync.notes.ignore import is_hidden
 from memsync.notes.revisions import Blob, Revisions
 from memsync.settings.load import Settings
+from memsync.system.once import once_property
 from memsync.system.user_folders import own_folder
 
 PAST = "past"
@@ -32,14 +32,23 @@ class StateLost(Exception):
 
 
 class CommitFiles(NoteFiles):
-    """The notes of one commit in a folder; `blobs` has git's names for their contents, by path."""
+    """The notes of one commit in a folder; `blobs` has git's names for their contents, by path.
+
+    `state` is that of the commit's history, which dates the notes.
+    """
 
     def __init__(
-        self, folder: Path, settings: Settings, revisions: Revisions, commit: str, blobs: Mapping[str, str]
+        self,
+        folder: Path,
+        settings: Settings,
+        revisions: Revisions,
+        commit: str,
+        state: HeadState,
+        blobs: Mapping[str, str],
     ) -> None:
         super().__init__(folder, settings["files.exclude"], settings.require_current, settings.only)
         self._revisions, self._commit = revisions, commit
-        self._state = revisions.head_state(commit)
+        self._state = state
         self._blobs = blobs
 
     def keep_identity(self, identity: str) -> None:
@@ -71,15 +80,17 @@ class CommitFiles(NoteFiles):
             raise StateLost
         return content, stamp
 
-    @cached_property
+    @once_property
     def _places(self) -> Places:
-        """Every file of the commit. Only notes are written to the folder, but links lead to other files, too."""
+        """Every path of the commit. Only notes are written to the folder, but links lead to other files, too."""
         with self._revisions.git() as git:
-            return Places(self._revisions.paths(git, self._commit))
+            return Places(self._revisions.paths(git, self._commit, only_regular=False))
 
     def other_files(self) -> Iterator[str]:
         """Yield the path of every file of the commit that is not hidden, see NoteFiles."""
-        return (path for path in self._places.paths if not is_hidden(path))
+        with self._revisions.git() as git:
+            paths = self._revisions.paths(git, self._commit, only_regular=True)
+            yield from (path for path in paths if not is_hidden(path))
 
     def exists(self, path: str) -> bool:
         """Tell whether the commit has a file or a folder at a path, see NoteFiles."""
@@ -99,7 +110,8 @@ def notes_of(
     with TemporaryDirectory(dir=above, prefix="read-") as folder:
         blobs = write_files(Path(folder), revisions, git, files)
         try:
-            yield CommitFiles(Path(folder), settings, revisions, commit.name, blobs)
+            state = revisions.head_state(commit.name)
+            yield CommitFiles(Path(folder), settings, revisions, commit.name, state, blobs)
         except (StateLost, RootError) as error:
             raise FilesystemError(f"{folder} was changed while it was read", hint="Try again.") from error
 

@@ -183,9 +183,12 @@ class Revisions:
             raise UsageError(reason, hint="Search the notes as they are now, without a commit.")
         return found
 
-    def paths(self, git: Git, commit: str) -> Iterator[str]:
-        """Yield the path of each file of a commit under the memory root; without those that are not UTF-8."""
-        for raw, _, _ in tree_files(git, commit, os.fsencode(self.folder), only_regular=False):
+    def paths(self, git: Git, commit: str, *, only_regular: bool) -> Iterator[str]:
+        """Yield the path of each file of a commit under the memory root; without those that are not UTF-8.
+
+        Without `only_regular` also those of links and submodules.
+        """
+        for raw, _, _ in tree_files(git, commit, os.fsencode(self.folder), only_regular=only_regular):
             with suppress(UnicodeDecodeError):
                 yield raw.decode().removeprefix(self.folder)
 

@@ -259,10 +259,8 @@ def load_settings(
     in_options = {"memsync.root": _Given(named_root, how)} if root is not None else {}
     given = _over(in_own_file, in_file) | _in_environment(environ) | in_options
     _check_secret(files, given)
-    asks_trust = False
-    if files.over is not None and not files.is_named:
-        not_overridden = {name: setting for name, setting in given.items() if setting is in_file.get(name)}
-        asks_trust = _check_trust(files.over, not_overridden, in_own_file)
+    not_overridden = {name: setting for name, setting in given.items() if setting is in_file.get(name)}
+    asks_trust = _check_trust(files, not_overridden, in_own_file)
     if "memsync.root" not in given:
         return _of_default_root(files)
     settings = _resolved(files, given, environ, is_root_named=root is not None)
@@ -490,11 +488,14 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     return [f"{name} is ignored: it is not a setting. {hint(name)}" for name in unknown]
 
 
-def _check_trust(file: ConfigFile, in_file: Mapping[str, _Given], in_own_file: Mapping[str, _Given]) -> bool:
+def _check_trust(files: _Files, in_file: Mapping[str, _Given], in_own_file: Mapping[str, _Given]) -> bool:
     """Return whether a file that was found automatically needs the user's trust. Raises ConfigError without that.
 
     `in_file` has the settings of the file that nothing overrides.
     """
+    if files.over is None or files.is_named:
+        return False
+    file = files.over
     # Imported here, because a start without a config file does not need it.
     from memsync.settings.trust import is_trusted
 

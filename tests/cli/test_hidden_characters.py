@@ -13,7 +13,8 @@ import pytest
 from memsync.cli.main import main, run
 from memsync.daemon.logs import log_to
 from memsync.mcp_server.memories import ServedMemories
-from memsync.mcp_server.protocol import HANDSHAKES, McpServer, Peer, line_of
+from memsync.mcp_server.messages import line_of
+from memsync.mcp_server.protocol import HANDSHAKES, McpServer, Peer
 from memsync.model.text import json_line, printable, quotable, visible
 from memsync.settings.load import load_settings
 from memsync.settings.registering import add_root

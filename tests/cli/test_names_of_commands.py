@@ -11,6 +11,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
+from memsync.agents import NAMES
 from memsync.cli.main import FIRST, RENAMED, cli, run
 from tests.conftest import PROJECT
 
@@ -75,7 +76,7 @@ def test_former_name_of_a_command_names_the_present_one(old: str, new: str, caps
 
 
 def test_commands_named_in_docs_and_advice_exist() -> None:
-    """Whoever copies one from a page, a hint or a help text can run it."""
+    """Each command in a page, a hint or a help text can be run."""
     told, former = set[str](), set[str]()
     folders = ("memsync", "docs", "tools", "benchmarks", "tests", "memory-files", ".ci")
     kinds = {".md", ".py", ".html", ".js", ".json", ".toml", ".sh", ""}
@@ -90,6 +91,14 @@ def test_commands_named_in_docs_and_advice_exist() -> None:
     assert len(told) > 100 and unknown <= {"note latest", "there first"}  # the example of an operation; a sentence
     assert not former
     assert not re.findall("^### (?!memsync |memory_).*", (PROJECT / "docs/operations.md").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", [["agents", "connect"], ["hook", "prompt", "--agent"]])
+def test_names_of_agents_are_completed(command: list[str]) -> None:
+    """All of them, and those that begin with what is typed."""
+    complete = ShellComplete(cli, {}, "memsync", "").get_completions
+    assert [each.value for each in complete(command, "")] == [*NAMES]
+    assert [each.value for each in complete(command, "ge")] == ["gemini"]
 
 
 def test_other_first_words_after_history_are_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

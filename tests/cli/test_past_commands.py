@@ -62,12 +62,13 @@ def test_search_at_a_commit_prints_citations_that_get_takes(cli: Cli, names: lis
 
 
 def test_neighbours_of_a_hit_are_those_of_its_commit(cli: Cli, history: Repository) -> None:
-    """Whatever the thread says now."""
+    """Even if the thread has other messages now."""
     (thread := cli.root / "threads" / "t.md").parent.mkdir()
     thread.write_text("## user\n\nThe bittern booms.\n\n## assistant\n\nThen.\n")
     history.commit(AUTUMN + 9)
     thread.write_text("## user\n\nThe bittern booms.\n\n## assistant\n\nNow.\n")
     document = json.loads(cli("search", "--mode=keyword", "--json", "--at", "main", "--context=1", "bittern").stdout)
+    assert cli("thread", "list", "--at", "main").stdout.split()[1:3] == ["t", "2"]  # title, messages, and no session
     (after,) = document["hits"][0]["context"]["after"]
     assert (after["text"], after["path"]) == ("Then.", f"threads/t.md@{history.git('rev-parse', 'main')[:12]}")
 

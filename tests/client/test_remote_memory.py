@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +203,20 @@ def test_memory_connect_gives_the_daemons_memory(served: Served, monkeypatch: Pa
     served.stop()
     with pytest.raises(errors.DaemonUnavailable, match="no daemon is running"):
         Memory.connect(served.settings.root)
+
+
+@pytest.mark.parametrize(("at", "is_patient"), [("", False), ("main", True)])
+def test_only_a_question_about_a_commit_may_take_long(
+    at: str, is_patient: bool, remote: RemoteMemory, monkeypatch: Patch
+) -> None:
+    """Its state may have to be made; a daemon that hangs holds up no other search."""
+    seen: list[float | None] = []
+
+    def patient(seconds: float | None) -> AbstractContextManager[None]:
+        seen.append(seconds)
+        return nullcontext()
+
+    monkeypatch.setattr(remote, "patient", patient)
+    with suppress(errors.UsageError):  # there is no repository
+        remote.search("heron", at=at)
+    assert [seconds is not None for seconds in seen] == [is_patient]

@@ -1,4 +1,4 @@
-"""`memsync daemon service`: what is written for systemd and launchd, and what is told when they do not take it."""
+"""`memsync daemon service`: what it writes for systemd and launchd, and its errors when they refuse that."""
 
 from __future__ import annotations
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memsync.edit.addition import Addition, join_additions
@@ -19,8 +18,8 @@ from memsync.model.note import Message, Note
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
 from memsync.notes import parse
-from memsync.notes.decode import is_binary
-from memsync.notes.message_format import WRITING_ATTRIBUTES, body_of, text_of_message
+from memsync.notes.decode import decode, is_binary
+from memsync.notes.message_format import CONFLICT_MARK, WRITING_ATTRIBUTES, body_of, text_of_message
 from memsync.notes.parse import NoteReader
 from tests.conftest import COUNTER, LIMITS, RULES, Write
 from tests.support.daemon_process import Cli
@@ -59,10 +58,10 @@ def headings(messages: tuple[Message, ...]) -> list[tuple[object, ...]]:
 
 def why_refused(content: bytes) -> str:
     """Return the only reason for which a note of this content is not written to."""
-    if re.search(rb"^(?:<{7}|>{7})(?: |\r?$)", content, re.MULTILINE):
-        return "has git conflict markers"
-    assert is_binary(content)
-    return "is not a text file"
+    if is_binary(content):
+        return "is not a text file"
+    assert any(map(CONFLICT_MARK.match, decode(content).lines))
+    return "has git conflict markers"
 
 
 @given(
@@ -101,6 +100,7 @@ def test_each_append_is_one_message_with_its_own_text(
         assert says == [given_attributes] * len(texts)
 
 
+@example(before="</pre>\r<<<<<<< HEAD\n<!-- note\n", text="words", time="", key="")
 @given(
     before=st.one_of(st.just(""), TEXTS),
     text=TEXTS.filter(str.strip),

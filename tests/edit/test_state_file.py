@@ -1,4 +1,4 @@
-"""The state of a memory root and of the user: whatever happens to a process or a disk, it is as before or after."""
+"""The state of a root and of the user: after a kill or a fault of the disk, a write is there whole or not at all."""
 
 from __future__ import annotations
 

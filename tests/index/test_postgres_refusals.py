@@ -56,7 +56,7 @@ def test_failures_of_the_server_say_what_to_do(state: str, kind: type[MemsyncErr
 
 @pytest.mark.parametrize("own", ["MEMSYNC_INDEX_DSN", "/home/ada/.config/memsync/config.toml"])
 def test_hint_says_where_the_connection_string_is_from(own: str) -> None:
-    """The hint names the variable or the file. A full disk is called so, even if nobody can connect."""
+    """The hint names the variable or the file. On a full disk the error says so, even if no connection is possible."""
     assert own in refusal_of(psycopg.OperationalError("timeout"), SERVER, own=own).hint
     full = refusal_of(psycopg.OperationalError("FATAL: could not write: No space left on device"), SERVER, own=own)
     assert isinstance(full, IndexReadOnly) and "no space left" in full.message

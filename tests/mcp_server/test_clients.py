@@ -190,6 +190,19 @@ def test_degraded_index_says_so_and_what_to_do(
     talk(memory, say)
 
 
+def test_server_says_that_the_root_was_moved(cli: Cli, write: Write) -> None:
+    """On stderr, at the first call: whoever moved it looks for its index."""
+    write("a.md", "The heron nests.\n")
+    cli("sync")
+    moved = cli.root.rename(cli.root.with_name("moved"))
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "memory_status", "arguments": {}}}
+    hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
+    command = [sys.executable, "-m", "memsync", "--root", str(moved), "mcp"]
+    told = "".join(f"{json.dumps(one)}\n" for one in (hello, call))
+    done = subprocess.run(command, input=told, capture_output=True, text=True, timeout=60, check=False)
+    assert f"index kept (was {cli.root})" in done.stderr and '"id": 1' in done.stdout.replace('"id":1', '"id": 1')
+
+
 def test_index_that_cannot_be_used_is_an_error_with_its_advice(cli: Cli, root: Path, settings: Settings) -> None:
     """The server goes on; the next call may be answered."""
     own_folder(settings.index_dir)

@@ -18,11 +18,10 @@ import pytest
 from mcp.client.client import Client
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-from memsync.mcp_server import protocol
 from memsync.mcp_server.http import _App
 from memsync.mcp_server.memories import ServedMemories
-from memsync.mcp_server.messages import Refused
-from memsync.mcp_server.protocol import BATCHES, HANDSHAKES, MAX_MESSAGE_BYTES, STATELESS, McpServer, Peer
+from memsync.mcp_server.messages import MAX_MESSAGE_BYTES, Refused, line_of, parsed, reply
+from memsync.mcp_server.protocol import BATCHES, HANDSHAKES, STATELESS, McpServer, Peer
 from memsync.mcp_server.stdio import _Conversation
 from memsync.mcp_server.tools import MAX_TOKENS
 from memsync.memory import Memory, MemoryApi
@@ -45,11 +44,11 @@ def message(method: str, number: Any = 1, **params: Any) -> dict[str, Any]:
 def answered(sent: Any, version: str = HANDSHAKES[-1]) -> Any:
     """Return the answer of a server without memories to a message, given as bytes or as a value."""
     try:
-        value = protocol.parsed(sent if isinstance(sent, bytes) else json.dumps(sent).encode())
+        value = parsed(sent if isinstance(sent, bytes) else json.dumps(sent).encode())
     except Refused as refused:
-        return protocol.reply(None, error=refused.error)
+        return reply(None, error=refused.error)
     answer = McpServer(ServedMemories(None), read_only=False).answer(value, Peer(version))
-    return None if answer is None else json.loads(protocol.line_of(answer))
+    return None if answer is None else json.loads(line_of(answer))
 
 
 WRONG: dict[str, tuple[Any, Any, int]] = {

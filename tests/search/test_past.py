@@ -156,7 +156,7 @@ ASKED: dict[str, dict[str, object]] = {
 NOTES = {
     "lists/README.md": "---\ndescription: Birds\n---\n# Lists\n",
     "lists/a.md": "# Herons\n\nThe heron nests in the alder by the mill every year.\n\n## P\n\nThe port is 8080.\n\n"
-    "[[b]] ![x](../x.png) [[gone]] [deep](../docs/) [root](../)\n",
+    "[[b]] ![x](../x.png) [[gone]] [deep](../docs/) [root](../) [link](../link.png) [[link.png]]\n",
     "lists/b.md": "The heron nests in the alder by the mill every year.\n\n## P\n\nThe port is 9090. [[a#Herons]]\n\n"
     "The crane is tall. password = 'hunter2hunter2' {supersedes=lists/a.md:5}\n",
     "MEMORY.md": "- The store is SQLite.\n- The store is Postgres.\n- The keel is oak.\n- The keel is not oak.\n",
@@ -174,13 +174,14 @@ def test_operation_answers_at_a_commit_as_in_a_clone(
     operation = OPERATIONS[name]
     for path, text in NOTES.items():
         write(path, text)
+    (root / "link.png").symlink_to("x.png")
     (dismissed,) = [one.id for one in memory.contradictions().contradictions if "keel" in one.older.text]
     memory.contradictions(dismiss=(dismissed,))
     repository.git("add", "-Af")
     repository.git("commit", "-qm", "x", at=SPRING)
     clone = opened(clone_at(root, tmp_path / "clone", "main"))
     clone.sync()
-    for path in NOTES:
+    for path in (*NOTES, "link.png"):
         (root / path).unlink()
     write("lists/b.md", "Nothing.\n")
     repository.commit(SUMMER)
@@ -514,6 +515,7 @@ def test_state_costs_only_what_it_changed(memory: Memory, history: Repository, e
     """No text is embedded twice, and a state that is there is neither parsed nor written."""
     memory.sync()
     embedder.seen.clear()
+    assert memory.notes(at="v1").notes and embedder.seen == []  # a list needs no vectors
     assert memory.search("heron", at="v1").hits
     assert embedder.seen == ["# Birds\nThe heron sleeps."]
     before = {path: path.stat().st_ino for path in memory.settings.index_dir.glob("past/*/files/*")}

@@ -36,7 +36,7 @@ class SlowEmbedder(FakeEmbedder):
 
 
 def connect(settings: Settings, *_: object, parts: object = None) -> Memory:
-    """Return the memory of these settings with the quick embedder, whatever `parts` would give."""
+    """Return the memory of these settings with the quick embedder instead of that of `parts`."""
     embedder = SlowEmbedder()
     index = SqliteIndex(settings.index_dir / "index.db")
     return Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder, cache=make_vector_cache())

@@ -14,7 +14,8 @@ from mcp.shared.message import SessionMessage
 from mcp.types import Implementation, jsonrpc_message_adapter
 
 from memsync.mcp_server.memories import ServedMemories
-from memsync.mcp_server.protocol import McpServer, Peer, line_of, parsed
+from memsync.mcp_server.messages import line_of, parsed
+from memsync.mcp_server.protocol import McpServer, Peer
 from memsync.memory import MemoryApi
 
 Talk = Callable[[Client], Awaitable[None]]

@@ -229,7 +229,7 @@ def test_of_many_who_use_a_link_at_once_one_gets_in(access: Access) -> None:
 
 
 def test_keys_are_kept_from_other_users(access: Access, site: Site) -> None:
-    """Links are under digests, so that a copy of the state lets nobody in."""
+    """The state has only digests of links: nobody can enter with a copy of it."""
     key, keep = key_of(access.make_link()).encode(), site.settings.keep_dir
     assert not any(key in path.read_bytes() for path in keep.glob(f"{STATE}*"))
     assert (keep / TOKEN).stat().st_mode & 0o777 == 0o600

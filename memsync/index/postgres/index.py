@@ -216,7 +216,7 @@ class PostgresIndex:
         """Return none."""
         return []
 
-    def compact(self, *, bulk: bool, is_changed: bool = True) -> None:  # noqa: ARG002 (an earlier sync may have ended early)
+    def compact(self, *, bulk: bool, is_changed: bool = True) -> None:  # noqa: ARG002 (because an earlier sync may have ended early)
         """Make the HNSW index of the active space if it is worth it; after a bulk load, tidy up words, too."""
         with self.reading() as reader:
             space, passages = reader.active_space(), int(reader.value(queries.PASSAGE_COUNT))
