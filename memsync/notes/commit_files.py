@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from memsync.errors import FilesystemError, NoteError, RootError
 from memsync.model.commits import Commit
@@ -58,9 +59,9 @@ class CommitFiles(NoteFiles):
         """Return the state of the commit's history, which dates the notes."""
         return self._state
 
-    def scan(self, places: Places | None = None) -> FileScan:
+    def scan(self, places: Places | None = None, *known: Any) -> FileScan:
         """Stat the notes, see NoteFiles. Raises StateLost if another file of the commit is missing or was changed."""
-        found = super().scan(places)
+        found = super().scan(places, *known)
         if places is None:
             for path in self._blobs.keys() - found.files.keys():  # ignored notes, and the files that say so
                 with suppress(NoteError):

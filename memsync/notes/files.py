@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,6 +95,7 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 _TYPE_MASK = 0o170000
+_REGULAR = stat.S_IFREG
 
 Identity = tuple[int, int, int, int]
 """(size, mtime_ns, ctime_ns, inode): tells two states of one file apart without reading it."""
@@ -107,6 +108,8 @@ class FileScan:
     A note under one of `unreadable_folders` (each ends in a slash) is unknown, not gone. With `places`, the scan looked
     only there. `folder_inodes` are the inodes of the scanned folders except the root. `links` are symbolic links
     in place of notes and folders, `left_out` the notes and folders (with a slash at the end) that the rules exclude.
+    `known` are the identities that it compares with, as of the notes generation `as_of`, and `met` is how many of these
+    files it met; `changed` are the files with other identities.
     """
 
     places: Places | None = None
@@ -116,11 +119,17 @@ class FileScan:
     folder_inodes: list[int] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    known: Mapping[NotePath, Identity] = field(default_factory=dict)
+    as_of: int = -1
+    met: int = 0
+    changed: list[NotePath] = field(default_factory=list)
 
     def add(self, path: str, identity: Identity) -> None:
         """Add a file, or a failure if its name is not valid UTF-8 and so cannot be stored or shown."""
         if whole_characters(path) == path:
             self.files[NotePath(path)] = identity
+            self.changed.append(NotePath(path))
+            self.met += path in self.known
         else:
             self.failures.append(Failure(_printable(path), "name is not valid UTF-8: rename the file"))
 
@@ -188,12 +197,25 @@ class NoteFiles:
         """Return the state of git's HEAD, which dates the notes."""
         return head_state(self.root)
 
-    def scan(self, places: Places | None = None) -> FileScan:
+    def scan(
+        self, places: Places | None = None, known: dict[NotePath, Identity] | None = None, as_of: int = -1
+    ) -> FileScan:
         """Stat every note file, or those at `places`. Raises RootError if the root cannot be listed.
 
-        It costs little more than one `scandir` a folder and one `stat` a file: 10,000 files take about 25 ms.
+        With `known` (the scan keeps the dict), see FileScan, it costs little more than one `scandir` a folder and one
+        `stat` a file: a file that is as known is only counted. If one of them is missing, it looks at all files again.
         """
-        scan = FileScan(places)
+        scan = self._walked(FileScan(places, known=known or {}, as_of=as_of))
+        if known and scan.met < len(known):
+            return self._walked(FileScan(places))
+        if known:
+            known.update(scan.files)
+            scan.files = known
+        return scan
+
+    def _walked(self, scan: FileScan) -> FileScan:
+        """Return a scan after adding what is in the root."""
+        places = scan.places
         pending: list[tuple[str, tuple[IgnoreFile, ...]]] = [("", self._ignore.root_rules)]
         while pending:
             folder, rules = pending.pop()
@@ -205,6 +227,8 @@ class NoteFiles:
                     raise _root_error(self.root, error) from error
                 scan.cannot_read(folder, error)
                 continue
+            if places is not None and not places.hold(folder[:-1]):
+                entries = [e for e in entries if places.hold(folder + e.name) or places.are_under(f"{folder}{e.name}/")]
             pending += self._scan_folder(folder, entries, own_rules, scan)
         return scan
 
@@ -212,8 +236,8 @@ class NoteFiles:
         self, rules: tuple[IgnoreFile, ...], folder: str, entries: Iterable[os.DirEntry[str]]
     ) -> tuple[IgnoreFile, ...]:
         """Return the rules for a folder: those of the folders above, then those of its `.gitignore`. Raises OSError."""
-        ignore_file = next((entry for entry in entries if entry.name == ".gitignore"), None)
-        own_rules = self._ignore.read(folder, ignore_file) if ignore_file else None
+        ignore_files = [entry for entry in entries if entry.name == ".gitignore"]
+        own_rules = self._ignore.read(folder, ignore_files[0]) if ignore_files else None
         rules = rules if own_rules is None else (*rules, own_rules)
         check_cost(rules)
         return rules
@@ -223,32 +247,35 @@ class NoteFiles:
     ) -> list[tuple[str, tuple[IgnoreFile, ...]]]:
         """Add the notes of one folder to `scan` and return the subfolders to scan, with their rules."""
         check_files = self._only is not None or any(rule.for_files for rule in rules)
-        places = scan.places
-        if places is not None and not places.hold(folder[:-1]):
-            entries = [e for e in entries if places.hold(folder + e.name) or places.are_under(f"{folder}{e.name}/")]
-        folders = []
+        folders, met, known_of = [], 0, scan.known.get
         for entry in entries:
             name = entry.name
+            path: NotePath = folder + name  # type: ignore[assignment]
+            known = known_of(path)
             try:
-                if is_note_name(name):
-                    if check_files and self._ignores(rules, folder + name, is_folder=False):
-                        scan.left_out.append(folder + name)
+                if known is not None or is_note_name(name):
+                    if check_files and self._ignores(rules, path, is_folder=False):
+                        scan.left_out.append(path)
                         continue
                     info = entry.stat(follow_symlinks=False)
-                    if info.st_mode & _TYPE_MASK == stat.S_IFREG:
-                        scan.add(folder + name, identity_of(info))
+                    if info.st_mode & _TYPE_MASK == _REGULAR:
+                        if known == (info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino):
+                            met += 1
+                        else:
+                            scan.add(path, identity_of(info))
                         continue
                 is_folder = name[0] != "." and entry.is_dir(follow_symlinks=False)
                 if (is_note_name(name) or (not is_folder and "." not in name)) and entry.is_symlink():
-                    scan.links.append(folder + name)
+                    scan.links.append(path)
             except OSError as error:
-                scan.cannot_read(folder + name, error)
+                scan.cannot_read(path, error)
                 continue
-            if is_folder and self._ignores(rules, folder + name, is_folder=True):
-                scan.left_out.append(f"{folder}{name}/")
+            if is_folder and self._ignores(rules, path, is_folder=True):
+                scan.left_out.append(f"{path}/")
             elif is_folder:
                 scan.folder_inodes.append(entry.inode())
-                folders.append((f"{folder}{name}/", rules))
+                folders.append((f"{path}/", rules))
+        scan.met += met
         return folders
 
     def _ignores(self, rules: Sequence[IgnoreFile], path: str, *, is_folder: bool) -> bool:

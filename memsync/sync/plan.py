@@ -33,30 +33,40 @@ _FAILURES = "failures"
 """Key in the index for the failed files."""
 
 
+def is_settled(stamp: IndexedFile, parsed_by: str, *, is_local: bool) -> bool:
+    """Tell whether a file that still has this stamp need not be read again: not stamped too soon, same parser."""
+    fine = FINE_RACY_NS if is_local else RACY_NS
+    window = fine if stamp[2] % 1_000_000 else RACY_NS  # a whole number of ms suggests coarse time stamps
+    racy = abs(stamp[5] - stamp[1]) < window or abs(stamp[5] - stamp[2]) < window
+    return not racy and stamp[6] == parsed_by
+
+
 def plan_sync(
-    scan: FileScan, indexed: Mapping[NotePath, IndexedFile], parsed_by: str, *, is_local: bool = False
+    scan: FileScan,
+    indexed: Mapping[NotePath, IndexedFile],
+    parsed_by: str,
+    *,
+    is_local: bool = False,
+    as_of: int | None = None,
 ) -> list[FileChange]:
     """Return the changes between index and scan; deletions last, so that moved text keeps its passages.
 
     A file is read again if its size, mtime, ctime or inode differ, if it was stamped too soon after it was written,
     or if it was parsed with other settings. Notes in an unreadable folder are left unchanged. `is_local`: the files'
-    ctimes can be compared with this machine's clock.
+    ctimes can be compared with this machine's clock. `as_of` is the notes generation of `indexed`: a scan that compared
+    with the settled files of the same generation tells which may differ.
     """
     added: list[FileChange] = []
     modified: list[FileChange] = []
-    fine = FINE_RACY_NS if is_local else RACY_NS
-    for path, identity in scan.files.items():
+    for path in scan.changed if scan.as_of == as_of else scan.files:
         known = indexed.get(path)
         if known is None:
             added.append(FileChange(ChangeType.ADDED, path))
-            continue
-        window = fine if identity[2] % 1_000_000 else RACY_NS  # a whole number of ms suggests coarse time stamps
-        racy = abs(known[5] - identity[1]) < window or abs(known[5] - identity[2]) < window
-        if racy or known[:4] != identity or known[6] != parsed_by:
+        elif known[:4] != scan.files[path] or not is_settled(known, parsed_by, is_local=is_local):
             modified.append(FileChange(ChangeType.MODIFIED, path))
-    deleted = [
-        FileChange(ChangeType.DELETED, path) for path in indexed.keys() - scan.files.keys() if not scan.is_unknown(path)
-    ]
+    is_complete = len(scan.files) - len(added) == len(indexed)
+    gone = () if is_complete else indexed.keys() - scan.files.keys()
+    deleted = [FileChange(ChangeType.DELETED, path) for path in gone if not scan.is_unknown(path)]
     return [*_by_path(modified), *_by_path(added), *_by_path(deleted)]
 
 
@@ -230,6 +240,8 @@ class Scanner:
         self._scanning = threading.Lock()
         self._guard = threading.RLock()
         self._known = _NOTHING
+        self._settled: dict[NotePath, Identity] = {}
+        self._settled_as_of = _NOTHING.generation
         self.scan = FileScan()
         self.scanned_at = 0.0
         self.scanned_at_ns = 0
@@ -248,7 +260,7 @@ class Scanner:
         with self._scanning:
             if self.scanned_at <= called:
                 began, began_ns = self._clock.monotonic(), self._clock.time_ns()
-                self.scan = self._files.scan()
+                self.scan = self._files.scan(None, *self._settled_files())
                 self.scanned_at, self.scanned_at_ns = began, began_ns
                 self.scan_seconds = self._clock.monotonic() - began
             scan = self.scan
@@ -264,7 +276,8 @@ class Scanner:
                 if identity != known.root and not accept_root:
                     self._check_root(identity, known)
                 repeated = {path: f for path, f in known.failures.items() if self._fails_again(f, scan)}
-                plan = plan_sync(scan, known.stamps, self._parsed_by, is_local=self._files.is_local)
+                is_local, as_of = self._files.is_local, known.generation
+                plan = plan_sync(scan, known.stamps, self._parsed_by, is_local=is_local, as_of=as_of)
                 changes = [change for change in plan if change.path not in repeated]
                 due, due_seconds = self._settling.divide(changes, scan, known.stamps, self._clock.monotonic())
             if identity != known.root:
@@ -299,6 +312,19 @@ class Scanner:
                 )
             return self._known
 
+    def _settled_files(self) -> tuple[dict[NotePath, Identity], int]:
+        """Return the files that need not be read again if they are still so, and the notes generation last known."""
+        with self._guard:
+            if self._settled_as_of != self._known.generation:
+                self._settled = {
+                    path: stamp[:4] for path, stamp in self._known.stamps.items() if self._is_settled(stamp)
+                }
+                self._settled_as_of = self._known.generation
+            return self._settled.copy(), self._settled_as_of
+
+    def _is_settled(self, stamp: IndexedFile) -> bool:
+        return is_settled(stamp, self._parsed_by, is_local=self._files.is_local)
+
     def note_commit(
         self, before: int, after: int, last_removal: int, stamps: Mapping[NotePath, IndexedFile | None]
     ) -> None:
@@ -310,11 +336,15 @@ class Scanner:
         with self._guard:
             if before != self._known.generation:
                 return
+            self._settled_as_of = after if self._settled_as_of == before else _NOTHING.generation
             for path, stamp in stamps.items():
+                self._settled.pop(path, None)
                 if stamp is None:
                     self._known.stamps.pop(path, None)
                 else:
                     self._known.stamps[path] = stamp
+                    if self._is_settled(stamp):
+                        self._settled[path] = stamp[:4]
             self._known = replace(self._known, generation=after, last_removal=last_removal)
 
     def check_root(self) -> None:

@@ -57,7 +57,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
         "[*_by_path(modified), *_by_path(added), *_by_path(deleted)]",
         "[*_by_path(deleted), *_by_path(modified), *_by_path(added)]",
     ),
-    ("plan_sync", "identity[2] % 1_000_000", "identity[1] % 1_000_000"),
+    ("is_settled", "stamp[2] % 1_000_000", "stamp[1] % 1_000_000"),
     ("Indexer._still", "now[path] == parsed.stamp.identity", "now[path] is not None"),
     ("Indexer._read", "known.parsed_by == self._reader.parsed_by", "True"),
     ("Scanner.compare", "self.scanned_at <= called", "not self.scanned_at"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,29 @@ def test_what_is_no_regular_file_has_no_identity(path: str, root: Path, write: W
     write("folder/a.md", "text")
     (root / "link.md").symlink_to("folder/a.md")
     assert NoteFiles(root).identity(NotePath(path)) is None
+
+
+@pytest.mark.parametrize("change", ["none", "touched", "new", "gone", "excluded", "folder gone", "link", "moved"])
+def test_a_scan_that_knows_the_files_finds_the_same_as_one_that_does_not(change: str, root: Path, write: Write) -> None:
+    """What is as known is only counted, and nothing that is no longer so can hide behind the count."""
+    for name in ("a.md", "b/c.md", "b/d.md"):
+        write(name, "text")
+    known = scan(root).files
+    changes: dict[str, Callable[[], object]] = {
+        "none": lambda: None,
+        "touched": lambda: write("b/c.md", "other text"),
+        "new": lambda: (write("b/e.md", "text"), (root / "b/c.md").unlink()),
+        "gone": lambda: (root / "a.md").unlink(),
+        "excluded": lambda: write("b/.gitignore", "c.md"),
+        "folder gone": lambda: (root / "b").rename(root / ".b"),
+        "link": lambda: ((root / "a.md").unlink(), (root / "a.md").symlink_to("b/c.md")),
+        "moved": lambda: (root / "b/c.md").rename(root / "b/d.md"),
+    }
+    changes[change]()
+    found, anew = NoteFiles(root).scan(None, dict(known), 1), scan(root)
+    assert (found.files, found.links, found.left_out) == (anew.files, anew.links, anew.left_out)
+    differing = {path for path, identity in anew.files.items() if known.get(path) != identity}
+    assert differing <= set(found.changed) and (found.as_of == 1 or set(found.changed) == set(anew.files))
 
 
 # ---------------------------------------------------------------------------------------------- names
