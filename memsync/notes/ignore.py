@@ -64,9 +64,9 @@ class _Lines:
 class IgnoreFile:
     """The rules of one folder (`""` is the root): for its subfolders and for its note files.
 
-    Most lines of a real `.gitignore` (`*.log`, `build/`) cannot match a note. The rules for files leave them out,
-    because each scan matches every file. `tried_bytes` is the length of the patterns that are tried one by one, and at
-    least that of the longest line.
+    Most lines of a real `.gitignore` (`*.log`, `build/`, `node_modules`) cannot match a note. The rules for files leave
+    them out, because each scan matches every file. `tried_bytes` is the length of the patterns that are tried one by
+    one, and at least that of the longest line.
     """
 
     folder: str
@@ -79,7 +79,11 @@ class IgnoreFile:
         """Read the lines of one ignore file; a line that is not a pattern matches nothing, as in git."""
         rules = [(line, pattern) for line in lines if (pattern := read_pattern(line))]
         for_files = [
-            pattern for line, pattern in rules if not pattern.only_folders and not _OTHER_SUFFIX.fullmatch(line.strip())
+            pattern
+            for line, pattern in rules
+            if not pattern.only_folders
+            and not _OTHER_SUFFIX.fullmatch(line.strip())
+            and (not pattern.literal or is_note_name(os.fsdecode(pattern.literal)))
         ]
         tried_bytes = max(sum(len(line) for line, pattern in rules if not pattern.literal), *map(len, lines))
         return cls(folder, _Lines([pattern for _, pattern in rules]), _Lines(for_files), tried_bytes)

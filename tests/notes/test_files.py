@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,17 +53,19 @@ def test_a_scan_that_knows_the_files_finds_the_same_as_one_that_does_not(change:
     for name in ("a.md", "b/c.md", "b/d.md"):
         write(name, "text")
     known = scan(root).files
-    changes: dict[str, Callable[[], object]] = {
-        "none": lambda: None,
-        "touched": lambda: write("b/c.md", "other text"),
-        "new": lambda: (write("b/e.md", "text"), (root / "b/c.md").unlink()),
-        "gone": lambda: (root / "a.md").unlink(),
-        "excluded": lambda: write("b/.gitignore", "c.md"),
-        "folder gone": lambda: (root / "b").rename(root / ".b"),
-        "link": lambda: ((root / "a.md").unlink(), (root / "a.md").symlink_to("b/c.md")),
-        "moved": lambda: (root / "b/c.md").rename(root / "b/d.md"),
+    a, c, d = root / "a.md", root / "b/c.md", root / "b/d.md"
+    changes: dict[str, Sequence[Callable[[], object]]] = {
+        "none": (),
+        "touched": (lambda: write("b/c.md", "other text"),),
+        "new": (lambda: write("b/e.md", "text"), c.unlink),
+        "gone": (a.unlink,),
+        "excluded": (lambda: write("b/.gitignore", "c.md"),),
+        "folder gone": (lambda: c.parent.rename(root / ".b"),),
+        "link": (a.unlink, lambda: a.symlink_to("b/c.md")),
+        "moved": (lambda: c.rename(d),),
     }
-    changes[change]()
+    for make in changes[change]:
+        make()
     found, anew = NoteFiles(root).scan(None, dict(known), 1), scan(root)
     assert (found.files, found.links, found.left_out) == (anew.files, anew.links, anew.left_out)
     differing = {path for path, identity in anew.files.items() if known.get(path) != identity}
