@@ -93,8 +93,10 @@ class Wording:
         It adds nothing unless the question has all words of the name that are not common, and two with those above it.
         """
         words = {*map(stem, _WORD.findall(folded(name).lower()))} - _COMMON
+        if not words or not words <= self._stems.keys():
+            return 0.0
         around_words = {*map(stem, _WORD.findall(folded(" ".join(around)).lower()))} - _COMMON
-        if not words or not words <= self._stems.keys() or len((words | around_words) & self._stems.keys()) < 2:
+        if len((words | around_words) & self._stems.keys()) < 2:
             return 0.0
         covered = _share(self._stems, words | around_words | _COMMON)
         whole = SIDE_BY_SIDE if self.asks else COVERED + ONE_LINE + SIDE_BY_SIDE

@@ -192,10 +192,12 @@ class QuestionWords:
         words = frozenset(_WORD.findall(_POSSESSIVE.sub("", text.lower())))
         return cls(numbers, words, asks_when(text), times, asks_for_answer(text), asks_about_self(text))
 
-    def share_in(self, numbers: Iterable[int]) -> float:
+    def share_in(self, numbers: Sequence[int]) -> float:
         """Return the weighted share of the question's words that is among these stems."""
+        if self.stems.keys().isdisjoint(numbers):  # most texts begin with none of them
+            return 0.0
         present = self.stems.keys() & set(numbers)
-        return sum(self.stems[number] for number in present) / sum(self.stems.values()) if present else 0.0
+        return sum(self.stems[number] for number in present) / sum(self.stems.values())
 
     def speakers(self, entries: Iterable[Scored]) -> tuple[set[str], set[str]]:
         """Return the speakers that the question names, by any part of their names, and all other speakers.
@@ -453,9 +455,9 @@ def _added(scored: Scored, question: QuestionWords, speaker: float, prior: float
     opens = not scored.in_conversation and scored.chunk.form != Form.FIELD
     by_length = LINE_LENGTH if scored.in_conversation else FACT_LENGTH if scored.is_fact else 0.0
     return {
-        "opening": OPENING * question.share_in(scored.chunk.opening) * opens,
+        "opening": OPENING * question.share_in(scored.chunk.opening) if opens else 0.0,
         "names a time": NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and scored.is_log else 0.0,
-        "dated then": DATED_THEN if _is_dated(scored, question.times) else 0.0,
+        "dated then": DATED_THEN if question.times and _is_dated(scored, question.times) else 0.0,
         "speaker": speaker,
         "length": by_length * length,
         "asks": -QUESTION if entry.speaker and entry.traits & _QUESTION else 0.0,
