@@ -316,14 +316,10 @@ class Scanner:
         """Return the files that need not be read again if they are still so, and the notes generation last known."""
         with self._guard:
             if self._settled_as_of != self._known.generation:
-                self._settled = {
-                    path: stamp[:4] for path, stamp in self._known.stamps.items() if self._is_settled(stamp)
-                }
+                stamps, by, is_local = self._known.stamps.items(), self._parsed_by, self._files.is_local
+                self._settled = {path: stamp[:4] for path, stamp in stamps if is_settled(stamp, by, is_local=is_local)}
                 self._settled_as_of = self._known.generation
             return self._settled.copy(), self._settled_as_of
-
-    def _is_settled(self, stamp: IndexedFile) -> bool:
-        return is_settled(stamp, self._parsed_by, is_local=self._files.is_local)
 
     def note_commit(
         self, before: int, after: int, last_removal: int, stamps: Mapping[NotePath, IndexedFile | None]
@@ -336,15 +332,11 @@ class Scanner:
         with self._guard:
             if before != self._known.generation:
                 return
-            self._settled_as_of = after if self._settled_as_of == before else _NOTHING.generation
             for path, stamp in stamps.items():
-                self._settled.pop(path, None)
                 if stamp is None:
                     self._known.stamps.pop(path, None)
                 else:
                     self._known.stamps[path] = stamp
-                    if self._is_settled(stamp):
-                        self._settled[path] = stamp[:4]
             self._known = replace(self._known, generation=after, last_removal=last_removal)
 
     def check_root(self) -> None:
