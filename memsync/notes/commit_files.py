@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from memsync.errors import FilesystemError, NoteError, RootError
 from memsync.model.commits import Commit
 from memsync.model.grouped import grouped
 from memsync.model.note import FileStamp
 from memsync.model.vocabulary import NotePath
-from memsync.notes.files import FileScan, NoteFiles, Places
+from memsync.notes.files import FileScan, Identity, NoteFiles, Places
 from memsync.notes.git import Git
 from memsync.notes.git_files import HeadState
 from memsync.notes.ignore import is_hidden
@@ -59,9 +58,9 @@ class CommitFiles(NoteFiles):
         """Return the state of the commit's history, which dates the notes."""
         return self._state
 
-    def scan(self, places: Places | None = None, *known: Any) -> FileScan:
+    def scan(self, places: Places | None = None, known: Mapping[NotePath, Identity] | None = None) -> FileScan:
         """Stat the notes, see NoteFiles. Raises StateLost if another file of the commit is missing or was changed."""
-        found = super().scan(places, *known)
+        found = super().scan(places, known)
         if places is None:
             for path in self._blobs.keys() - found.files.keys():  # ignored notes, and the files that say so
                 with suppress(NoteError):

@@ -95,7 +95,6 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 _TYPE_MASK = 0o170000
-_REGULAR = stat.S_IFREG
 
 Identity = tuple[int, int, int, int]
 """(size, mtime_ns, ctime_ns, inode): tells two states of one file apart without reading it."""
@@ -108,8 +107,8 @@ class FileScan:
     A note under one of `unreadable_folders` (each ends in a slash) is unknown, not gone. With `places`, the scan looked
     only there. `folder_inodes` are the inodes of the scanned folders except the root. `links` are symbolic links
     in place of notes and folders, `left_out` the notes and folders (with a slash at the end) that the rules exclude.
-    `known` are the identities that it compares with, as of the notes generation `as_of`, and `met` is how many of these
-    files it met; `changed` are the files with other identities.
+    `known` are the identities that it compares with, and `met` is how many of these files it met; `changed` are the
+    files with other identities.
     """
 
     places: Places | None = None
@@ -120,7 +119,6 @@ class FileScan:
     links: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     known: Mapping[NotePath, Identity] = field(default_factory=dict)
-    as_of: int = -1
     met: int = 0
     changed: list[NotePath] = field(default_factory=list)
 
@@ -197,20 +195,16 @@ class NoteFiles:
         """Return the state of git's HEAD, which dates the notes."""
         return head_state(self.root)
 
-    def scan(
-        self, places: Places | None = None, known: dict[NotePath, Identity] | None = None, as_of: int = -1
-    ) -> FileScan:
+    def scan(self, places: Places | None = None, known: Mapping[NotePath, Identity] | None = None) -> FileScan:
         """Stat every note file, or those at `places`. Raises RootError if the root cannot be listed.
 
-        With `known` (the scan keeps the dict), see FileScan, it costs little more than one `scandir` a folder and one
-        `stat` a file: a file that is as known is only counted. If one of them is missing, it looks at all files again.
+        With `known`, see FileScan, it costs little more than one `scandir` a folder and one `stat` a file: a file that
+        is as known is only counted. If one of them is missing, it looks at all files again.
         """
-        scan = self._walked(FileScan(places, known=known or {}, as_of=as_of))
-        if known and scan.met < len(known):
+        scan = self._walked(FileScan(places, known=known or {}))
+        if scan.met < len(scan.known):
             return self._walked(FileScan(places))
-        if known:
-            known.update(scan.files)
-            scan.files = known
+        scan.files = {**scan.known, **scan.files}
         return scan
 
     def _walked(self, scan: FileScan) -> FileScan:
@@ -258,7 +252,7 @@ class NoteFiles:
                         scan.left_out.append(path)
                         continue
                     info = entry.stat(follow_symlinks=False)
-                    if info.st_mode & _TYPE_MASK == _REGULAR:
+                    if info.st_mode & _TYPE_MASK == stat.S_IFREG:
                         if known == (info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino):
                             met += 1
                         else:

@@ -19,7 +19,8 @@ from functools import lru_cache
 from memsync.notes.ignore_pattern import MAX_PATTERN_BYTES, IgnorePattern, as_bytes, read_pattern
 
 _SUFFIXES = (".md", ".markdown", ".mdc")
-_OTHER_SUFFIX = re.compile(rb"!?\*\.(?!md$|markdown$|mdc$)\w+", re.IGNORECASE)
+_NO_NOTE = re.compile(rb"!?(?:\*\.\w+|[\w./ @-]+)(?<!\.md)(?<!\.mdc)(?<!\.markdown)", re.IGNORECASE)
+"""Lines that match no note: a suffix or a plain name of something else."""
 MAX_IGNORE_BYTES = 64_000
 MAX_CACHED_PATHS = 100_000
 """How many verdicts one ignore file caches."""
@@ -79,11 +80,7 @@ class IgnoreFile:
         """Read the lines of one ignore file; a line that is not a pattern matches nothing, as in git."""
         rules = [(line, pattern) for line in lines if (pattern := read_pattern(line))]
         for_files = [
-            pattern
-            for line, pattern in rules
-            if not pattern.only_folders
-            and not _OTHER_SUFFIX.fullmatch(line.strip())
-            and (not pattern.literal or is_note_name(os.fsdecode(pattern.literal)))
+            pattern for line, pattern in rules if not pattern.only_folders and not _NO_NOTE.fullmatch(line.strip())
         ]
         tried_bytes = max(sum(len(line) for line, pattern in rules if not pattern.literal), *map(len, lines))
         return cls(folder, _Lines([pattern for _, pattern in rules]), _Lines(for_files), tried_bytes)

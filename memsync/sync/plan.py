@@ -42,30 +42,23 @@ def is_settled(stamp: IndexedFile, parsed_by: str, *, is_local: bool) -> bool:
 
 
 def plan_sync(
-    scan: FileScan,
-    indexed: Mapping[NotePath, IndexedFile],
-    parsed_by: str,
-    *,
-    is_local: bool = False,
-    as_of: int | None = None,
+    scan: FileScan, indexed: Mapping[NotePath, IndexedFile], parsed_by: str, *, is_local: bool = False
 ) -> list[FileChange]:
     """Return the changes between index and scan; deletions last, so that moved text keeps its passages.
 
     A file is read again if its size, mtime, ctime or inode differ, if it was stamped too soon after it was written,
     or if it was parsed with other settings. Notes in an unreadable folder are left unchanged. `is_local`: the files'
-    ctimes can be compared with this machine's clock. `as_of` is the notes generation of `indexed`: a scan that compared
-    with the settled files of the same generation tells which may differ.
+    ctimes can be compared with this machine's clock. Files that are not in `scan.changed` are settled as indexed.
     """
     added: list[FileChange] = []
     modified: list[FileChange] = []
-    for path in scan.changed if scan.as_of == as_of else scan.files:
+    for path in scan.changed:
         known = indexed.get(path)
         if known is None:
             added.append(FileChange(ChangeType.ADDED, path))
         elif known[:4] != scan.files[path] or not is_settled(known, parsed_by, is_local=is_local):
             modified.append(FileChange(ChangeType.MODIFIED, path))
-    is_complete = len(scan.files) - len(added) == len(indexed)
-    gone = () if is_complete else indexed.keys() - scan.files.keys()
+    gone = indexed.keys() - scan.files.keys() if len(scan.files) - len(added) < len(indexed) else ()
     deleted = [FileChange(ChangeType.DELETED, path) for path in gone if not scan.is_unknown(path)]
     return [*_by_path(modified), *_by_path(added), *_by_path(deleted)]
 
@@ -260,7 +253,7 @@ class Scanner:
         with self._scanning:
             if self.scanned_at <= called:
                 began, began_ns = self._clock.monotonic(), self._clock.time_ns()
-                self.scan = self._files.scan(None, *self._settled_files())
+                self.scan = self._files.scan(known=self._settled_files())
                 self.scanned_at, self.scanned_at_ns = began, began_ns
                 self.scan_seconds = self._clock.monotonic() - began
             scan = self.scan
@@ -276,8 +269,9 @@ class Scanner:
                 if identity != known.root and not accept_root:
                     self._check_root(identity, known)
                 repeated = {path: f for path, f in known.failures.items() if self._fails_again(f, scan)}
-                is_local, as_of = self._files.is_local, known.generation
-                plan = plan_sync(scan, known.stamps, self._parsed_by, is_local=is_local, as_of=as_of)
+                if scan.known is not self._settled or self._settled_as_of != known.generation:
+                    scan.changed = list(scan.files)  # it was compared with another state of the index
+                plan = plan_sync(scan, known.stamps, self._parsed_by, is_local=self._files.is_local)
                 changes = [change for change in plan if change.path not in repeated]
                 due, due_seconds = self._settling.divide(changes, scan, known.stamps, self._clock.monotonic())
             if identity != known.root:
@@ -312,14 +306,14 @@ class Scanner:
                 )
             return self._known
 
-    def _settled_files(self) -> tuple[dict[NotePath, Identity], int]:
-        """Return the files that need not be read again if they are still so, and the notes generation last known."""
+    def _settled_files(self) -> Mapping[NotePath, Identity]:
+        """Return the files that need not be read again if they are still so, by the index as last known."""
         with self._guard:
             if self._settled_as_of != self._known.generation:
                 stamps, by, is_local = self._known.stamps.items(), self._parsed_by, self._files.is_local
                 self._settled = {path: stamp[:4] for path, stamp in stamps if is_settled(stamp, by, is_local=is_local)}
                 self._settled_as_of = self._known.generation
-            return self._settled.copy(), self._settled_as_of
+            return self._settled
 
     def note_commit(
         self, before: int, after: int, last_removal: int, stamps: Mapping[NotePath, IndexedFile | None]

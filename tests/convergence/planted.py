@@ -60,8 +60,8 @@ class _Without:
         return () if statement.startswith(self._start) else self._connection.executemany(statement, rows)
 
 
-def _plan_by_mtime(scan: FileScan, indexed: Mapping[Any, Any], parsed_by: str, **options: Any) -> Any:
-    plan = plan_sync(scan, indexed, parsed_by, **options)
+def _plan_by_mtime(scan: FileScan, indexed: Mapping[Any, Any], parsed_by: str, *, is_local: bool = False) -> Any:
+    plan = plan_sync(scan, indexed, parsed_by, is_local=is_local)
     return [c for c in plan if c.type is not ChangeType.MODIFIED or indexed[c.path].mtime_ns != scan.files[c.path][1]]
 
 
@@ -116,9 +116,9 @@ def _without_facts(writer: PostgresWriter, statement: str, parameters: Mapping[s
 def _lost_root_is_empty() -> Iterator[None]:
     scan = NoteFiles.scan
 
-    def scan_anything(files: NoteFiles, places: Places | None = None, *known: Any) -> FileScan:
+    def scan_anything(files: NoteFiles, places: Places | None = None, known: Any = None) -> FileScan:
         try:
-            return scan(files, places, *known)
+            return scan(files, places, known)
         except RootError:
             return FileScan(places)
 

@@ -66,10 +66,10 @@ def test_a_scan_that_knows_the_files_finds_the_same_as_one_that_does_not(change:
     }
     for make in changes[change]:
         make()
-    found, anew = NoteFiles(root).scan(None, dict(known), 1), scan(root)
+    found, anew = NoteFiles(root).scan(known=known), scan(root)
     assert (found.files, found.links, found.left_out) == (anew.files, anew.links, anew.left_out)
     differing = {path for path, identity in anew.files.items() if known.get(path) != identity}
-    assert differing <= set(found.changed) and (found.as_of == 1 or set(found.changed) == set(anew.files))
+    assert set(found.changed) == (set(anew.files) if known.keys() - anew.files.keys() else differing)
 
 
 # ---------------------------------------------------------------------------------------------- names

@@ -33,11 +33,11 @@ class Scans:
         self.goes_on.set()
         scan = NoteFiles.scan
 
-        def counted(files: NoteFiles, places: Any = None, *known: Any) -> FileScan:
+        def counted(files: NoteFiles, places: Any = None, known: Any = None) -> FileScan:
             if places is not None:
                 return scan(files, places)
             self.begun += 1
-            found = scan(files, None, *known)
+            found = scan(files, None, known)
             assert self.goes_on.wait(PATIENCE_SECONDS)
             return found
 

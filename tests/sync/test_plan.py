@@ -19,10 +19,14 @@ def indexed(identity: Identity = FILE, stamped_ns: int = LATER, parsed_by: str =
     return IndexedFile(*identity, b"digest", stamped_ns, parsed_by)
 
 
+def scanned(files: dict[NotePath, Identity]) -> FileScan:
+    return FileScan(files=files, changed=list(files))
+
+
 def plan(
     files: dict[str, Identity], known: dict[str, IndexedFile], unreadable: list[str] | None = None
 ) -> list[FileChange]:
-    scan = FileScan(files={NotePath(path): identity for path, identity in files.items()})
+    scan = scanned({NotePath(path): identity for path, identity in files.items()})
     scan.unreadable_folders += unreadable or []
     return plan_sync(scan, {NotePath(path): stamp for path, stamp in known.items()}, "now")
 
@@ -116,7 +120,7 @@ def test_a_stamp_of_whole_milliseconds_is_coarser_than_it_looks(
     file: Identity, is_local: bool, age_ns: int, is_read_again: bool
 ) -> None:
     """On a local disk a tenth of a second rules out a second write; where stamps are coarse, or not ours, two do."""
-    scan = FileScan(files={NotePath("a.md"): file})
+    scan = scanned({NotePath("a.md"): file})
     known = {NotePath("a.md"): indexed(file, stamped_ns=file[2] + age_ns)}
     assert bool(plan_sync(scan, known, "now", is_local=is_local)) is is_read_again
 
@@ -124,6 +128,6 @@ def test_a_stamp_of_whole_milliseconds_is_coarser_than_it_looks(
 def test_ctime_alone_may_be_coarse() -> None:
     """An mtime may have been set to any nanosecond; the ctime tells how fine the file system's stamps are."""
     odd: Identity = (10, WRITTEN - 5 * SECOND + 1, WRITTEN, 7)
-    scan = FileScan(files={NotePath("a.md"): odd})
+    scan = scanned({NotePath("a.md"): odd})
     known = {NotePath("a.md"): indexed(odd, stamped_ns=WRITTEN + SECOND)}
     assert len(plan_sync(scan, known, "now", is_local=True)) == 1
