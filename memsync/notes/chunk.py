@@ -27,6 +27,7 @@ from memsync.model.vocabulary import Form, Kind, Origin, Trait
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.entry_text import opening_of, said, speaker_of, tasks_in, traits_of, without_comments
 from memsync.notes.links import outside_code
+from memsync.notes.message_format import CONFLICT_MARK
 from memsync.notes.origin import BY, least_trusted, origin_of
 from memsync.notes.validity_marks import STATUS_LINES, attributes_in, marks_of
 
@@ -39,7 +40,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _LAST_OF_BLOB = re.compile(r"\s*(?=\S*[\d+/=])[A-Za-z0-9+/]+={0,2}\s*")
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})")
 _BLOCK_ID = re.compile(r"(?<![ \t])[ \t]+\^[A-Za-z0-9-]+[ \t]*$")
-_MAY_BE_MARK = re.compile(r"[<>|]{7} |[ \t]*\{")
+_MAY_BE_MARK = re.compile(r"[<>|]{7}(?: |$)|={7}$|[ \t]*\{")
 MIN_BLOB_CHARS = 64
 """Length of a line in the usual files of keys."""
 _BLANK_LINES = re.compile(r"\n\s*\n+")
@@ -423,12 +424,20 @@ def readable(note: Note) -> tuple[str, ...]:
     """
     lines = _without_blobs(note.lines)
     kept = lines if note.kind is Kind.THREAD else without_comments(lines, fill=" ")  # columns stay as they are
+    is_conflicted = any(map(CONFLICT_MARK.match, lines))
     for number, line in outside_code(lines):
-        if _MAY_BE_MARK.match(line) and (line[0] in "<>|" or cut_attributes(line)[0] == 0):
+        if _MAY_BE_MARK.match(line) and _is_mark(line, is_conflicted=is_conflicted):
             kept[number - 1] = ""
         elif "^" in line:
             kept[number - 1] = _BLOCK_ID.sub("", kept[number - 1])
     return tuple(kept)
+
+
+def _is_mark(line: str, *, is_conflicted: bool) -> bool:
+    """Tell whether a line of attributes or like one of git's is no text; `=======` else underlines a heading."""
+    if line[0] == "=":
+        return is_conflicted
+    return line[0] in "<>|" or cut_attributes(line)[0] == 0
 
 
 def _without_blobs(lines: tuple[str, ...]) -> list[str]:

@@ -348,7 +348,7 @@ def is_unedited(note: Note) -> bool:
     return hashlib.sha256(text.encode()).hexdigest()[:16] in SCAFFOLD
 
 
-PARSER_VERSION = 26
+PARSER_VERSION = 27
 """Raise it with every change that makes equal bytes give a different note or chunks: then every note is read again."""
 
 
