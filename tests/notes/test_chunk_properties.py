@@ -6,8 +6,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import hypothesis
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsync.model.note import Chunk, Note
@@ -83,8 +84,8 @@ def test_any_markdown_is_covered_quoted_and_within_the_limit(
     assert_sound(note, chunks, reader.limits)
 
 
-@example(b"<<<<<<<")
-@example(b"```\n<<<<<<< x\n```\n\n=======\n\n>>>>>>> y\n")
+@hypothesis.example(b"<<<<<<<")
+@hypothesis.example(b"```\n<<<<<<< x\n```\n\n=======\n\n>>>>>>> y\n")
 @given(st.one_of(st.binary(max_size=300), st.text(max_size=300).map(lambda text: text.encode("utf-16"))))
 def test_any_bytes_are_read_or_refused_as_binary(content: bytes) -> None:
     """Nothing else is ever raised."""
