@@ -16,7 +16,6 @@ import click
 from memsync.cli.output import CommandAnswer, is_terminal, paged, remark, say, say_json
 from memsync.errors import NoMemoryRoot
 from memsync.model.text import printable
-from memsync.ports import no_progress
 
 if TYPE_CHECKING:
     from memsync.cli.typed_paths import Here
@@ -151,6 +150,8 @@ def name_of(file: BinaryIO) -> str:
 def progress_on_stderr() -> Iterator[Progress]:
     """Yield a progress callback that counts on the last line of stderr, or does nothing when stderr is no terminal."""
     if not sys.stderr.isatty():
+        from memsync.ports import no_progress
+
         yield no_progress
         return
     erase, columns, shown_at = "\r\x1b[K", max(20, get_terminal_size().columns), 0.0
