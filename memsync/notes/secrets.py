@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -93,6 +94,7 @@ _SHORT, _NEAR = 10_000, 300
 """A shorter text loads no scanner without need. Around a wrap, so many characters are searched a second time."""
 _PASSES = 8
 _loaded: list[Scanner] = []
+_loading = threading.Lock()
 _Find = tuple[int, int, str]
 """Start, end and rule of what may be a secret."""
 _Span = tuple[int, int]
@@ -317,7 +319,9 @@ def _order(find: tuple[int, int, str] | tuple[int, int, str, bool]) -> tuple[int
 
 def _scanners() -> list[Scanner]:
     """Return Kingfisher's scanner and that of memsync's own rules; the cache keeps both. Raises MemsyncError."""
-    if not _loaded:
+    with _loading:
+        if _loaded:
+            return _loaded
         try:
             from kingfisher_sdk import Rules, Scanner
 
@@ -326,8 +330,8 @@ def _scanners() -> list[Scanner]:
                 Rules([_SLOW_RULES], confidence="low", cache_dir=cache),
                 Rules([_OWN_RULES], builtins=False, confidence="low", cache_dir=cache),
             )
-            _loaded.extend(Scanner(some, base64=False) for some in rules)
+            _loaded.extend([Scanner(some, base64=False) for some in rules])
         except (ImportError, OSError, RuntimeError, ValueError) as error:
             hint = "Install it again: pip install kingfisher-secret-scanner"
             raise MemsyncError(f"the library that finds secrets cannot be used: {error}", hint=hint) from error
-    return _loaded
+        return _loaded

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import yaml
@@ -142,3 +143,11 @@ def test_ordinary_text_does_not_load_the_scanner(text: str, monkeypatch: pytest.
     monkeypatch.setattr(secrets, "_loaded", [])
     assert secrets_in(text) == []
     assert secrets._loaded == []
+
+
+def test_threads_that_search_first_at_once_load_one_scanner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon's threads do: with two pairs of scanners no later search would work."""
+    monkeypatch.setattr(secrets, "_loaded", [])
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(secrets.secrets_in, [f"password = 'hunter{number}hunter'" for number in range(6)]))
+    assert all(found) and len(secrets._loaded) == 2
