@@ -11,7 +11,7 @@ import click
 from memsync.cli.common import answering, load
 from memsync.cli.output import CommandAnswer
 from memsync.errors import ConfigError, NoMemoryRoot, UsageError
-from memsync.model.text import count, printable
+from memsync.model.text import count
 
 if TYPE_CHECKING:
     from memsync.index.postgres.access import DatabaseStatus
@@ -28,7 +28,7 @@ def index() -> None:
     \b
     memsync index list                     the indexes in your state folder
     memsync index remove --gone            delete those whose folder of notes is gone
-    memsync index migrate                  make its tables, or bring them up to date
+    memsync index migrate                  make its tables
     memsync index status                   what the database holds
     memsync index claim --take-over        write this memory from this machine
     memsync index grant reader             let the database role `reader` search it
@@ -48,32 +48,12 @@ def _database(settings: Settings) -> closing[Database]:
 
 
 @index.command()
-@click.option("--to", type=click.IntRange(min=0), metavar="N", help="Stop at version N; 0 removes all tables.")
-@click.option("--apply", "is_applied", is_flag=True, help="With --to: remove tables even if they hold memories.")
 @answering
-def migrate(context: click.Context, to: int | None, is_applied: bool) -> CommandAnswer:
-    """Make the tables, or bring them to the version that this memsync uses.
-
-    A version below the present one undoes migrations, for all memories of the database: what they made is gone. A sync
-    of each memory fills it again, but not the rights that were granted.
-    """
+def migrate(context: click.Context) -> CommandAnswer:
+    """Make the tables. Those of another version are refused, with what to do."""
     with _database(load(context)) as database:
-        if to is not None and not is_applied:
-            _refuse_loss(database, to)
-        steps = database.migrate(to)
-    lines = [f"{direction}  {name}" for direction, name in steps] or ["the tables are up to date"]
-    return CommandAnswer({"steps": [{"direction": direction, "migration": name} for direction, name in steps]}, lines)
-
-
-def _refuse_loss(database: Database, to: int) -> None:
-    """Raise UsageError if going to version `to` would remove tables that hold memories."""
-    found = database.status()
-    if to < found.tables and found.memories:
-        names = ", ".join(f"{printable(memory.name)} ({printable(memory.writer)})" for memory in found.memories)
-        raise UsageError(
-            f"version {to} of the tables removes what the database holds of these memories: {names}",
-            hint=f"The notes stay. To go on, run: memsync index migrate --to {to} --apply",
-        )
+        is_new = database.migrate()
+    return CommandAnswer({"made": is_new}, ["made the tables" if is_new else "the tables are up to date"])
 
 
 @index.command()

@@ -1,4 +1,4 @@
-"""The tables of the PostgreSQL index go up and down, by one process at a time, and each step is done or not begun."""
+"""The tables of the PostgreSQL index are made by one process at a time, all or none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from memsync.errors import IndexBusy, IndexFailure, MemsyncError, UsageError
+from memsync.errors import IndexBusy, IndexFailure, IndexOutdated, MemsyncError
 from memsync.index.postgres import migrate
 from memsync.index.postgres.connections import Connections
 from memsync.settings.load import Settings
@@ -38,75 +38,54 @@ def database(dsn: str) -> Iterator[Connections]:
     found.close()
 
 
-def version(database: Connections) -> int:
-    """Return the version of the tables."""
-    with database.reading() as connection:
-        return migrate.version_of(connection)
+def begin_anew(dsn: str) -> None:
+    """Do what the errors advise."""
+    execute(dsn, "DROP SCHEMA memsync CASCADE")
 
 
-def test_up_and_down_and_up_again(
-    dsn: str, database: Connections, settings: Settings, write: Write, tmp_path: Path
-) -> None:
-    """Nothing of memsync is left in between; a sync fills the new tables with the same index."""
+def test_made_once_and_anew(dsn: str, database: Connections, settings: Settings, write: Write, tmp_path: Path) -> None:
+    """A sync fills the new tables with the same index."""
     write("birds.md", "# Birds\n\nThe heron nests.\n")
     expected = new_dump(settings, tmp_path / "new")
-    up = [("up", f"{step.number:04} {step.name}") for step in migrate.migrations()]
-    down = [("down", name) for _, name in reversed(up)]
     for _ in range(2):
-        assert migrate.migrate(database) == up
-        assert migrate.migrate(database) == []
-        assert version(database) == migrate.LATEST
+        assert (migrate.migrate(database), migrate.migrate(database)) == (True, False)
+        made = "SELECT relname FROM pg_class WHERE relnamespace = 'memsync'::regnamespace AND relkind = 'r'"
+        assert {name for (name,) in execute(dsn, made)} == {*migrate.TABLES, "migration"}
         with memories(settings) as open_memory:
             assert_converges(open_memory(dsn), expected)
-        assert migrate.migrate(database, 0) == down
-        assert migrate.migrate(database, 0) == []
-        left = "SELECT relname FROM pg_class WHERE relnamespace = 'memsync'::regnamespace AND relkind = 'r'"
-        assert execute(dsn, left) == [("migration",)]
-        assert execute(dsn, "SELECT proname FROM pg_proc WHERE pronamespace = 'memsync'::regnamespace") == []
-        assert version(database) == 0
-    with pytest.raises(UsageError, match="no version 99"):
-        migrate.migrate(database, 99)
+        begin_anew(dsn)
 
 
-def test_words_are_made_again_after_a_change_of_their_tables(
-    dsn: str, database: Connections, settings: Settings, write: Write
+@pytest.mark.parametrize(
+    ("fault", "error", "said"),
+    [
+        ("DROP TABLE memsync.embedding", IndexFailure, "lack embedding"),
+        ("UPDATE memsync.migration SET number = 4", IndexOutdated, "have version 4"),
+    ],
+)
+def test_tables_that_cannot_be_used_are_refused_until_made_anew(
+    dsn: str, database: Connections, fault: str, error: type[MemsyncError], said: str
 ) -> None:
-    """The next sync reads every note, also in a process that has read them before; no vector is computed again."""
-    write("birds.md", "# Birds\n\nThe heron nests.\n")
+    """A restore without pgvector has lost one, or an earlier memsync made them."""
     migrate.migrate(database)
-    with memories(settings) as open_memory:
-        memory = open_memory(dsn)
-        memory.sync()
-        migrate.migrate(database, 3)
+    execute(dsn, fault)
+    with refused(dsn, error, said, "DROP SCHEMA memsync CASCADE"):
         migrate.migrate(database)
-        report = memory.sync()
-        assert (report.changed, report.vectors_computed) == (1, 0)
-        assert memory.verify() is None
+    begin_anew(dsn)
+    assert migrate.migrate(database)
 
 
-def test_lost_table_is_named_until_all_are_made_anew(dsn: str, database: Connections) -> None:
-    """A restore without pgvector has made all tables but one, and the version says that nothing is to do."""
-    migrate.migrate(database)
-    execute(dsn, "DROP TABLE embedding")
-    with refused(dsn, IndexFailure, "lack embedding", "--to 0 --apply"):
-        migrate.migrate(database)
-    migrate.migrate(database, 0)
-    assert migrate.migrate(database) and migrate.migrate(database) == []
-
-
-def test_processes_migrate_at_once(dsn: str) -> None:
-    """Each step is done once; the others wait for it and find it done."""
+def test_processes_make_them_at_once(dsn: str) -> None:
+    """One makes them; the others wait for it and find them."""
     pools = [Connections(dsn) for _ in range(PROCESSES)]
     begin = threading.Barrier(PROCESSES)
 
-    def work(pool: Connections, to: int | None) -> list[tuple[str, str]]:
+    def work(pool: Connections) -> bool:
         begin.wait(120)
-        return migrate.migrate(pool, to)
+        return migrate.migrate(pool)
 
     with ThreadPoolExecutor(PROCESSES) as threads:
-        for to in (None, 0, None):
-            done = list(threads.map(work, pools, [to] * PROCESSES))
-            assert sum(map(len, done)) == migrate.LATEST
+        assert sum(threads.map(work, pools)) == 1
     for pool in pools:
         pool.close()
 
@@ -121,28 +100,24 @@ def test_lock_of_another_migration(dsn: str, database: Connections, monkeypatch:
     assert migrate.migrate(database)
 
 
-@pytest.mark.parametrize("to", [migrate.LATEST, 0])
-def test_cut_at_any_statement(dsn: str, to: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step is done or not begun, and the version says which; the next try does the rest."""
-    other = Connections(dsn)
-    before = migrate.LATEST - to
+def test_cut_at_any_statement(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tables are made, or none; the next try does the rest."""
     with cut_connections(monkeypatch, server()) as cutter:
         for mode, only in ((BEFORE, b""), (UNHEARD, b"COMMIT")):
             for at in each(1, 1 if only else 6):
-                migrate.migrate(other, before)
                 pool = Connections(dsn)
                 cutter.begin(at, mode, only)
                 try:
-                    migrate.migrate(pool, to)
+                    migrate.migrate(pool)
                 except MemsyncError as error:
                     assert_helpful(error, dsn)
-                    has_tables = execute(dsn, "SELECT to_regclass('memsync.pending') IS NOT NULL") == [(True,)]
-                    assert has_tables == (version(other) > 0)
+                    first, last = (f"(to_regclass('memsync.{name}') IS NULL)" for name in ("memory", "migration"))
+                    assert execute(dsn, f"SELECT {first} = {last}") == [(True,)]
                 was_cut = cutter.struck
                 cutter.begin(0, mode)
-                migrate.migrate(pool, to)
-                assert version(pool) == to
+                migrate.migrate(pool)
+                assert not migrate.migrate(pool)
                 pool.close()
+                begin_anew(dsn)
                 if not was_cut:
                     break
-    other.close()

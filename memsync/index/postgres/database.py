@@ -22,9 +22,9 @@ class Database:
         self._connections = Connections(dsn_of(settings), own=settings.sources[DSN])
         self.name = name_of(settings)
 
-    def migrate(self, to: int | None) -> list[tuple[str, str]]:
-        """Bring the tables to a version, see `migrate.migrate`."""
-        return migrate.migrate(self._connections, to)
+    def migrate(self) -> bool:
+        """Make the tables, see `migrate.migrate`."""
+        return migrate.migrate(self._connections)
 
     def status(self) -> access.DatabaseStatus:
         """Return what the database holds."""

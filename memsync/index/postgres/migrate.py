@@ -1,4 +1,4 @@
-"""Bring the tables to a version by numbered SQL files, up or down, one process at a time."""
+"""Make the tables, one process at a time. Those of another version are refused: an index can be filled again."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 from psycopg import errors
 
-from memsync.errors import IndexBusy, IndexFailure, IndexOutdated, IndexTooNew, UsageError
+from memsync.errors import IndexBusy, IndexFailure, IndexOutdated, IndexTooNew
 from memsync.index.postgres.connections import SCHEMA, Connections, DatabaseConnection
-from memsync.index.postgres.refusals import MIGRATE
+from memsync.index.postgres.refusals import BEGIN_ANEW, MIGRATE
 
 MIN_SERVER = 150_000
 MIN_PGVECTOR = (0, 8)
+LATEST = 5
+"""The version of tables.sql. Increase it when the tables change."""
 LOCK_KEY = 0x6D656D73796E63
 """The key of the advisory lock that a migration holds."""
 LOCK_SECONDS = 60
@@ -32,39 +34,14 @@ TABLES = (
     "memory", "meta", "note", "passage", "chunk", "fact", "tag", "link", "message", "word_row", "vocabulary", "space",
     "embedding", "pending", "grantee",
 )  # fmt: skip
-"""The tables of the latest version."""
+"""The tables of tables.sql."""
 
 _PGVECTOR = "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'vector'"
 _HAS_TABLE = "SELECT to_regclass('memsync.migration') IS NOT NULL"
 
 
-class Migration(NamedTuple):
-    """One step of the tables: its number, its name, and the statements up and down."""
-
-    number: int
-    name: str
-    up: str
-    down: str
-
-
-def migrations() -> list[Migration]:
-    """Return all migrations by number."""
-    folder = files("memsync.index.postgres") / "migrations"
-    steps = []
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.name.endswith(".up.sql"):
-            stem = entry.name.removesuffix(".up.sql")
-            number, _, name = stem.partition("_")
-            down = (folder / f"{stem}.down.sql").read_text(encoding="utf-8")
-            steps.append(Migration(int(number), name, entry.read_text(encoding="utf-8"), down))
-    return steps
-
-
-LATEST = len(migrations())
-
-
 def version_of(connection: DatabaseConnection) -> int:
-    """Return the number of the last migration; 0 without tables."""
+    """Return the version of the tables; 0 without them."""
     if not _value(connection, _HAS_TABLE):
         return 0
     return int(_value(connection, f"SELECT coalesce(max(number), 0) FROM {SCHEMA}.migration"))
@@ -79,44 +56,29 @@ def require_version(version: int, server: str) -> None:
         )
     if version < LATEST:
         reason = f"have version {version}; this memsync needs {LATEST}" if version else "are not there yet"
-        raise IndexOutdated(f"the tables on {server} {reason}", hint=MIGRATE)
+        hint = f"Begin anew with {BEGIN_ANEW}" if version else MIGRATE
+        raise IndexOutdated(f"the tables on {server} {reason}", hint=hint)
 
 
-def migrate(connections: Connections, to: int | None = None) -> list[tuple[str, str]]:
-    """Apply or undo migrations until the tables have version `to` (default: the latest).
+def migrate(connections: Connections) -> bool:
+    """Make the tables, and pgvector if it is missing; return False if they are there.
 
-    Each step is one transaction under an advisory lock, so that two processes do not migrate at once. Returns
-    (direction, name) of each step done. Raises UsageError for an unknown version, IndexTooNew, IndexFailure.
+    They are one transaction under an advisory lock, so that two processes do not make them at once. Raises
+    IndexOutdated and IndexTooNew for tables of another version, IndexFailure.
     """
-    steps = migrations()
-    target = LATEST if to is None else to
-    if not 0 <= target <= LATEST:
-        raise UsageError(f"there is no version {target} of the tables", hint=f"Versions are 0 to {LATEST}.")
-    if target:
-        with _locked(connections) as connection:
-            _prepare_database(connection, connections.server)
-    done = list[tuple[str, str]]()
-    while True:
-        with _locked(connections) as connection:
-            version = version_of(connection)
-            if version > LATEST:
-                require_version(version, connections.server)
-            if version == target:
-                if version == LATEST:
-                    _require_tables(connection, connections.server)
-                return done
-            if version < target:
-                step = steps[version]
-                _run(connection, step.up)
-                connection.execute(
-                    f"INSERT INTO {SCHEMA}.migration (number, name) VALUES (%s, %s)", (step.number, step.name)
-                )
-                done.append(("up", f"{step.number:04} {step.name}"))
-            else:
-                step = steps[version - 1]
-                _run(connection, step.down)
-                connection.execute(f"DELETE FROM {SCHEMA}.migration WHERE number = %s", (step.number,))
-                done.append(("down", f"{step.number:04} {step.name}"))
+    with _locked(connections) as connection:
+        _prepare_database(connection, connections.server)
+    with _locked(connections) as connection:  # another one, which knows the schema of pgvector
+        if version := version_of(connection):
+            require_version(version, connections.server)
+            _require_tables(connection, connections.server)
+            return False
+        statements = (files("memsync.index.postgres") / "tables.sql").read_text(encoding="utf-8")
+        # In the schema; pgvector's types are found wherever it is installed.
+        connection.execute(f"SET LOCAL search_path = {SCHEMA}, pg_catalog, pg_temp".encode())
+        connection.execute(statements.replace("@extension@", connection.extension).encode())
+        connection.execute(b"INSERT INTO migration (number) VALUES (%s)", (LATEST,))
+        return True
 
 
 def _require_tables(connection: DatabaseConnection, server: str) -> None:
@@ -125,8 +87,8 @@ def _require_tables(connection: DatabaseConnection, server: str) -> None:
     if missing:
         raise IndexFailure(
             f"the tables on {server} lack {', '.join(missing)}",
-            hint="If you restored them before CREATE EXTENSION vector, restore them again. To begin anew, run: memsync"
-            " index migrate --to 0 --apply; then: memsync index migrate",
+            hint="If you restored them before CREATE EXTENSION vector, restore them again. Or begin anew with "
+            f"{BEGIN_ANEW}",
         )
 
 
@@ -144,11 +106,7 @@ def _prepare_database(connection: DatabaseConnection, server: str) -> None:
             ) from error
     check_pgvector(connection, server)
     if _value(connection, f"SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = '{SCHEMA}'") is None:
-        connection.execute(f"CREATE SCHEMA {SCHEMA}")
-    connection.execute(
-        f"CREATE TABLE IF NOT EXISTS {SCHEMA}.migration"
-        " (number integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
-    )
+        connection.execute(f"CREATE SCHEMA {SCHEMA}".encode())
 
 
 def _check_server(connection: DatabaseConnection, server: str) -> None:
@@ -187,12 +145,6 @@ def _locked(connections: Connections) -> Iterator[DatabaseConnection]:
                 f"another process migrates the tables on {connections.server}", hint="Try again when it is done."
             ) from error
         yield connection
-
-
-def _run(connection: DatabaseConnection, statements: str) -> None:
-    """Run the statements of a file in the schema; pgvector's types are found wherever it is installed."""
-    connection.execute(f"SET LOCAL search_path = {SCHEMA}, pg_catalog, pg_temp".encode())
-    connection.execute(statements.replace("@extension@", connection.extension).encode())
 
 
 def _value(connection: DatabaseConnection, statement: str) -> Any:

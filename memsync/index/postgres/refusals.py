@@ -13,6 +13,7 @@ from memsync.settings.connection_string import without_passwords
 
 UNCHANGED = "The notes are not affected, and the next sync indexes what is missing."
 MIGRATE = "Where the files are, run: memsync index migrate"
+BEGIN_ANEW = "DROP SCHEMA memsync CASCADE; then run: memsync index migrate"
 OWN_SOURCE = "MEMSYNC_INDEX_DSN"
 MAX_REASON = 300
 _FULL = "No space left on device"
@@ -47,7 +48,7 @@ _REFUSALS: dict[str, _Rule] = {
     "42P07": (
         IndexFailure,
         "{server} has tables of an unfinished restore",
-        "Restore them again, or begin anew with DROP SCHEMA memsync CASCADE; then run: memsync index migrate",
+        f"Restore them again, or begin anew with {BEGIN_ANEW}",
     ),
     "42704": _NO_PGVECTOR,
     "42883": _NO_PGVECTOR,

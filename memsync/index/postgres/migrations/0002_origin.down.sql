@@ -1,1 +1,0 @@
-ALTER TABLE chunk DROP COLUMN origin;

@@ -1,1 +1,0 @@
-DROP INDEX fact_superseding;
