@@ -186,13 +186,6 @@ def test_daemon_that_ends_under_a_client_is_told_as_unavailable(served: Served, 
             remote.search("heron")
 
 
-def test_question_over_sixteen_megabytes_is_refused_before_it_is_sent(remote: RemoteMemory) -> None:
-    """The daemon would hang up."""
-    with pytest.raises(errors.UsageError, match="16,000,000 bytes"):
-        remote.search("x" * 16_100_000)
-    assert remote.search("heron").hits
-
-
 def test_memory_connect_gives_the_daemons_memory(served: Served, monkeypatch: Patch) -> None:
     """The public way in; without a daemon it says so."""
     from memsync import Memory

@@ -75,32 +75,6 @@ def test_hello_tells_who_answers(served: Served) -> None:
     assert len(result["settings"]) == 32
 
 
-def test_search_answers_with_what_was_saved_before_it(served: Served, write: Write) -> None:
-    """Strict is what a search is when nothing else is asked for."""
-    write("new.md", "The bittern booms.\n")
-    with served.peer() as peer:
-        result = peer.result("search", query='"bittern"', limit=1)
-    assert [hit["citation"] for hit in result["hits"]] == ["new.md:1"]
-    assert result["explain"].keys() == {"filters", "times", "timings_ms"}
-
-
-def test_get_quotes_the_lines_of_the_file_as_it_is(served: Served, write: Write) -> None:
-    """The file is read, not the index."""
-    write("boats.md", "one\ntwo\nthree\n")
-    with served.peer() as peer:
-        result = peer.result("get", location="boats.md:2-3")
-    assert (result["start_line"], result["end_line"], result["text"]) == (2, 3, "two\nthree")
-
-
-def test_status_tells_of_index_and_daemon(served: Served) -> None:
-    """What the index holds, and the socket that was asked."""
-    with served.peer() as peer:
-        result = peer.result("status")
-    assert (result["notes"], result["pending_vectors"]) == (3, 0)
-    assert result["daemon"]["socket"] == served.path
-    assert result["daemon"]["watcher"] == "live"
-
-
 def test_sync_indexes_what_changed_and_names_the_state_it_left(served: Served, write: Write) -> None:
     """A search that asks for that generation finds what was synced."""
     write("new.md", "The bittern booms.\n")
@@ -138,12 +112,6 @@ def test_wait_returns_once_the_generation_is_reached(served: Served, write: Writ
         answer = waiting.line()["result"]
     assert answer["reached"] is True
     assert answer["freshness"]["generation"] > before
-
-
-def test_wait_for_a_generation_says_when_time_runs_out(served: Served) -> None:
-    """No error: the answer is no."""
-    with served.peer() as peer:
-        assert peer.result("wait", generation=2**60, seconds=0.05)["reached"] is False
 
 
 def test_wait_for_vectors_waits_for_the_model(served: Served, write: Write, held: Held) -> None:
@@ -189,27 +157,6 @@ def test_other_protocol_is_refused_by_name(served: Served) -> None:
         error = peer.ask("hello", protocol=1)["error"]
         assert (error["code"], error["data"]["hint"]) == (-32001, "Run: memsync daemon restart")
         assert peer.result("hello", protocol=2)["protocol"] == 2
-
-
-@pytest.mark.parametrize(
-    ("method", "params", "kind"),
-    [
-        ("get", {"location": "nowhere.md"}, errors.NoSuchNote),
-        ("get", {"location": "birds.md:0"}, errors.UsageError),
-        ("search", {"query": ""}, errors.UsageError),
-        ("search", {"query": "-heron"}, errors.UsageError),
-        ("search", {"query": "heron", "after": ["someday"]}, errors.UsageError),
-        ("search", {"query": "heron kind:novel"}, errors.UsageError),
-    ],
-)
-def test_errors_of_memsync_have_its_exit_code_its_name_and_its_hint(
-    method: str, params: dict[str, object], kind: type[errors.MemsyncError], served: Served
-) -> None:
-    """The same error as the command line would end with."""
-    with served.peer() as peer:
-        error = peer.ask(method, **params)["error"]
-    assert (error["code"], error["data"]["type"]) == (kind.exit_code, kind.__name__)
-    assert error["data"]["hint"]
 
 
 def test_unexpected_error_tells_neither_peer_nor_log_what_a_note_says(

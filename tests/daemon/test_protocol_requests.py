@@ -121,22 +121,6 @@ def test_line_may_end_in_crlf_and_leave_out_the_version(served: Served) -> None:
         assert "result" in answered(peer, b'{"jsonrpc": "2.0", "id": 1, "method": "hello", "params": null}')
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "foo-bar", "C++", "a@b", '"', "-x", "NEAR(heron)", "heron\0", "heron \\ud800", "x" * 900_000, "🐦",
-        "heron\n\r\t", "*",
-    ],
-    ids=lambda query: query[:20].encode("unicode_escape").decode(),
-)  # fmt: skip
-def test_any_text_is_answered_as_a_question(query: str, served: Served) -> None:
-    """Never an error of SQL or of Python; what only says what to leave out is refused as usage."""
-    text = json.dumps(query).replace("\\\\ud800", "\\ud800")
-    with served.peer() as peer:
-        answer = answered(peer, f'{{"id": 1, "method": "search", "params": {{"query": {text}}}}}'.encode())
-    assert answer.get("error", {}).get("code") == (UsageError.exit_code if query == "-x" else None)
-
-
 def test_half_a_surrogate_pair_anywhere_is_text_like_any_other(served: Served) -> None:
     """It is no Unicode, so neither SQLite nor a file's name can hold it; nothing falls over."""
     half = "\ud800"

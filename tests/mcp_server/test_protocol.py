@@ -213,6 +213,11 @@ MODERN = {"mcp-protocol-version": STATELESS, "mcp-method": "tools/list"}
 LISTED = json.dumps(message("tools/list", _meta=ENVELOPE)).encode()
 READ = json.dumps(message("resources/read", _meta=ENVELOPE, uri="other:é")).encode()
 NOTHING = b'{"jsonrpc": "2.0", "method": "notifications/initialized"}'
+NEAR_TOKENS = (
+    "", "Bearer", "secret", "Bearer ", "Bearer secre", "Bearer secrets", "Bearer ecret", "Bearer SECRET",
+    "Basic secret", "Bearersecret", "bearersecret", "Bearer secretsecret", "Bearer  secret",
+)  # fmt: skip
+"""What comes close to the header that lets somebody in."""
 
 
 @pytest.mark.parametrize(
@@ -231,8 +236,9 @@ NOTHING = b'{"jsonrpc": "2.0", "method": "notifications/initialized"}'
         (400, {}, b"garbage"),
         (400, {}, b'{"id": 1}'),
         (400, {"mcp-protocol-version": "3000-01-01"}, PING),
-        (401, {"authorization": ""}, PING),
+        *((401, {"authorization": given}, PING) for given in NEAR_TOKENS),
         (403, {"origin": "http://evil.example"}, PING),
+        (403, {"origin": "null"}, PING),
         (404, {"": "/"}, PING),
         (406, {"accept": "text/event-stream"}, PING),
         (406, {"accept": ""}, PING),
@@ -272,6 +278,7 @@ def test_http_answers_with_the_status_that_the_protocol_names(
 
     anyio.run(ask)
     assert got[0]["status"] == status
+    assert not [name for name, _ in got[0]["headers"] if name.startswith(b"access-control")]
     assert bool(got[1]["body"]) == (status != 202)
     assert "mcp-name" not in headers or b"other:" in got[1]["body"], "the header was understood"
 

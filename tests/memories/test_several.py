@@ -15,19 +15,9 @@ import pytest
 
 import memsync
 from memsync.client import connection, wire
-from memsync.errors import (
-    ConfigError,
-    EmbedderError,
-    IndexFailure,
-    MemsyncError,
-    NoSuchNote,
-    NoteError,
-    RootError,
-    UsageError,
-)
-from memsync.features.search import get, search
+from memsync.errors import ConfigError, EmbedderError, IndexFailure, MemsyncError, NoteError, RootError, UsageError
+from memsync.features.search import get
 from memsync.index.sqlite.index import SqliteIndex
-from memsync.mcp_server.memories import ServedMemories
 from memsync.memories import opener, several
 from memsync.memories.opener import Opener
 from memsync.memories.several import Memories, covered
@@ -203,15 +193,6 @@ def test_commands_in_advice_name_the_memory_root(register: Register, tmp_path: P
     with Memories.open(["home"]) as memories, pytest.raises(IndexFailure) as caught:
         memories.search("heron")
     assert caught.value.hint == f"First wait.\nThen run: memsync --root {tmp_path}/home index claim --take-over"
-
-
-def test_if_no_memory_answers_that_is_an_error(memories: Memories, tmp_path: Path) -> None:
-    """Of the kind of the first, with the reason of each."""
-    shutil.rmtree(tmp_path / "work")
-    (tmp_path / "home" / "config.toml").write_text("[memsync]\nrot = 1\n")
-    with pytest.raises(RootError, match="no memory could be searched") as caught:
-        memories.search("heron")
-    assert "work: " in caught.value.hint and 'unknown setting "memsync.rot"' in caught.value.hint
 
 
 def test_memories_are_asked_at_the_same_time(register: Register, monkeypatch: Patch) -> None:
@@ -452,12 +433,6 @@ def test_a_citation_leads_to_its_memory(memories: Memories, location: str, lines
     assert excerpt.text == text
 
 
-def test_every_citation_of_a_search_can_be_read(memories: Memories) -> None:
-    """With the text that the hit quotes."""
-    for hit in memories.search("heron", limit=50).hits:
-        assert memories.get(hit.citation).text == hit.text
-
-
 @pytest.mark.parametrize(
     "location",
     ["work:../home/garden.md", "work:/etc/passwd", "work:link.md", "work:a/../../home/garden.md", "work:.git/x.md"],
@@ -478,24 +453,10 @@ def test_a_place_without_a_known_memory_is_refused(memories: Memories, location:
     assert caught.value.hint
 
 
-def test_a_note_that_there_is_not_is_told_with_its_memory(memories: Memories) -> None:
-    """So that it is clear where it was looked for."""
-    with pytest.raises(NoSuchNote, match=r"work: garden\.md does not exist"):
-        memories.get("work:garden.md")
-
-
 def test_other_operations_are_for_one_memory(memories: Memories) -> None:
     """Nothing is written to several."""
     with pytest.raises(UsageError, match="log works on one memory"):
         memories.run(Memory.log, "hello")
-
-
-def test_messages_around_a_hit_are_those_of_its_memory(register: Register) -> None:
-    """Each with the path by which `get` finds it."""
-    register("work", {"threads/t.md": "## user\n\nWhich bird?\n\n## assistant\n\nA heron.\n"})
-    with Memories.open() as memories:
-        around = memories.neighbours("work:threads/t.md", 5, count=1)
-    assert [(message.path, message.text) for message in around.before] == [("work:threads/t.md", "Which bird?")]
 
 
 # ------------------------------------------------------------------------------------------------ contexts
@@ -534,17 +495,6 @@ def test_context_counts_only_notes_of_its_own_memory_as_read(register: Register,
     assert [note.path for note in stats.most_retrieved] == ["MEMORY.md"]
 
 
-def test_context_without_a_memory_of_its_own_has_hits_alone(memories: Memories) -> None:
-    """A thread, or a context without a query, needs a memory root."""
-    context = memories.context("heron", budget=60)
-    assert [part.name for part in context.parts if part.passages] == ["hits"]
-    assert context.tokens <= 60 and "@ work:daily/2026-11-21.md:1\n" in context.text
-    with pytest.raises(UsageError, match="needs a query"):
-        memories.context()
-    with pytest.raises(UsageError, match="thread belongs to one memory"):
-        memories.context("heron", thread="t")
-
-
 # -------------------------------------------------------------------------------------- what a request covers
 
 
@@ -555,22 +505,6 @@ def test_a_citation_of_a_registered_memory_means_no_note_of_the_current_one(regi
         assert list(covered(get, {"location": location})[0]) == ["work"]
     for location in ("./work:store.md", "third:store.md", "work:", "a/work:store.md"):
         assert covered(get, {"location": location})[0] == {}
-
-
-def test_a_server_for_one_memory_reaches_no_other(register: Register, tmp_path: Path) -> None:
-    """Neither by a filter nor by a citation."""
-    register("work")
-    home = register("home")
-    own = own_settings(home)
-    alone, open_to_all = ServedMemories(own, is_alone=True), ServedMemories(own)
-    with open_to_all.memory_for(get, {"location": "work:store.md"}) as (memory, given):
-        assert memory.get(**given).root == "work"
-    with alone.memory_for(get, {"location": "work:store.md"}) as (memory, given), pytest.raises(NoSuchNote):
-        memory.get(**given)
-    with alone.memory_for(search, {"query": "x root:work"}) as (memory, given), pytest.raises(UsageError):
-        memory.search(**given)
-    alone.close()
-    open_to_all.close()
 
 
 def test_without_registered_memories_there_is_nothing_to_open() -> None:

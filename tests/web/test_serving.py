@@ -19,12 +19,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from memsync.errors import UsageError
 from memsync.settings.load import load_settings
-from memsync.system.listener import listener
 from memsync.web.access import TOKEN
 from memsync.web.health import MAX_LISTENERS
-from memsync.web.serving import HOST, listening
+from memsync.web.serving import HOST
 from tests.conftest import Write
 from tests.mcp_server.test_http import is_closed
 from tests.support.daemon_process import Cli, until
@@ -94,13 +92,6 @@ def test_server_says_where_it_is_and_answers(web: Web) -> None:
     assert web.get("/v1/status", Authorization="Bearer x")[0] == 401
 
 
-def test_it_listens_on_loopback_alone(web: Web) -> None:
-    """No other machine reaches it."""
-    local = socket.gethostbyname(socket.gethostname())
-    with socket.socket() as other:
-        assert local.startswith("127.") or other.connect_ex((local, web.port)) != 0
-
-
 def test_server_writes_and_reads_its_settings_again(web: Web, cli: Cli) -> None:
     """A changed config.toml counts for the next request."""
     assert web.get("/v1/log", "POST", '{"text": "chose SQLite"}')[0] == 200
@@ -150,31 +141,3 @@ def test_client_that_sends_its_body_too_slowly_is_hung_up_on(root: Path) -> None
             client.sendall(b"Content-Length: 100\r\n\r\n{")
             until(partial(is_closed, client), "it is hung up on")
             assert line == b"HTTP/1.1 200 OK" and not is_closed(patient)
-
-
-def test_two_memories_are_served_at_once(web: Web, cli: Cli, tmp_path: Path) -> None:
-    """Each on its port with its token, and neither with the other's."""
-    other_root = tmp_path / "other"
-    other_root.mkdir()
-    other_cli = cli.another(other_root)
-    try:
-        other = Web(other_cli.begin("http", "--port", "0"), other_root)
-        assert web.get("/v1/status")[1]["root"] == str(cli.root)
-        assert other.get("/v1/status")[1]["root"] == str(other_root)
-        assert other.get("/v1/status", Authorization=f"Bearer {web.token}")[0] == 401
-        refused = other_cli("http", "--port", str(web.port))
-        assert refused.returncode == UsageError.exit_code
-        assert f"process {web.process.pid} (memsync --root {cli.root} http" in refused.stderr
-        assert "Set another with --port." in refused.stderr
-    finally:
-        other_cli.close()
-
-
-def test_port_in_use_names_who_has_it() -> None:
-    """Where the system tells; the error is plain if it does not."""
-    with listening(0) as bound:
-        port = bound.getsockname()[1]
-        assert listener(port).startswith(f"process {os.getpid()} (")
-        with pytest.raises(UsageError, match=f"in use, by process {os.getpid()} "):
-            listening(port)
-    assert listener(port) == ""
