@@ -217,14 +217,6 @@ def test_a_full_stdout_is_an_error_of_its_own(run: Cli, root: Path, write: Write
     assert "Traceback" not in done.stderr
 
 
-def test_a_budget_that_nothing_fits_says_so(run: Cli, write: Write) -> None:
-    """And `-n` holds beside a budget."""
-    write("a.md", "heron\n")
-    write("b.md", "a heron\n")
-    assert "none of 2 hits fits into 1 token" in run("search", "heron", "--tokens", "1").stderr
-    assert run("search", "heron", "--tokens", "500", "-n", "1").stdout.count("heron") == 1
-
-
 def test_hits_as_lines_for_other_programs(cli: Cli, root: Path, write: Write) -> None:
     """`--format grep` prints one line a hit: a path that opens from the current folder, and the line that matches."""
     write("sub/a.md", "# Pond\n\nNothing here.\nThe heron\x1b nests.\n")

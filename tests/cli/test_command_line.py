@@ -394,17 +394,6 @@ def test_what_is_no_day_is_refused_where_a_day_is_asked_for(run: Run, root: Path
     assert not (root / "daily").exists()
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["2026-11-21", "today", "yesterday", "3d", "3 days ago", "last monday", "monday", "a day ago", "Last  Friday"],
-)
-def test_a_day_that_is_accepted_is_one_for_a_search_too(run: Run, write: Write, text: str) -> None:
-    """Days are written alike everywhere."""
-    write("a.md", "heron\n")
-    assert run("context", "--day", text).code == 0
-    assert run("search", "heron", "--before", text).code in (0, 1)
-
-
 def test_an_editor_that_fails_writes_nothing_and_is_an_error(run: Run, root: Path, monkeypatch: Patch) -> None:
     """Not exit code 1, which is an answer."""
     monkeypatch.setenv("VISUAL", "false")

@@ -61,18 +61,6 @@ def test_search_at_a_commit_prints_citations_that_get_takes(cli: Cli, names: lis
     )
 
 
-def test_neighbours_of_a_hit_are_those_of_its_commit(cli: Cli, history: Repository) -> None:
-    """Even if the thread has other messages now."""
-    (thread := cli.root / "threads" / "t.md").parent.mkdir()
-    thread.write_text("## user\n\nThe bittern booms.\n\n## assistant\n\nThen.\n")
-    history.commit(AUTUMN + 9)
-    thread.write_text("## user\n\nThe bittern booms.\n\n## assistant\n\nNow.\n")
-    document = json.loads(cli("search", "--mode=keyword", "--json", "--at", "main", "--context=1", "bittern").stdout)
-    assert cli("thread", "list", "--at", "main").stdout.split()[1:3] == ["t", "2"]  # title, messages, and no session
-    (after,) = document["hits"][0]["context"]["after"]
-    assert (after["text"], after["path"]) == ("Then.", f"threads/t.md@{history.git('rev-parse', 'main')[:12]}")
-
-
 def test_history_prints_what_each_commit_changed(cli: Cli, names: list[str]) -> None:
     """The uncommitted change first; hostile words of a commit on one line, without control characters."""
     path = cli.root / "birds.md"
@@ -133,14 +121,3 @@ def test_digest_prints_markdown_alone(cli: Cli, names: list[str]) -> None:
     assert cli("history", "digest").returncode == 0
     early = cli("history", "digest", "--since", "2020-01-01")
     assert early.returncode == 0 and f"the commit {names[2]} of" in early.stdout
-
-
-def test_bare_repository_needs_no_checkout(cli: Cli, history: Repository, names: list[str]) -> None:
-    """`--root` names it; its folder gets no file."""
-    bare = cli.root.parent / "notes.git"
-    history.git("clone", "-q", "--bare", str(cli.root), str(bare))
-    before = sorted(bare.rglob("*"))
-    found = cli("--root", str(bare), "search", "--mode=keyword", "--format=grep", "--at", "main~2", "heron", cwd=bare)
-    assert found.stdout == f"birds.md@{names[2]}:3:The heron nests.\n", found.stderr
-    assert cli("--root", str(bare), "get", "birds.md@main~1:3", cwd=bare).stdout == "The heron sleeps.\n"
-    assert sorted(bare.rglob("*")) == before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
 from memsync.cli.main import run
 from memsync.errors import ConfigError
@@ -24,7 +22,7 @@ from memsync.settings.roots import add_database
 from memsync.system.user_folders import config_folder
 from tests.conftest import Patch, Printed, Write
 from tests.support.daemon_process import Cli
-from tests.support.postgres_server import execute, new_database, shared_database
+from tests.support.postgres_server import new_database, shared_database
 
 Answer = tuple[int, str, str]
 Memsync = Callable[..., Answer]
@@ -149,36 +147,6 @@ def test_memory_that_another_folder_writes_is_a_fault(memsync: Memsync, write: W
     assert (code, check["ok"]) == (1, False) and "--take-over" in check["advice"]
     assert "is written by" in check["finding"]
     assert as_json(memsync("status", "--json"))["failures"] == []
-
-
-def test_start_on_a_memory_that_another_folder_writes_says_so(cli: Cli, name: str, tmp_path: Path) -> None:
-    """The daemon serves, but cannot index."""
-    environ = {"MEMSYNC_DAEMON_USE": "true"}
-    (cli.root / "a.md").write_text("The heron nests.\n")
-    (other := tmp_path / "other").mkdir()
-    (other / "a.md").write_text("The heron nests.\n")
-    assert cli("--root", str(other), "sync", cwd=tmp_path).returncode == 0
-    done = cli("daemon", "start", environ=environ)
-    assert done.returncode == 0
-    assert "is written by" in done.stderr and "searches that find changed files fail" in done.stderr
-
-
-def test_role_that_may_only_read_is_a_fault(memsync: Memsync, name: str, write: Write, monkeypatch: Patch) -> None:
-    """It reads the memory of its own folder, and can index nothing."""
-    write("a.md", "The heron nests.\n")
-    memsync("sync")
-    dsn, role = shared_database(), f"memsync_commands_{os.getpid()}"
-    execute(dsn, f"DROP ROLE IF EXISTS {role}")
-    execute(dsn, f"CREATE ROLE {role} LOGIN PASSWORD 'secret'")
-    try:
-        assert memsync("index", "grant", role)[0] == 0
-        monkeypatch.setenv("MEMSYNC_INDEX_DSN", make_conninfo(dsn, user=role, password="secret"))
-        (failure,) = as_json(memsync("status", "--json"))["failures"]
-        assert failure["path"] == "(index)" and "lacks a right" in failure["reason"]
-        assert memsync("doctor")[0] == 1
-    finally:
-        execute(dsn, f"DROP OWNED BY {role}")
-        execute(dsn, f"DROP ROLE {role}")
 
 
 def test_writer_of_the_memory_is_checked_without_waiting_for_another_write(

@@ -14,7 +14,7 @@ from memsync.client.connection import MAYBE_WRITTEN, Client
 from memsync.daemon import methods
 from memsync.errors import AnswerLost, UsageError
 from memsync.memory import Memory
-from tests.conftest import Patch, Printed, Write
+from tests.conftest import Patch, Printed
 from tests.support.daemon_fixtures import Served
 
 
@@ -23,14 +23,6 @@ def client(served: Served, monkeypatch: Patch) -> Callable[..., int | None]:
     """Give the memsync process up to the point where click would be loaded."""
     monkeypatch.setattr("memsync.settings.load.load_settings", lambda **_: served.settings)
     return lambda *arguments: answer_plainly(arguments)
-
-
-def test_an_answer_has_its_exit_code(memory: Memory, write: Write) -> None:
-    """Nothing found is 1."""
-    write("a.md", "heron\n")
-    done = run_command(memory, ["search", "heron", "--mode", "keyword"], "/")
-    assert (done["code"], done["out"].partition(" ")[0]) == (0, "a.md:1")
-    assert run_command(memory, ["search", "nothing", "--mode", "keyword"])["code"] == 1
 
 
 def test_a_written_entry_is_written_once_and_its_place_printed(

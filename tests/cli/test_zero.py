@@ -33,16 +33,6 @@ def test_nought_is_refused_where_it_means_nothing(memory: Memory, capsys: Printe
     assert "is not a whole number from 1" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["get"], ["thread", "show"], ["thread", "append"], ["note", "new"]])
-def test_a_missing_argument_is_told(memory: Memory, capsys: Printed, arguments: list[str]) -> None:
-    """Here and through a daemon."""
-    here = run(["--root", str(memory.settings.root), *arguments])
-    said = capsys.readouterr().err
-    assert (here, said.startswith("memsync: Missing argument")) == (2, True)
-    there = run_command(memory, arguments)
-    assert (there["code"], there["err"]) == (here, said)
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
