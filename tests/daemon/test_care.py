@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -147,28 +145,6 @@ def test_stop_does_not_wait_for_a_model_that_hangs(cli: Cli, write: Write) -> No
     assert "does not answer" in cli("status").stdout
     assert cli("daemon", "stop").returncode == 0
     until(lambda: not Path(f"/proc/{model}").exists(), "the model has ended")
-
-
-def test_a_module_in_the_current_folder_is_not_run(cli: Cli, write: Write) -> None:
-    """A memory root may be a stranger's: its files are data, whatever they are called."""
-    write("memsync/__init__.py", "open('ran', 'w')\n")
-    write("json.py", "open('ran', 'w')\n")
-    write("a.md", "The heron nests.\n")
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "memsync",
-        "--root",
-        ".",
-        "daemon",
-        "start",
-        "--json",
-    ]  # as the installed command is
-    started = subprocess.run(command, cwd=cli.root, capture_output=True, text=True, timeout=60, check=True)
-    process = json.loads(started.stdout)["process"]
-    until(lambda: len(children(process)) == 1, "the model is loaded")
-    assert not (cli.root / "ran").exists()
 
 
 def test_bounded_says_what_could_not_be_indexed(served: Served, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

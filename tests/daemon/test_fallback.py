@@ -90,26 +90,7 @@ def test_a_daemon_that_does_not_answer(cli: Cli, write: Write) -> None:
     until(lambda: cli(*SEARCH).stderr == "", "it serves again")
 
 
-def test_the_daemon_can_be_done_without(cli: Cli, write: Write) -> None:
-    """`daemon.use = false` asks nobody and has nothing to say of it."""
-    write("a.md", "The heron nests.\n")
-    done = cli(*SEARCH, environ={"MEMSYNC_DAEMON_USE": "false"})
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 def test_a_failure_in_a_json_command_leaves_stdout_empty(cli: Cli) -> None:
     """Half a document would be worse than none."""
     done = cli("search", "kind:nonsense", "--json")
     assert (done.returncode, done.stdout) == (2, "")
-
-
-def test_full_stdout_is_an_error_of_its_own_where_a_daemon_answers(cli: Cli, write: Write) -> None:
-    """Neither success nor "no"."""
-    write("a.md", "heron\n")
-    cli.start()
-    with open("/dev/full", "w") as full:
-        process = cli.begin("search", "heron", stdout=full)
-        _, complaint = process.communicate(timeout=60)
-    assert process.returncode == 9
-    assert "No space left" in complaint
-    assert "Traceback" not in complaint

@@ -17,7 +17,7 @@ from memsync.client import wire
 from memsync.daemon import process
 from memsync.errors import DaemonOutdated, DaemonUnavailable
 from memsync.memory import Memory, RemoteMemory
-from memsync.settings.load import Settings, load_settings
+from memsync.settings.load import Settings
 from memsync.system.user_folders import socket_path
 from tests.conftest import Write
 from tests.faults.test_killed import COMMITTED_TEXT, COMMITTED_VECTORS, seen
@@ -27,19 +27,6 @@ from tests.support.index_checks import assert_sound
 
 def connected(settings: Settings) -> RemoteMemory:
     return RemoteMemory(socket_path(str(settings.index_dir)), wire.settings_digest(settings))
-
-
-def test_start_returns_when_the_daemon_answers(cli: Cli, write: Write) -> None:
-    """The very next command is served, and says nothing of working by itself."""
-    write("a.md", "The heron nests.\n")
-    started = cli("daemon", "start")
-    assert started.returncode == 0, started.stderr
-    (process,) = cli.processes()
-    assert started.stdout == f"process {process} serves {cli.root}\n"
-    found = cli("search", "heron", "--mode", "keyword")
-    assert (found.returncode, found.stderr) == (0, "")
-    assert found.stdout.startswith("a.md:1")
-    assert json.loads(cli("status", "--json").stdout)["daemon"]["process"] == process
 
 
 def test_a_second_start_says_who_serves_and_is_no_failure(cli: Cli) -> None:
@@ -198,42 +185,6 @@ def test_a_daemon_with_a_broken_config_tells_it_and_answers_nothing_else(cli: Cl
         until(lambda: not errors(), "status is content again")
         assert memory.search("heron", mode="keyword").hits
     assert cli.processes() == [process]
-
-
-def test_a_killed_daemon_is_in_nobodys_way(cli: Cli, write: Write) -> None:
-    """Its socket and its lock file stay behind and mean nothing."""
-    first = cli.start()
-    os.kill(first, signal.SIGKILL)
-    until(lambda: not is_locked(cli.settings), "the kernel has let go of the lock")
-    assert Path(socket_path(str(cli.settings.index_dir))).is_socket()
-    write("a.md", "The heron nests.\n")
-    assert cli("search", "heron", "--mode", "keyword").returncode == 0
-    assert cli.start() != first
-    assert cli("search", "heron", "--mode", "keyword").stderr == ""
-
-
-def test_root_option_and_config_toml_name_the_same_daemon(cli: Cli, write: Write) -> None:
-    """Started by the one it is found by the other, with the same settings."""
-    write("config.toml", '[memsync]\nroot = "."\n[search]\nlimit = 3\n')
-    process = cli.start()
-    inside = cli("daemon", "start", "--json", cwd=cli.root)
-    assert json.loads(inside.stdout)["process"] == process
-    assert cli("status", cwd=cli.root).stderr == ""
-    assert cli("daemon", "stop", cwd=cli.root).stdout == f"process {process} has ended\n"
-
-
-def test_two_roots_have_two_daemons(cli: Cli, tmp_path: Path) -> None:
-    """Neither knows of the other's notes, and one stopped leaves the other."""
-    other = cli.another(tmp_path / "other")
-    other.root.mkdir()
-    (other.root / "b.md").write_text("The heron of the other root.\n")
-    mine, theirs = cli.start(), other.start()
-    assert mine != theirs
-    assert cli("search", "heron", "--mode", "keyword").returncode == 1
-    assert other("search", "heron", "--mode", "keyword").stdout.startswith("b.md:1")
-    cli("daemon", "stop")
-    assert other.processes() == [theirs]
-    assert load_settings(root=other.root).index_dir != cli.settings.index_dir
 
 
 def test_daemon_that_is_being_stopped_does_not_begin_anew(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Write
-from tests.daemon.test_fallback import other_version
 from tests.support.daemon_process import Cli, until
-
-__all__ = ["other_version"]
 
 
 @pytest.fixture
@@ -91,15 +88,3 @@ def test_start_with_other_settings_of_the_environment_restarts_the_daemon(
     assert again.stdout == f"process {second} serves {cli.root}\n"
     third = json.loads(cli("daemon", "start", "--json", environ=environ).stdout)
     assert (third["started"], third["restarted"], third["process"]) == (False, "", second)
-
-
-def test_start_of_another_version_restarts_the_daemon(cli: Cli, write: Write, other_version: str) -> None:
-    """A daemon of another version is asked by nobody, either."""
-    write("a.md", "The heron nests.\n")
-    first = cli.start()
-    started = json.loads(cli.process("daemon", "start", "--json", environ={"PYTHONPATH": other_version}).stdout)
-    assert started["started"]
-    assert started["process"] != first
-    assert started["restarted"].startswith(f"the daemon (process {first}) is memsync 0.")
-    assert cli.process("search", "heron", environ={"PYTHONPATH": other_version}).stderr == ""
-    until(lambda: first not in cli.processes(), "the first one has ended")

@@ -52,19 +52,6 @@ def test_unwritable_state_folder(command: str, cli: Cli, monkeypatch: Patch, tmp
 
 
 @COMMANDS
-def test_index_of_a_later_version(command: str, cli: Cli) -> None:
-    """6: it is refused and stays as it is."""
-    assert cli("sync").returncode == 0
-    database = cli.settings.index_dir / "index.db"
-    connection = apsw.Connection(str(database))
-    connection.pragma("user_version", 10_000)
-    connection.close()
-    before = database.read_bytes()
-    assert_fails(cli, command, 6, "schema version 10000")
-    assert database.read_bytes() == before
-
-
-@COMMANDS
 def test_something_in_the_way_of_the_socket(command: str, cli: Cli) -> None:
     """11: what is no socket is not removed."""
     place = Path(socket_path(str(cli.settings.index_dir)))

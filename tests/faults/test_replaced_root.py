@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from memsync.errors import ConfigError, MemsyncError, RootError, UsageError
+from memsync.errors import MemsyncError, RootError, UsageError
 from memsync.features.scaffold import create_root
 from memsync.memories.opener import Opener
 from memsync.memories.several import Memories
 from memsync.memory import Memory
-from memsync.settings.config_file import parse_config
-from memsync.settings.load import load_settings, settings_to_trust
+from memsync.settings.load import load_settings
 from memsync.settings.registering import add_root
-from memsync.settings.trust import trust
 from tests.conftest import FakeEmbedder, MakeMemory, Write
 
 
@@ -186,22 +183,6 @@ def test_a_registered_memory_that_was_never_opened_keeps_its_folder(tmp_path: Pa
     root.symlink_to(outside)
     with Memories.open(["vault"]) as memories, pytest.raises(RootError, match="link leads"):
         memories.search("diary")
-
-
-def test_trust_in_a_config_file_ends_when_its_root_leads_elsewhere(tmp_path: Path) -> None:
-    """The content is the same, but not the folder that the user agreed to."""
-    for folder in ("clone", "vault", "diary"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "clone" / "link").symlink_to(tmp_path / "vault")
-    config = tmp_path / "clone" / "config.toml"
-    config.write_text('[memsync]\nroot = "link"\n')
-    file = parse_config(str(config))
-    trust(file, settings_to_trust(file))
-    assert load_settings(cwd=tmp_path / "clone", environ={}).root == tmp_path / "vault"
-    os.unlink(tmp_path / "clone" / "link")
-    (tmp_path / "clone" / "link").symlink_to(tmp_path / "diary")
-    with pytest.raises(ConfigError, match="needs your trust"):
-        load_settings(cwd=tmp_path / "clone", environ={})
 
 
 def _with_config(root: Path) -> Path:

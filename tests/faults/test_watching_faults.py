@@ -209,30 +209,6 @@ def test_a_lost_root_is_an_error_and_never_a_deletion(start: Start, write: Write
     until(lambda: finds(engine, "eel"), "what is saved in the root that is back")
 
 
-@pytest.mark.parametrize("notes", [{}, {"other.md": "Another memory.\n"}], ids=["an empty folder", "other notes"])
-def test_another_folder_in_the_roots_place_is_refused_until_it_is_accepted(
-    notes: dict[str, str], start: Start, write: Write, root: Path, tmp_path: Path
-) -> None:
-    """An unmounted disk leaves an empty folder; that it was meant must be said."""
-    write("a.md", "The heron nests.\n")
-    engine = start()
-    until(lambda: finds(engine, "heron"), "the note")
-    root.rename(tmp_path / "away")
-    root.mkdir()
-    for name, text in notes.items():
-        write(name, text)
-    until(lambda: "is not the folder that was indexed" in reason(engine), "it notices")
-    with pytest.raises(RootError, match="not the folder that was indexed"):
-        engine.memory.search("heron")
-    assert engine.memory.status().notes == 1
-    engine.memory.sync(accept_root=True)
-    engine.keeper.notice()
-    until(lambda: state(engine) is WatcherState.LIVE, "it is live again")
-    assert engine.memory.status().notes == len(notes)
-    write("b.md", "The eel swims.\n")
-    until(lambda: finds(engine, "eel"), "what is saved in the new root")
-
-
 def test_changes_that_nobody_reported_are_found_and_watching_begins_anew(start: Start, write: Write) -> None:
     """As of a network file system that was not known to be one."""
     engine = start(rescan_seconds=1, hears=False)
