@@ -19,7 +19,6 @@ from memsync.memory import Memory
 from memsync.model.vocabulary import Mode, NotePath
 from memsync.settings.load import SETTINGS
 from tests.conftest import PROJECT, Parse, Run, Write
-from tests.support.daemon_process import Cli
 
 KNOWN = [NotePath("a.md"), NotePath("b.md")]
 
@@ -285,27 +284,3 @@ def test_an_unanswerable_question_is_asked_without_its_notes(memory: Memory, wri
     for one in found:
         assert one.question.without not in {path for path, _, _ in one.hits}
         assert one.hits
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("real_models")
-def test_the_real_model_answers_in_other_words_and_is_silent_about_the_rest(
-    cli: Cli, write: Write, tmp_path: Path
-) -> None:
-    """Beside a daemon, which is not asked: the floor in force shows both answers and nothing else."""
-    write("a.md", "# Herons\n\nThey stand still in the water and wait for fish.\n")
-    write("b.md", "# Tools\n\nThe hammer is in the shed, under the bench.\n")
-    rows = [
-        {"question": "how do herons hunt", "answers": ["a.md:3"]},
-        {"question": "where did I put the hammer", "answers": ["b.md:3"]},
-        {"question": "who won the election in Portugal", "answers": []},
-    ]
-    (tmp_path / "q.jsonl").write_bytes(lines(*rows))
-    cli.start()
-    done = cli.process("eval", str(tmp_path / "q.jsonl"), "--json")
-    assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)["runs"]
-    values = {figure["name"]: figure["value"] for figure in found["figures"]}
-    assert (values["recall@1"], values["AUC"]) == (1.0, 1.0)
-    assert (found["floor"]["lost"], found["floor"]["silenced"]) == (0, 1)
-    assert (found["suggested"], found["reason"]) == (None, "the current one does as well")

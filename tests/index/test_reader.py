@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,15 +13,12 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from memsync.errors import IndexFailure, UsageError
-from memsync.index.fields import all_of, any_of
 from memsync.index.sqlite import schema
 from memsync.index.sqlite.schema import capabilities
 from memsync.memory import Memory
-from memsync.model.filters import Filters
 from memsync.model.query import Candidate, Query, SearchRequest
 from tests.conftest import FakeEmbedder, Write
-from tests.support.index_checks import open_database
-from tests.support.sampling import fewer, sampled
+from tests.support.sampling import fewer
 
 
 @pytest.fixture
@@ -80,27 +76,6 @@ def test_several_filters_are_all_required_and_values_of_one_are_alternatives(cro
     assert keyword(crowd, "heron", folders=("rare/",), tiers=("task",)) == []
     found = keyword(crowd, "heron", folders=("rare/", "common/n00"), limit=100)
     assert {path.split("/")[0] for path in found} == {"rare", "common"}
-
-
-def test_phrase_must_stand_word_for_word(memory: Memory, write: Write, embedder: FakeEmbedder) -> None:
-    """The words in another order do not do, by neither retriever."""
-    write("a.md", "The grey heron nests.\n")
-    write("b.md", "The heron is grey.\n")
-    memory.sync()
-    assert keyword(memory, '"grey heron"') == ["a.md"]
-    assert vector(memory, embedder, '"grey heron"') == ["a.md"]
-    assert sorted(keyword(memory, "grey heron")) == ["a.md", "b.md"]
-
-
-def test_exclusions_leave_out_what_holds_them(memory: Memory, write: Write, embedder: FakeEmbedder) -> None:
-    """Excluded words and phrases, by either retriever."""
-    write("a.md", "The grey heron nests.\n")
-    write("b.md", "The heron is grey.\n")
-    write("c.md", "The heron eats eels.\n")
-    memory.sync()
-    for text, left in [("heron -eels", {"a.md", "b.md"}), ('heron -"grey heron"', {"b.md", "c.md"})]:
-        assert set(keyword(memory, text)) == left
-        assert set(vector(memory, embedder, text)) == left
 
 
 def test_archived_notes_are_hidden_unless_asked_for(memory: Memory, write: Write, embedder: FakeEmbedder) -> None:
@@ -169,15 +144,6 @@ def test_words_are_found_whatever_their_punctuation_accents_and_endings(
 TEXT_WITHOUT_PATTERN = "".join(hashlib.sha256(bytes([number])).hexdigest() for number in range(100))
 LONG_NAME = "/".join(TEXT_WITHOUT_PATTERN[start : start + 200] for start in range(0, 3_000, 200)) + ".md"
 NAMES = ["c\x1a1.md", "a\x1a0b.md", "a\tb.md", "e\u0301 🙂.md", "%s'\"$1.md", LONG_NAME]
-ODD = [
-    "foo-bar", "C++", "a@b", '"', '"""', "'", "heron -x", "NEAR(", "NEAR(a b, 2)", "a\0b", '"a\0b"',
-    "* ^ : { }", "body:12",
-    '"body:heron"', "cjk : x", "AND OR NOT", "heron AND", "NOT heron", "heron*", "^heron", "(heron",
-    "{a b} : c", "+heron", "🦅", "heron 🦅", "-", "--", "%s", "; DROP TABLE note", "\\",
-    "a" * 1_000_000, "heron " * 200_000, "漢" * 10_000, "a漢" * 5_000, "-a漢 " * 2_000 + "heron", '"a漢 b" ' * 1_000,
-    '"' * 9_999, "x:" * 4_000, "\u0e31", "²", "Ⅷ",
-    "path:[ heron", 'tag:" heron', 'where:a=" heron', "session:% heron", "path:*]* heron",
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
@@ -203,23 +169,6 @@ def test_note_with_a_long_tag_is_found_by_it(memory: Memory, write: Write) -> No
     assert keyword(memory, "stork") == ["b.md"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("text", sampled(ODD, 8), ids=lambda text: ascii(text)[:20])
-def test_odd_queries_are_answered(memory: Memory, write: Write, text: str) -> None:
-    """Operators of FTS5, quotes, NUL, emoji, a megabyte: an answer, never an error of SQL."""
-    write("a.md", "The heron nests. foo-bar C++ a@b 🦅 漢字\n")
-    memory.sync()
-    assert memory.search(text).hits == memory.search(text).hits
-
-
-@pytest.mark.parametrize("text", ['""', '"→"', "-x", "\n", "", '-"a b" -c', "kind:novel", "body:heron"])
-def test_queries_that_ask_for_nothing_are_refused(memory: Memory, text: str) -> None:
-    """With advice; not answered with nothing found."""
-    with pytest.raises(UsageError) as raised:
-        memory.search(text)
-    assert raised.value.hint
-
-
 @hypothesis_settings(max_examples=fewer(150, 20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=60) | st.text('a"-*^:(){}+ \0漢NEARDOT', max_size=30))
 def test_any_text_is_answered_or_refused_as_usage(memory: Memory, text: str) -> None:
@@ -228,24 +177,6 @@ def test_any_text_is_answered_or_refused_as_usage(memory: Memory, text: str) -> 
         memory.search(text)
     except UsageError as error:
         assert error.hint
-
-
-@hypothesis_settings(max_examples=300, deadline=None)
-@given(words=st.lists(st.text(max_size=12), max_size=6))
-def test_match_expressions_are_always_valid(words: list[str]) -> None:
-    """What is made of any words is understood by FTS5, or is empty."""
-    for expression in (any_of(words), all_of(words)):
-        if expression:
-            list(MATCHING.execute("SELECT rowid FROM t WHERE t MATCH ?", (expression,)))
-
-
-def _matching() -> Any:
-    connection = open_database(Path(":memory:"))
-    connection.execute("CREATE VIRTUAL TABLE t USING fts5 (body, cjk, tokenize='porter unicode61')")
-    return connection
-
-
-MATCHING = _matching()
 
 
 def test_equal_scores_share_a_rank_and_come_by_path(memory: Memory, write: Write) -> None:
@@ -258,16 +189,6 @@ def test_equal_scores_share_a_rank_and_come_by_path(memory: Memory, write: Write
     with memory.index.reading() as reader:
         candidates = reader.keyword_candidates(memory.parse(SearchRequest("heron")), 10)
     assert [candidate.rank for candidate in candidates] == [1, 1, 1]
-
-
-def test_filters_alone_give_the_latest_first(memory: Memory, write: Write) -> None:
-    """A query without words is answered by date."""
-    for day in ("2026-11-20", "2026-11-22", "2026-11-21"):
-        write(f"daily/{day}.md", f"- heron of {day}\n")
-    memory.sync()
-    with memory.index.reading() as reader:
-        found = reader.latest_candidates(Query("", filters=Filters(kinds=("daily",))), 2)
-    assert paths(memory, found) == ["daily/2026-11-22.md", "daily/2026-11-21.md"]
 
 
 def test_what_the_index_needs_of_sqlite_is_there() -> None:

@@ -7,12 +7,9 @@ only the use of its judgement is tested, a stand-in judges by a word in the text
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import jsonschema
@@ -257,66 +254,6 @@ def test_command_prints_relevance_and_json_that_fits_the_schema(cli: Cli, write:
 
 
 # ------------------------------------------------------------------------------------------ the daemon
-
-
-@pytest.fixture
-def daemon(real_models: None, cli: Cli, write: Write, cached: Path, short_runtime_folder: Path) -> Iterator[Cli]:
-    """Run a daemon with the tiny model in reach."""
-    write("one.md", "# One\n\nThe heron and the tern are in the harbour.\n")
-    write("two.md", "# Two\n\nThe harbour: heron, alder, rope.\n")
-    cli.process("sync")
-    cli.start()
-    until(lambda: search(cli)["mode"] == "hybrid", "questions are embedded")
-    yield cli
-    cli("daemon", "stop")
-
-
-def model_processes(model: str) -> list[int]:
-    """Return the processes that run a model for a daemon of this test."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (place / "cmdline").read_bytes().split(b"\0")
-            environ = (place / "environ").read_bytes()
-        except OSError:
-            continue
-        if os.fsencode(model) in words and os.fsencode(os.environ["XDG_STATE_HOME"]) in environ:
-            found.append(int(place.name))
-    return found
-
-
-def search(cli: Cli, *more: str) -> dict[str, object]:
-    done = cli("search", *WORDS, "--json", *more)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
-
-
-@pytest.mark.slow
-def test_model_of_a_daemon_answers_as_one_in_this_process_and_may_hang_or_die(daemon: Cli) -> None:
-    """It has a process that plain searches neither begin nor wait for. A dead one comes again, and none outlives it."""
-    plain = search(daemon)["hits"]
-    assert model_processes(RERANK_MODEL) == []
-    until(lambda: search(daemon, "--rerank")["warnings"] == [], "the model is loaded")
-    reranked = search(daemon, "--rerank")["hits"]
-    here = daemon.process("search", *WORDS, "--json", "--rerank", environ={"MEMSYNC_DAEMON_USE": "false"})
-    assert reranked == json.loads(here.stdout)["hits"] != plain
-
-    def hang() -> tuple[int, subprocess.Popen[str]]:
-        (process,) = model_processes(RERANK_MODEL)
-        os.kill(process, signal.SIGSTOP)
-        return process, daemon.begin("search", *WORDS, "--rerank")
-
-    process, waiting = hang()
-    assert (search(daemon)["hits"], search(daemon)["warnings"]) == (plain, [])
-    os.kill(process, signal.SIGKILL)
-    assert waiting.wait(PATIENCE_SECONDS) == 0
-    until(lambda: search(daemon, "--rerank")["hits"] == reranked, "the model is there again")
-    _, waiting = hang()
-    assert daemon("daemon", "stop").returncode == 0
-    until(lambda: model_processes(RERANK_MODEL) == [], "the model's process has ended")
-    assert waiting.wait(PATIENCE_SECONDS) == 0
-    assert daemon.processes() == []
 
 
 def test_one_search_waits_for_a_model_that_hangs(served: Served, judge: Judge, monkeypatch: Patch) -> None:

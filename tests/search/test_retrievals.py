@@ -119,12 +119,6 @@ def test_a_context_counts_what_it_shows(make_memory: MakeMemory, write: Write) -
     assert found.searches == 0
 
 
-def test_stale_says_when_nothing_is_counted(make_memory: MakeMemory, root: Path) -> None:
-    """Then every note would seem to be unused."""
-    memory = make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_USAGE_COUNT": "false"}, cwd=root))
-    assert "nothing is counted" in memory.stale().warnings[0]
-
-
 def test_stats_are_read_while_another_process_counts(make_memory: MakeMemory, write: Write, settings: Settings) -> None:
     """Reading takes no lock."""
     write("zebra.md", "A zebra.\n")

@@ -13,7 +13,6 @@ from memsync.memory import Memory
 from memsync.model.json import to_json
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
-from memsync.sync.indexer import TextReport
 from tests.conftest import FakeEmbedder, Write
 from tests.support.stand_ins import beforehand
 
@@ -61,27 +60,6 @@ def test_filters_narrow(notes: Memory, filters: str, expected: list[str]) -> Non
         assert citations(notes, f"heron {filters}", mode=mode) == expected
 
 
-@pytest.mark.smoke
-def test_dates_of_entries_and_messages_count_not_only_of_notes(notes: Memory) -> None:
-    """`after:` and `before:` include the day they name."""
-    both = ["threads/t.md:10", "threads/t.md:6"]
-    assert sorted(citations(notes, "heron kind:thread before:2026-11-19T10:00")) == both
-    assert citations(notes, "heron kind:thread after:2026-11-19T10:00") == ["threads/t.md:6"]
-    assert citations(notes, "heron kind:daily after:2026-11-20") == ["daily/2026-11-20.md:3", "daily/2026-11-20.md:1"]
-    assert citations(notes, "heron kind:daily after:2026-11-21") == []
-
-
-def test_filter_on_a_log_shows_the_entry_and_not_its_window(memory: Memory, write: Write) -> None:
-    """An entry is found with its neighbours, but only what was asked for is shown."""
-    lines = [f"- {8 + i // 6:02d}:{i % 6}0 The heron did thing number {i} at the pond today." for i in range(40)]
-    lines[20] += " #rare {mood=calm}"
-    write("daily/2026-11-20.md", "\n".join(lines) + "\n")
-    memory.sync()
-    for query in ("heron tag:rare", "tag:rare", "heron where:mood=calm"):
-        assert citations(memory, query) == ["daily/2026-11-20.md:21"]
-    assert citations(memory, "heron after:2026-11-20T14:30") == ["daily/2026-11-20.md:40"]
-
-
 def test_filters_alone_list_the_latest_first(notes: Memory) -> None:
     """A query without words is a listing."""
     assert citations(notes, "kind:thread") == ["threads/t.md:6", "threads/t.md:10"]
@@ -94,42 +72,12 @@ def test_phrases_and_exclusions_hold_in_every_mode(notes: Memory) -> None:
         assert "SOUL.md:1" not in citations(notes, "heron -name", mode=mode)
 
 
-def test_cjk_text_is_found_by_its_words(memory: Memory, write: Write) -> None:
-    """A word inside an unspaced run, also of one character."""
-    write("ja.md", "昨日、東京で青鷺を見ました。\n")
-    write("zh.md", "我们选择了数据库。\n")
-    write("ko.md", "데이터베이스를 골랐습니다.\n")
-    memory.sync()
-    for word, path in (
-        ("青鷺", "ja.md:1"),
-        ("鷺", "ja.md:1"),
-        ("数据库", "zh.md:1"),
-        ("选数据库吗", "zh.md:1"),
-        ("데이터", "ko.md:1"),
-    ):
-        assert citations(memory, word, mode="keyword") == [path]
-
-
 def test_hit_quotes_the_file_and_carries_its_metadata(notes: Memory) -> None:
     """The text is what stands at the lines; attributes are metadata, yet quoted."""
     hit = notes.search("heron in:projects").hits[0]
     assert hit.text == "# Pond\n\n- heron here {emotion=joy}"
     assert (hit.kind, hit.tier, hit.tags, hit.title) == ("note", "project", ("water",), "Pond")
     assert 0 <= hit.score <= 1
-
-
-def test_moved_text_is_cited_where_it_stands_now(notes: Memory, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that changes between scan and answer is looked at again: moved lines are found, gone ones dropped."""
-    path = root / "SOUL.md"
-    monkeypatch.setattr(notes.syncer, "refresh", lambda *_, **__: TextReport())
-    path.write_text("# New first line\n\nThe heron is my name.\n")
-    assert citations(notes, "heron kind:soul") == []  # its heading is part of the chunk now: the passage is another
-    path.write_text("\n\nThe heron is my name.\n")
-    assert citations(notes, "heron kind:soul") == ["SOUL.md:3"]
-    path.write_text("The egret is my name.\n")
-    assert citations(notes, "heron kind:soul") == []
-    path.unlink()
-    assert citations(notes, "heron kind:soul") == []
 
 
 def test_what_a_deadline_leaves_out_is_said(memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,17 +150,6 @@ def test_a_query_in_decomposed_unicode_finds_composed_text(memory: Memory, write
     """What looks the same is found."""
     write("a.md", "Zürich\n")
     assert citations(memory, "Zu\u0308rich", mode="keyword") == ["a.md:1"]
-
-
-def test_a_note_that_becomes_binary_is_forgotten_and_reported(memory: Memory, write: Write, root: Path) -> None:
-    """Its old text stands nowhere any more; the index equals one built from nothing."""
-    write("a.md", "heron\n")
-    memory.sync()
-    (root / "a.md").write_bytes(b"\x00\x01\x02" * 100)
-    report = memory.sync()
-    assert [failure.path for failure in report.failed] == ["a.md"]
-    assert (report.deleted, memory.status().notes, memory.verify()) == (1, 0, None)
-    assert [failure.path for failure in memory.sync().failed] == ["a.md"]
 
 
 def test_get_finds_notes_with_a_hash_in_their_name(memory: Memory, write: Write) -> None:

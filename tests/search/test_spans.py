@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -318,18 +318,6 @@ def test_sections_join_only_in_exposition_and_when_both_answer() -> None:
     assert len(spans((said, 0.9), (spoken, 0.85))) == 2
 
 
-def test_equal_scores_go_by_path_then_line() -> None:
-    """Equal inputs give equal output, in whatever order candidates came."""
-    scored = [
-        (chunk(1, [entry(4)], "b.md"), 0.5),
-        (chunk(2, [entry(0)], "b.md"), 0.5),
-        (chunk(3, [entry(2)], "a.md"), 0.5),
-    ]
-    expected = [("a.md", 3), ("b.md", 1), ("b.md", 5)]
-    for order in (scored, scored[::-1]):
-        assert [(span.shown.path, span.start_line) for span in spans(*order)] == expected
-
-
 def test_snippet_shows_the_best_line_and_marks_related_words() -> None:
     """`chosen` is not `choose`, but `nests` and `nesting` are `nest`."""
     text = "\n".join(["filler line " * 10] * 10 + ["The heron was nesting in the alder."] + ["filler line " * 10] * 10)
@@ -421,14 +409,6 @@ def test_recency_halves_with_each_half_life() -> None:
     now = datetime(2026, 11, 21, 12).timestamp()
     days = ("2026-11-21", "2026-08-23", "2026-05-25", "1900-01-01")
     assert [prior_of(dated(day), now) for day in days] == pytest.approx([0.01, 0.005, 0.0025, 0.0])
-
-
-def test_of_equal_notes_the_newer_comes_first(memory: Memory, write: Write, set_day: Callable[[str], None]) -> None:
-    """Recency decides ties."""
-    set_day("2026-11-25")
-    write("a.md", "---\nupdated: 2020-01-01\n---\nThe heron nests.\n")
-    write("b.md", "---\nupdated: 2026-11-20\n---\nThe heron nests!\n")
-    assert [hit.path for hit in memory.search("heron", mode="keyword").hits] == ["b.md", "a.md"]
 
 
 def test_pins_and_importance_add_their_weights() -> None:
