@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +11,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from memsync.cli.main import run
 from memsync.errors import IndexFailure, UsageError
 from memsync.index.postgres import access, migrate
 from memsync.index.postgres.connections import Connections
@@ -179,31 +177,6 @@ def test_memory_of_another_machine_is_forgotten_only_with_take_over(
     assert execute(database, "SELECT name FROM memory") == [("theirs",)]
     forget_memory(database, "theirs", apply=True, take_over=True)
     assert execute(database, "SELECT count(*) FROM memory") == [(0,)]
-
-
-def test_command_names_the_writer_before_anything_is_deleted(
-    database: str,
-    opened: Callable[..., Memory],
-    write: Write,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Stdout has what the index holds, stderr what to do, as for the parts of a user."""
-    write("a.md", TEXT)
-    opened("theirs", "yours").sync()
-    monkeypatch.setenv("MEMSYNC_INDEX_DSN", database)
-    assert run(["forget", "--root", "theirs"]) == 0
-    shown = capsys.readouterr()
-    assert len(shown.out.splitlines()) == 1 and "written by someone at yours, synced 20" in shown.out
-    assert "Nothing was deleted; --apply --take-over deletes it" in shown.err
-    assert run(["forget", "--root", "theirs", "--apply", "--json"]) == 6
-    assert "--take-over" in capsys.readouterr().err
-    assert run(["forget", "--root", "theirs", "--apply", "--take-over", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert (document["writer"], document["is_own"], document["deleted"]) == ("someone at yours", False, True)
-    assert run(["forget", "--user", "ada", "--take-over"]) == 2
-    assert run(["forget"]) == 2
-    assert "--root NAME" in capsys.readouterr().err
 
 
 def test_unknown_names_are_usage_errors(database: str, opened: Callable[..., Memory], write: Write) -> None:

@@ -102,23 +102,6 @@ def test_through_pgbouncer_with_tls(
     assert_converges(memory, new_dump(settings, tmp_path / "last"))
 
 
-def test_server_behind_pgbouncer_restarts(own: OwnServer, between: Bouncer, open_memory: Open, write: Write) -> None:
-    """The error comes from PgBouncer, and the memory recovers."""
-    own.new_database("behind")
-    dsn = between.dsn("behind")
-    memory = open_memory(dsn)
-    memory.sync()
-    own.restart()
-    for _ in range(3):
-        try:
-            assert memory.sync().failed == ()
-        except IndexFailure as error:
-            assert error.hint
-        else:
-            break
-    assert memory.search("heron", limit=1).hits[0].path == "heron.md"
-
-
 def test_tls_is_required_and_checked(
     own: OwnServer, between: Bouncer, open_memory: Open, settings: Settings, tmp_path: Path
 ) -> None:

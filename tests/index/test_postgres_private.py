@@ -11,13 +11,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from memsync.cli.render import _found_nothing, render
+from memsync.cli.render import _found_nothing
 from memsync.errors import NoteError, NoThread
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.mcp_server.tools import _nothing
 from memsync.memory import Memory, Parts, Through, open_memory
 from memsync.model.vocabulary import NotePath
-from memsync.operation import OPERATIONS
 from memsync.ports import Index
 from memsync.settings.load import load_settings
 from tests.conftest import COUNTER, DEADLINE, FakeEmbedder, Write
@@ -272,14 +271,3 @@ def test_thread_that_is_local_only_is_not_said_to_be_gone(memory: Memory, write:
     with pytest.raises(NoThread) as unknown:
         memory.thread("zoo")
     assert "does not have the titles of local-only threads" in unknown.value.hint
-
-
-def test_sync_prints_how_many_notes_the_shared_index_does_not_have(
-    memory: Memory, write: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The words "3 added" next to an index of one note would be a riddle."""
-    for path in ("a.md", "private/b.md", "private/c.md"):
-        write(path, f"The heron of {path} nests.\n")
-    render(memory.sync(), OPERATIONS["sync"], OPERATIONS["sync"].commands[0])
-    assert "3 added, 0 changed, 0 deleted, 0 unchanged, of which 2 local-only and not in" in capsys.readouterr().out
-    assert memory.status().notes == 1

@@ -17,16 +17,14 @@ from psycopg.conninfo import make_conninfo
 
 from memsync.errors import ConfigError, IndexFailure, IndexOutdated, IndexReadOnly, IndexTooNew
 from memsync.index.postgres import access, migrate
-from memsync.index.postgres.connections import Connections, server_of
+from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.index import PostgresIndex
-from memsync.index.postgres.reader import PostgresReader
-from memsync.index.postgres.writer import PostgresWriter
 from memsync.memory import Memory, RemoteMemory
 from memsync.settings.load import Settings
 from memsync.system import clock
-from tests.conftest import FakeEmbedder, Patch, Write
+from tests.conftest import Patch, Write
 from tests.support.daemon_process import Cli, until
-from tests.support.own_postgres import MAX_CONNECTIONS, OwnServer, free_port
+from tests.support.own_postgres import OwnServer, free_port
 from tests.support.postgres_memory import Open, assert_converges, assert_helpful, new_dump, refused
 
 AT_ONCE_SECONDS = 4.0
@@ -100,42 +98,6 @@ def answers(memory: Memory, question: str, path: str) -> bool:
     except IndexFailure as error:
         assert error.hint
         return False
-
-
-def test_restart_in_the_middle_of_a_sync_or_a_search(
-    own: OwnServer, open_memory: Open, settings: Settings, tmp_path: Path, monkeypatch: Patch, write: Write
-) -> None:
-    """Within a transaction the work fails with what to do; between two, while the model computes, nobody notices."""
-    dsn = own.new_database("restarted")
-    memory = open_memory(dsn)
-    for kind, method, work in (
-        (PostgresWriter, "finish", memory.sync),
-        (PostgresReader, "chunks", lambda: memory.search("heron")),
-    ):
-        write("new.md", f"A note at {clock.time_ns()}.\n")
-        with monkeypatch.context() as patched:
-            restart_before(own, patched, kind, method)
-            with refused(dsn, IndexFailure, "ended the connection|is lost|no connection to", "next sync"):
-                work()
-        assert [hit.path for hit in memory.search("heron", limit=1).hits] == ["birds.md"]
-    write("new.md", "The tern dives.\n")
-    with monkeypatch.context() as patched:
-        restart_before(own, patched, FakeEmbedder, "embed_passages")
-        report = memory.sync()
-    assert (report.failed, report.vectors_pending) == ((), 0)
-    assert_converges(memory, new_dump(settings, tmp_path / "new"))
-
-
-def restart_before(own: OwnServer, patch: Patch, kind: type, method: str) -> None:
-    """Restart the server at the next call of a method, before it does its work."""
-    original = getattr(kind, method)
-
-    def restarting(self: object, *arguments: Any) -> Any:
-        patch.undo()
-        own.restart()
-        return original(self, *arguments)
-
-    patch.setattr(kind, method, restarting)
 
 
 def test_daemon_outlives_its_database(
@@ -214,14 +176,6 @@ def test_password_that_is_not_escaped_is_not_taken_for_a_server(password: str) -
     assert "%40" in raised.value.hint
 
 
-def test_password_is_in_no_message_about_a_server() -> None:
-    """Not even if it has an @, or the database's name is a connection string of its own."""
-    assert server_of("postgresql://me:hunter2-secret@db.example/notes") == "PostgreSQL at db.example:5432/notes"
-    assert server_of("host=a,b port=1,2 user=me") == "PostgreSQL at a,b:1,2/me"
-    nested = server_of("dbname=postgresql://me:hunter2-@-secret@db.example/notes")
-    assert nested == "PostgreSQL at localhost:5432/postgresql://me:***@db.example/notes"
-
-
 def test_tables_of_another_version_are_refused_with_what_to_run(
     own: OwnServer, open_memory: Open, monkeypatch: Patch
 ) -> None:
@@ -297,25 +251,3 @@ def test_roles_without_rights(own: OwnServer, open_memory: Open, write: Write, t
         assert [hit.path for hit in result.hits] == ["birds.md"]
         assert any("lacks a right" in warning for warning in result.warnings)
         assert any("Still indexing" in warning for warning in result.warnings)
-
-
-def test_full_server_is_remembered_only_for_a_moment(own: OwnServer, open_memory: Open) -> None:
-    """max_connections is reached, then one is free again."""
-    own.new_role("visitor")
-    dsn = own.new_database("crowded")
-    role = make_conninfo(dsn, user="visitor", password="visitor")
-    memory = open_memory(role)
-    with ExitStack() as stack:
-        with pytest.raises(psycopg.OperationalError):
-            for _ in range(MAX_CONNECTIONS):
-                stack.enter_context(psycopg.connect(role))
-        with refused(role, IndexFailure, "no connection to .*(too many clients|slots)", "Check that it runs"):
-            memory.search("heron")
-    until(lambda: gets_through(memory), "there is a free connection")
-
-
-def gets_through(memory: Memory) -> bool:
-    """Tell whether a search gets through to the missing right."""
-    with pytest.raises(IndexFailure) as raised:
-        memory.search("heron")
-    return isinstance(raised.value, IndexReadOnly)

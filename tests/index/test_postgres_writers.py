@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -175,22 +174,6 @@ def test_rebuild_of_another_machine_is_not_discarded(dsn: str, open_memory: Open
     assert execute(dsn, "SELECT count(*) FROM memory WHERE writer = 'another'") == [(1,)]
 
 
-def test_error_in_one_thread_breaks_no_search_in_another(dsn: str, open_memory: Open, monkeypatch: Patch) -> None:
-    """What one connection forgets after an error, another one still knows."""
-    memory = open_memory(dsn)
-    memory.sync()
-    pool: Connections = memory.index._connections  # type: ignore[attr-defined]
-    find = PostgresIndex._find
-
-    def fail_elsewhere(*arguments: Any) -> Any:
-        with pytest.raises(MemsyncError), pool.reading() as connection:
-            connection.execute("SELECT 1/0")
-        return find(*arguments)
-
-    monkeypatch.setattr(PostgresIndex, "_find", fail_elsewhere)
-    assert memory.search("heron", mode="vector", fresh="none").hits
-
-
 def test_lock_of_another_writer(
     dsn: str, open_memory: Open, monkeypatch: Patch, settings: Settings, tmp_path: Path, write: Write
 ) -> None:
@@ -239,18 +222,6 @@ def test_commit_that_the_server_turns_into_a_rollback(dsn: str, open_memory: Ope
         writer.finish = lambda: None  # type: ignore[attr-defined]
     with memory.index.reading() as reader:
         assert reader.meta("x") == ""
-
-
-def test_failed_transaction_changes_nothing(
-    open_memory: Open, settings: Settings, tmp_path: Path, dsn: str, monkeypatch: Patch
-) -> None:
-    """The error says what to do, and the next sync converges."""
-    memory = open_memory(dsn)
-    with monkeypatch.context() as patched:
-        patched.setattr(PostgresWriter, "finish", lambda writer: fail_with(writer, "58030"))
-        with refused(dsn, IndexFailure, "failed ", "log and disk"):
-            memory.sync()
-    assert_converges(memory, new_dump(settings, tmp_path / "new"))
 
 
 def fail_with(writer: PostgresWriter, state: str) -> None:

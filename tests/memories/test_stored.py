@@ -104,16 +104,6 @@ def test_hits_quote_the_stored_text_and_say_that_they_are_not_verified(away: Sto
     assert to_json(replace(hit, verified=True)).get("verified") is None
 
 
-def test_filters_phrases_and_budgets_hold(away: StoredMemory) -> None:
-    """What a memory with files answers, too."""
-    assert {hit.path for hit in away.search("heron role:user").hits} == {"threads/t.md"}
-    assert {hit.path for hit in away.search('"pond is deep"', mode="keyword").hits} == {"garden.md"}
-    assert [hit.path for hit in away.search("heron in:threads/", min_score=0).hits] == ["threads/t.md"] * 2
-    assert away.search("heron", tokens=30, limit=5).hits
-    nowhere = away.search("heron in:nowhere/")
-    assert (nowhere.hits, "no such folder: nowhere/" in nowhere.warnings[0]) == ((), True)
-
-
 @pytest.mark.parametrize(
     ("place", "text"),
     [
