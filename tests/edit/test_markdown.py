@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memsync.edit.addition import Addition, join_additions
 from memsync.edit.markdown import cleaned, exact_message, list_item, message
 from memsync.edit.note_end import read_end
-from memsync.errors import UsageError, WriteRefused
+from memsync.errors import UsageError
 from memsync.model.note import Block, Note
 from memsync.model.vocabulary import NotePath
 from memsync.notes.attributes import attribute_block
@@ -39,28 +39,6 @@ def appended(before: str, *additions: Addition) -> str:
     return before + join_additions(read_end("x.md", before.encode()), additions)[0]
 
 
-@given(before=st.one_of(st.just(""), TEXTS), texts=st.lists(TEXTS, min_size=1, max_size=3))
-def test_messages_are_read_as_so_many_messages(before: str, texts: list[str]) -> None:
-    """Whatever headings, fences and comments their text holds or leaves open, and whatever the file ended in."""
-    additions = [message("assistant", text, f"2026-11-21 10:0{n}", {}) for n, text in enumerate(texts)]
-    try:
-        note = read("threads/t.md", appended(before, *additions))
-    except WriteRefused:
-        assert before.startswith("---")
-        return
-    roles = [message.role for message in messages_in(note.sections, note.lines)]
-    assert roles[-len(texts) :] == ["assistant"] * len(texts)
-
-
-@given(text=TEXTS)
-def test_text_of_a_message_is_had_back_as_it_was(text: str) -> None:
-    """So that threads can be exported as they were imported."""
-    written = message("user", text, "", {"model": "x"})
-    note = read("threads/t.md", written.text + "\n")
-    (read_again,) = messages_in(note.sections, note.lines)
-    assert text_of_message(body_of(note, read_again), read_again.attributes) == text
-
-
 ENDS = st.sampled_from(["", "\n", "\n\n", " \n", "\t", "  "])
 
 
@@ -76,19 +54,6 @@ def test_any_text_of_a_message_is_had_back_to_the_last_character(text: str, lead
     note = read("threads/t.md", content + "\n")
     found = list(messages_in(note.sections, note.lines))
     assert [text_of_message(body_of(note, one), one.attributes) for one in found] == texts
-
-
-@given(before=st.one_of(st.just(""), TEXTS), text=TEXTS, time=st.sampled_from(["", "10:02"]))
-def test_item_is_read_as_one_item(before: str, text: str, time: str) -> None:
-    """It is one list item of the log, dated, and what is appended next is another."""
-    additions = [list_item(text, time=time), list_item("the next", time="10:03")]
-    content = appended(before, *additions)
-    note = read("daily/2026-11-21.md", content)
-    last = note.blocks[-1][-1]
-    assert last.time == "2026-11-21T10:03"
-    assert note.lines[last.start_line - 1 : last.end_line] == ("- 10:03 the next",)
-    if time:
-        assert note.blocks[-1][-2].time == "2026-11-21T10:02"
 
 
 @pytest.mark.parametrize(

@@ -303,14 +303,6 @@ def test_note_that_a_program_opens_in_the_last_moment_is_put_back(
     assert file.read_text() == "- ONE\n- LATE\n"
 
 
-def test_existing_note_is_not_made_again(writer: NoteWriter, root: Path) -> None:
-    """Whoever asks for a new note does not mean the one that is there."""
-    put(root, b"mine\n")
-    with pytest.raises(UsageError, match="already exists"):
-        writer.create(LOG, "new\n")
-    assert (root / LOG).read_text() == "mine\n"
-
-
 # ------------------------------------------------------------------------------------------ full disk
 
 
@@ -411,29 +403,6 @@ def test_plain_append_of_another_program_between_open_and_write_is_kept(
     writer.append(LOG, NEXT)
     writer.append(LOG, Addition("- last"))
     assert file.read_bytes() == b"- one\n" + theirs + b"- next\n- last\n"
-
-
-def test_plain_append_before_a_failing_write_is_not_cut_off(
-    writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The disk is full in the middle of our line, and somebody has written since: their line stays."""
-    file = put(root, b"- one\n")
-    real = os.write
-
-    def half(descriptor: int, content: bytes) -> int:
-        monkeypatch.setattr(os, "write", real)
-        with file.open("ab") as other:
-            other.write(b"- theirs\n")
-        return real(descriptor, content[:3])
-
-    def only_the_note(descriptor: int, content: bytes) -> int:
-        is_note = os.path.samestat(os.fstat(descriptor), file.stat())
-        return half(descriptor, content) if is_note else real(descriptor, content)
-
-    monkeypatch.setattr(os, "write", only_the_note)
-    with pytest.raises(FilesystemError):
-        writer.append(LOG, NEXT)
-    assert file.read_bytes().startswith(b"- one\n- theirs\n")
 
 
 @pytest.mark.parametrize(("source", "target"), [("x" * 300 + ".md", "b.md"), ("a.md", "y" * 300 + ".md")])

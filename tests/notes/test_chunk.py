@@ -141,19 +141,6 @@ def test_line_of_mostly_spaces_is_found_by_its_words() -> None:
     assert "end" in chunks[-1].text
 
 
-@pytest.mark.parametrize("before", ["# A", "- item", "```\n```", "| a |\n|---|", "text\n\n[b]: c", "<div>\n"])
-def test_link_definitions_are_in_a_chunk_like_any_other_line(before: str) -> None:
-    """Markdown makes no block of them; they are text of the file all the same."""
-    text = f"{before}\n\n[a]: https://x.org\n[b]: c\n"
-    assert "[a]: https://x.org\n[b]: c" in "\n".join(chunk.words for chunk in cut(text))
-
-
-def test_link_definition_right_behind_a_heading_is_in_its_chunk() -> None:
-    """With no blank line between them."""
-    (chunk,) = cut("# A\n[a]: b\n")
-    assert (chunk.start_line, chunk.end_line) == (1, 2)
-
-
 # ----------------------------------------------------------------------------------------- boundaries
 
 
@@ -298,12 +285,3 @@ def test_a_heading_joins_its_paragraph_only_where_both_fit(heading: int, body: i
     assert_fits(chunks, LIMITS)
     assert spans(chunks) == ([(1, 3)] if together else [(1, 1), (3, 3)])
     assert not any(chunk.end_column for chunk in chunks)
-
-
-@pytest.mark.parametrize("length", [30, 31, 32, 33, 64, 65, 200])
-def test_no_chunk_is_larger_than_the_model_reads_at_the_very_limit(length: int) -> None:
-    """Paragraph, item, line and heading of each size around the limit."""
-    words = "one " * length
-    for text in (words, f"- {words}\n- {words}", f"# {words}\n\n{words}", f"{words}\n{words}\n\n{words}"):
-        chunks = cut(text + "\n")
-        assert_fits(chunks)

@@ -194,16 +194,6 @@ def test_positions_go_on_over_what_is_no_list() -> None:
     assert positions == {0: 1, 1: 5, 2: 6, 3: 7, 4: 8, 5: 9, 6: 10, 7: 12}
 
 
-def test_window_never_exceeds_the_limit() -> None:
-    """Where three lines do not fit, a window has two or there is none."""
-    limits = ChunkLimits(max_tokens=20, small_tokens=16, run_tokens=40, window_entries=3, window_stride=2)
-    chunks = cut(talk(8), limits)
-    assert max(COUNTER.count([chunk.text for chunk in chunks])) <= 20
-    assert {last - first + 1 for first, last in windows(chunks)} == {2}
-    wide = "".join(f"- **{name}**: one two three four five six seven\n" for name in ("Anna", "Ben") * 4)
-    assert windows(cut(wide, limits)) == []
-
-
 def test_large_items_are_no_entries() -> None:
     """An item over `small_tokens` is packed as a paragraph would be."""
     chunks = cut(items(6, "one two three four five six seven eight nine ten " * 2))
@@ -233,15 +223,6 @@ def test_entries_have_their_own_time_attributes_and_tags() -> None:
     assert entry.time == "2026-11-21T10:02"
     assert entry.attributes == {"mood": "calm", "n": "2"}
     assert set(entry.tags) == {"note", "section", "tag2"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [500, 20_000])
-def test_long_conversation_is_cut_in_proportion(count: int) -> None:
-    """Entries and windows grow with it, not with its square."""
-    chunks = cut(talk(count))
-    assert len(singles(chunks)) == count
-    assert 0.4 < len(windows(chunks)) / count < 0.6
 
 
 def test_a_conversation_is_cut_in_as_many_steps_for_each_line_however_long_it_is() -> None:

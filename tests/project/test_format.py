@@ -13,7 +13,7 @@ from memsync.memory import Memory
 from memsync.model.conversation import Usage
 from memsync.model.note import Note
 from memsync.notes.message_format import read_message_heading
-from tests.conftest import PROJECT, FakeEmbedder, Parse, Write
+from tests.conftest import PROJECT, Parse, Write
 
 PAGE = (PROJECT / "docs" / "format.md").read_text()
 LAYOUT, *_ = re.findall(r"```\n(.*?)```", PAGE, re.DOTALL)
@@ -124,35 +124,6 @@ def test_every_key_on_the_page_has_its_case() -> None:
     assert {key for row in rows for key in quoted(row)} == set(KEYS)
 
 
-@pytest.mark.parametrize("key", ["anything", "Übermut"])
-def test_unknown_keys_are_kept_and_filtered_on(key: str, memory: Memory, write: Write) -> None:
-    """As the heading of the table says."""
-    write("a.md", f"---\n{key}: of mine\n---\nA zebra.\n")
-    assert memory.search("zebra", mode="keyword", where=(f"{key}=of mine",)).hits
-
-
-@pytest.mark.parametrize(
-    "text", ["a: [", "a: *x", "<<: {b: c}", f"a: {'[' * 40}{']' * 40}", f"a: {'x' * 64_000}"],
-    ids=["malformed", "alias", "merge", "deep", "oversized"],
-)  # fmt: skip
-def test_front_matter_that_is_not_understood_costs_no_text(text: str, memory: Memory, write: Write) -> None:
-    """The body is found, the note carries a warning."""
-    write("a.md", f"---\n{text}\n---\nA zebra.\n")
-    assert memory.search("zebra", mode="keyword").hits
-    assert [one.path for one in memory.status().warnings] == ["a.md"]
-
-
-def test_front_matter_is_searched_by_meaning_where_it_holds_prose(
-    memory: Memory, write: Write, embedder: FakeEmbedder
-) -> None:
-    """Any value of four words or more; every other value is found by its words alone."""
-    write("a.md", "---\nsummary: the quagga is back again\n---\ntext\n")
-    write("b.md", "---\nsummary: the okapi\n---\ntext\n")
-    memory.sync()
-    assert memory.search("quagga", mode="keyword").hits and memory.search("okapi", mode="keyword").hits
-    assert sorted(embedder.seen) == ["---\nsummary: the quagga is back again\n---", "text"]
-
-
 # ------------------------------------------------------------------------------- tags and attributes
 
 
@@ -186,15 +157,6 @@ def test_attributes_of_the_example(memory: Memory, parse: Parse, write: Write) -
 
 
 # --------------------------------------------------------------------------------- logs and threads
-
-
-def test_entries_of_a_log_are_dated(parse: Parse) -> None:
-    """An item or a section that begins with a time, to the minute; else to the day."""
-    log = parse("# 2026-11-21\n\n- 10:02 saw it\n- no time\n\n## 11:00 Title\n\ntext\n", "daily/2026-11-21.md")
-    times = [block.time for blocks in log.blocks for block in blocks]
-    assert "2026-11-21T10:02" in times
-    assert log.sections[-1].time == "2026-11-21T11:00"
-    assert log.date == "2026-11-21"
 
 
 def test_thread_of_the_example(memory: Memory, write: Write) -> None:
@@ -245,45 +207,7 @@ def test_statuses_of_the_page_are_those_that_can_be_set(memory: Memory) -> None:
         memory.set_thread_status("a-zebra", "done")
 
 
-def test_thread_without_a_session_is_one_of_its_own(memory: Memory, write: Write) -> None:
-    """Called as its file is."""
-    write("threads/talk.md", "## user\n\nHi\n")
-    assert [one.session for one in memory.sessions().sessions] == ["talk"]
-
-
-@pytest.mark.parametrize("text", ["## user\n\nnot a message", "```\n## user\n", "a\n=\n", "<!-- open", "> ## user"])
-def test_what_is_appended_says_how_it_was_changed_and_comes_back(text: str, memory: Memory) -> None:
-    """`demoted=` and `written=`; a heading in a message does not end it."""
-    memory.new_thread("Talk")
-    memory.append_message("talk", "user", text)
-    memory.append_message("talk", "assistant", "next")
-    assert [one.text for one in memory.thread("talk").messages] == [text, "next"]
-
-
 # ------------------------------------------------------------------------------------------ the rest
-
-
-def test_preferences_of_a_user_win_and_the_last_one_does(memory: Memory, write: Write) -> None:
-    """`- key: value`, under `## user:NAME`."""
-    write("preferences.md", "- a: 1\n- a: 2\n- b: 3\n\n## user:ada\n\n- a: 4\n")
-    assert {one.key: one.value for one in memory.preferences()} == {"a": "2", "b": "3"}
-    assert {one.key: one.value for one in memory.preferences(user="ada")} == {"a": "4", "b": "3"}
-
-
-def test_prompts_have_a_priority_and_can_be_off(memory: Memory, write: Write) -> None:
-    """100 and active unless the head says otherwise; the body is the prompt."""
-    write("prompts/a.md", "---\npriority: 101\n---\nLast.\n")
-    write("prompts/b.md", "Usual.\n")
-    write("prompts/c.md", "---\npriority: 99\n---\nFirst.\n")
-    write("prompts/d.md", "---\nactive: false\n---\nNever.\n")
-    assert memory.context().text == "# Instructions\n\nFirst.\n\nUsual.\n\nLast.\n"
-
-
-def test_collection_is_described_by_its_readme(memory: Memory, write: Write) -> None:
-    """`title` and `description` of the front matter."""
-    write("work/README.md", "---\ntitle: Work\ndescription: What pays.\n---\ntext\n")
-    (found,) = memory.collections().collections
-    assert (found.folder, found.title, found.description) == ("work/", "Work", "What pays.")
 
 
 LEFTOVERS = ("*.swp", "*~", "#x#", ".#x", "*.tmp", "*___jb_*")
@@ -303,21 +227,3 @@ def test_what_is_ignored_is_never_found(name: str, memory: Memory, root: Path, w
     write("b.markdown", "Another zebra.\n")
     (root / "link.md").symlink_to(root / "b.markdown")
     assert [hit.path for hit in memory.search("zebra", mode="keyword").hits] == ["b.markdown"]
-
-
-@pytest.mark.parametrize(
-    "content", [b"A zebra \xff here.\n", b"A zebra \0 here.\n", "A zebra here.\n".encode("utf-16")]
-)  # fmt: skip
-def test_what_is_no_plain_utf8_is_read_with_a_warning(content: bytes, memory: Memory, write: Write) -> None:
-    """Nothing of it is lost to a search."""
-    write("a.md", content)
-    assert memory.search("zebra", mode="keyword").hits
-    assert memory.status().warnings
-
-
-def test_large_note_is_indexed_by_paragraphs(memory: Memory, write: Write) -> None:
-    """Over 2 MB its headings are no structure any more, and it says so."""
-    write("a.md", "# Zebras\n\n" + "word " * 500_000 + "\n\nA zebra.\n")
-    (hit, *_) = memory.search('"A zebra"', mode="keyword").hits
-    assert hit.heading_path == ()
-    assert "2 MB" in memory.status().warnings[0].reason
