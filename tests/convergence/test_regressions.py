@@ -24,13 +24,6 @@ def world() -> Iterator[World]:
     made.close()
 
 
-def test_note_that_is_ignored_from_now_on_leaves_the_index(world: World) -> None:
-    """Its file is still there, which does not mean that it is a note."""
-    world.tree.write(".gitignore", b"a.md\n")
-    world.rest()
-    assert world.stamps() == {}
-
-
 def test_folder_that_no_watch_can_be_had_for_does_not_keep_the_keeper_busy(world: World) -> None:
     """Watching is tried again after pauses that grow, not at once for ever."""
     world.tree.write("deep/d.md", b"eel\n")
@@ -158,13 +151,6 @@ def test_pipe_with_the_name_of_a_folder_keeps_nobody_waiting(world: World) -> No
     world.tree.remove_folder("deep/er")
     world.rest()
     assert world.stamps() == {}
-
-
-def test_note_that_may_not_be_read_is_kept(world: World) -> None:
-    """Unreadable is not deleted."""
-    world.forbid("a.md")
-    world.clock.sleep(40.0)
-    assert list(world.stamps()) == ["a.md"]
 
 
 def test_note_that_became_binary_between_two_refusals_leaves_the_index(world: World) -> None:

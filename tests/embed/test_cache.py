@@ -126,18 +126,6 @@ def test_index_that_is_lost_or_damaged_embeds_nothing(notes: Path, opened: Open,
     assert again.verify() is None
 
 
-def test_rebuild_of_an_index_without_vectors_embeds_nothing(notes: Path, opened: Open, embedder: FakeEmbedder) -> None:
-    """What the index does not have any more, the cache has."""
-    memory = opened(notes)
-    memory.sync()
-    seen = len(embedder.seen)
-    with memory.index.writing() as writer:
-        writer._db.execute("DELETE FROM vector")  # type: ignore[attr-defined]  # because only a test goes behind the port
-    report = memory.rebuild()
-    assert (report.vectors_computed, len(embedder.seen)) == (0, seen)
-    assert memory.verify() is None
-
-
 def test_search_takes_what_one_edit_left_behind_from_the_cache(
     notes: Path, opened: Open, embedder: FakeEmbedder
 ) -> None:
@@ -356,23 +344,6 @@ def test_model_is_not_loaded_where_the_cache_has_everything(notes: Path, make: A
         assert (report.computed, report.reused, report.pending) == (0, NOTES, 0)
         assert not memory.models.is_loaded
         assert (embedder._loaded if make is None else embedder._child) is None
-
-
-def test_vector_from_the_cache_is_to_the_byte_what_the_model_gives(notes: Path) -> None:
-    """With the real built-in model: an index that took them is equal to one that computed them."""
-    for number, text in enumerate(("Ärger über Zahlen: 3.14159", "日本語のメモ", "x " * 200)):
-        (notes / f"more{number}.md").write_text(f"# {text[:20]}\n\n{text}\n\n- one\n- two\n")
-    with open_memory(load_settings(root=notes, environ={}, cwd=notes), Through.HERE) as memory:
-        memory.sync()
-    root = copied(notes)
-    with open_memory(load_settings(root=root, environ={}, cwd=root), Through.HERE) as memory:
-        report = memory.sync()
-        assert report.vectors_computed == 0
-        taken = stored(memory)
-        assert memory.verify(recompute=True) is None
-        memory.rebuild(drop_vectors=True)
-        assert len(taken) > NOTES
-        assert stored(memory) == taken
 
 
 # ------------------------------------------------------------------------------------ damage and faults

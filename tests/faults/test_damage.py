@@ -428,22 +428,6 @@ def test_vector_that_is_searched_and_cannot_be_ranked_is_damage(synced: Memory, 
     assert answers(memory) == before
 
 
-def test_word_that_a_search_misses_is_named_by_verify(synced: Memory, write: Write, make_memory: MakeMemory) -> None:
-    """Where the words fill several pages, a search without the way to them looks into the first page only."""
-    write("u.md", " ".join(f"unique{number}" for number in range(3_000)))
-    synced.sync()
-    before = answers(synced)
-    run(synced, "DELETE FROM chunk_fts_idx WHERE term <> x''")
-    memory = make_memory()
-    assert answers(memory) != before
-    difference = memory.verify()
-    assert difference is not None
-    assert difference.mended
-    assert "word that a search misses" in difference.indexed
-    assert answers(memory) == before
-    assert memory.verify() is None
-
-
 @pytest.mark.parametrize("table", ["vector", "vec_1_vector_chunks00"])
 def test_vector_that_is_another_than_its_int8_form_comes_from_the_cache_again(
     table: str, synced: Memory, make_memory: MakeMemory

@@ -517,14 +517,3 @@ def test_killed_import_goes_on_when_it_is_run_again(memory: Memory, root: Path, 
     assert len(list(root.rglob("*.md"))) == count
     assert {one.usage.messages for one in memory.threads().threads} == {2}
     assert memory.import_file(file).known == 2 * count
-
-
-def test_command_says_what_it_left_out(cli: Cli, root: Path) -> None:
-    """On stderr, in its JSON, and by its exit code."""
-    file = export(root, MALFORMED["author a string"], RICH)
-    done = cli("thread", "import", str(file), "--json")
-    assert done.returncode == 1
-    (told,) = json.loads(done.stdout)["files"]
-    assert told["wrong"] == ["conversation 1: message d: its author is not an object"]
-    assert told["threads"] == 1
-    assert "conversation 1: message d" in done.stderr

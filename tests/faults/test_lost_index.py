@@ -14,8 +14,6 @@ import pytest
 from memsync.errors import EmbedderError, FilesystemError, IndexFailure, IndexTooNew
 from memsync.index.sqlite import schema
 from memsync.memory import Memory
-from memsync.model.vocabulary import NotePath
-from memsync.notes.files import NoteFiles
 from memsync.system import clock
 from memsync.system.database_files import set_aside
 from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
@@ -231,23 +229,6 @@ def test_rebuild_keeps_vectors_unless_told_not_to(synced: Memory, embedder: Fake
     assert (report.vectors_computed, len(embedder.seen)) == (passages, seen + passages)
     assert dump(synced) == before
     assert_sound(database(synced))
-
-
-def test_interrupted_rebuild_leaves_the_old_index(synced: Memory, write: Write, monkeypatch: Patch) -> None:
-    """Until the new one is complete the old one stays, and nothing else is left behind."""
-    before = dump(synced)
-
-    def interrupt(_: NoteFiles, path: NotePath) -> None:
-        if path == "n20.md":
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as interrupted:
-        beforehand(interrupted, NoteFiles, "read", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            synced.rebuild()
-    assert dump(synced) == before
-    assert {path.name.partition("-")[0] for path in database(synced).parent.iterdir()} <= {"index.db", "sync.lock"}
-    assert synced.verify() is None
 
 
 def test_what_a_killed_rebuild_left_is_removed_by_the_next(synced: Memory) -> None:

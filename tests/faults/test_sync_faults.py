@@ -13,8 +13,7 @@ from memsync.errors import NoteError, RootError
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
-from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
-from tests.support.index_checks import check_sound
+from tests.conftest import Patch, Write
 from tests.support.stand_ins import beforehand
 
 BINARY = b"\x7fELF\x00\x01\x02\x03" * 400
@@ -148,39 +147,6 @@ def test_file_that_comes_back_before_its_deletion_is_committed_stays(
     beforehand(monkeypatch, NoteFiles, "identity", lambda *_: write("a.md", "The heron nests in the alder.\n"))
     report = memory.sync()
     assert (report.deleted, memory.status().notes) == (0, 1)
-
-
-def test_note_deleted_while_its_passages_are_embedded_leaves_only_cached_vectors(
-    memory: Memory, write: Write, root: Path, embedder: FakeEmbedder, monkeypatch: Patch
-) -> None:
-    """A vector that comes for a passage that has gone meanwhile is not attached to anything."""
-    write("a.md", "The heron nests in the alder.\n")
-    write("b.md", "The ketch lies in the harbour.\n")
-
-    def delete(*_: object) -> None:
-        (root / "a.md").unlink(missing_ok=True)
-        memory.syncer.refresh()
-
-    beforehand(monkeypatch, embedder, "embed_passages", delete)
-    memory.sync()
-    assert memory.status().notes == 1
-    check_sound(memory)
-
-
-def test_past_its_deadline_an_answer_says_that_it_is_stale(make_memory: MakeMemory, write: Write) -> None:
-    """What could not be indexed in time is counted and said, never hidden."""
-    memory = make_memory(deadline=0.0)
-    write("a.md", "The heron nests in the alder.\n")
-    memory.sync()
-    write("b.md", "The heron fishes at dawn.\n")
-    write("c.md", "The heron sleeps at noon.\n")
-    result = memory.search("heron")
-    assert [hit.path for hit in result.hits] == ["a.md"]
-    assert result.freshness.stale
-    assert result.freshness.pending_text >= 2
-    assert any("files are not searched yet" in warning for warning in result.warnings)
-    memory.sync()
-    assert {hit.path for hit in memory.search("heron").hits} == {"a.md", "b.md", "c.md"}
 
 
 @pytest.mark.parametrize("year", [2262, 2999, 1600])

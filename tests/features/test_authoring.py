@@ -75,14 +75,6 @@ def test_entries_of_logs_are_counted_by_day(memory: Memory, write: Write) -> Non
     assert memory.logged("2026-01-01").days == {"2026-01-01": 2, "2026-01-03": 1}
 
 
-def test_refusal_comes_across(own: MemoryApi, write: Write) -> None:
-    """With the same type and advice, whoever writes."""
-    write("daily/2026-11-20.md", "<<<<<<< HEAD\none\n=======\n")
-    with pytest.raises(WriteRefused, match="conflict markers") as refused:
-        own.log("text", day="2026-11-20")
-    assert "Resolve" in refused.value.hint
-
-
 def test_what_no_search_will_find_is_said(own: MemoryApi, write: Write) -> None:
     """The file is written, for git or for a person; but it is no note."""
     write(".gitignore", "daily/\n")
@@ -266,14 +258,6 @@ def test_what_memsync_itself_rewrites_is_not_taken_for_overwritten(own: MemoryAp
     assert own.overwritten() == ()
 
 
-def test_deleted_note_is_overwritten_whole(own: MemoryApi, root: Path) -> None:
-    """Whoever deleted it on purpose says so."""
-    own.log("The heron nests.", day="2026-11-20")
-    (root / "daily/2026-11-20.md").unlink()
-    assert len(own.overwritten()) == 1
-    assert own.overwritten(days=0) == ()
-
-
 # --------------------------------------------------------------------------------------------- git
 
 
@@ -311,14 +295,6 @@ def test_note_of_which_something_is_staged_is_written_and_not_committed(
     assert written.commit == ""
     assert "staged" in " ".join(written.warnings)
     assert git("log", "--oneline").count("\n") == 2
-
-
-def test_write_stands_where_git_cannot_commit(committing: Memory, root: Path) -> None:
-    """A lock of git's that stays, a root that is in no repository."""
-    (root / ".git/index.lock").write_text("")
-    written = committing.log("one", day="2026-11-20")
-    assert "not committed" in " ".join(written.warnings)
-    assert read(root, "daily/2026-11-20.md").endswith(" one\n")
 
 
 def test_binary_note_cannot_be_remembered_in(own: MemoryApi, root: Path) -> None:

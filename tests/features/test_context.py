@@ -14,13 +14,10 @@ from hypothesis import strategies as st
 
 from memsync.errors import NoteError
 from memsync.features.context.assemble import Passage, PassageSource, assemble
-from memsync.features.context.compose import _Gathered
 from memsync.memory import Memory, MemoryApi
 from memsync.model.context import Context
 from memsync.model.vocabulary import NotePath, told_origin
 from memsync.notes.files import NoteFiles
-from memsync.search.validity import Validity
-from memsync.system import clock
 from tests.conftest import COUNTER, Write
 from tests.support.daemon_process import Cli
 
@@ -97,11 +94,6 @@ def test_context_without_a_question_or_a_thread_leaves_those_parts_out(full: Mem
     assert [part.name for part in full.context(day=DAY).parts] == ["soul", "prompts", "memory", "logs"]
     assert full.context(day="2026-01-01").parts[-1].name == "memory"
     assert full.context("zebra", day=DAY, budget=3).text == ""
-
-
-def test_context_is_equal_for_equal_files(full: MemoryApi) -> None:
-    """To the last character."""
-    assert full.context("zebra", thread="talk", day=DAY) == full.context("zebra", thread="talk", day=DAY)
 
 
 def test_context_is_of_the_files_as_they_are(full: MemoryApi, write: Write) -> None:
@@ -339,14 +331,6 @@ def test_note_that_cannot_be_read_any_more_is_named_and_left_out(
     context = memory.context("", budget=1_000)
     assert "Say hello." in context.text and "Zebras" not in context.text
     assert "MEMORY.md cannot be read: Permission denied" in context.warnings
-
-
-def test_note_that_became_binary_since_it_was_indexed_is_named_and_left_out(memory: Memory, root: Path) -> None:
-    """It is read for a context after the files were compared."""
-    (root / "MEMORY.md").write_bytes(bytes(range(256)))
-    gathered = _Gathered(NoteFiles(root), memory.fresh_search._syncer._indexer._reader, Validity(), clock.today())
-    assert gathered.passages([NotePath("MEMORY.md"), NotePath("gone.md")]) == []
-    assert gathered.warnings == ["MEMORY.md: not a text file"]
 
 
 def test_memory_that_is_no_text_is_named(own: MemoryApi, root: Path, write: Write) -> None:

@@ -471,14 +471,6 @@ def test_appends_to_a_moved_note_are_not_missing(memory: Memory, write: Write, r
     assert [one.text for one in memory.overwritten()] == ["- 10:00 saw a heron"]
 
 
-def test_appends_to_notes_of_a_moved_folder_are_not_missing(memory: Memory) -> None:
-    """Each note of it counts."""
-    for day in ("2026-11-20", "2026-11-21"):
-        memory.log("saw a heron", day=day, time="10:00")
-    moved(memory, "daily", "old/daily")
-    assert memory.overwritten() == ()
-
-
 def test_move_is_one_commit_and_so_is_its_undo(committing: Memory, git: Git, write: Write, root: Path) -> None:
     """With git.commit, the moved files and the notes with changed links are in it, and nothing else is."""
     write("p/a.md", "[t](../b.md)\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -105,19 +104,6 @@ def test_thread_may_be_named_as_its_file_is(own: MemoryApi, write: Write) -> Non
     assert {own.thread(name).thread.path for name in ("talk", "talk.md", "threads/talk", "threads/talk.md")} == {
         "threads/talk.md"
     }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("role", "text"), [("developer", "a line\n" * 90_000 + "## user\n"), ("", ""), ("user @ x", " "), ("r" * 200, "x")]
-)
-def test_any_role_and_any_text_is_kept_and_exported(memory: Memory, role: str, text: str) -> None:
-    """A long message, an empty one, and what no heading can say: to the last character."""
-    memory.append_message("Talk", role, text, time="2026-11-21 10:02", attributes={"id": "m1"}, begin=True)
-    (message,) = memory.thread("talk").messages
-    assert (message.role, message.text, message.attributes) == (role, text, {"id": "m1"})
-    (line,) = map(json.loads, memory.export_lines(["talk"]))
-    assert (line["role"], line.get("text", ""), line["attributes"]) == (role, text, {"id": "m1"})
 
 
 def test_thread_that_several_writers_begin_gets_every_message(memory: Memory) -> None:

@@ -285,25 +285,6 @@ def test_note_that_is_worked_on_is_not_old(own: MemoryApi, write: Write) -> None
     assert [one.path for one in own.prune().due] == ["old.md"]
 
 
-def test_commit_that_fails_leaves_the_index_as_it_was(
-    committing: Memory, git: Callable[..., str], write: Write, monkeypatch: Patch
-) -> None:
-    """Without a name git commits nothing; with one of the environment it does."""
-    write("old/a.md", "---\nexpires: 2020-01-01\n---\nx\n")
-    git("add", ".")
-    git("commit", "-qm", "a")
-    write("old/b.md", "---\nexpires: 2020-01-01\n---\nx\n")
-    git("config", "--global", "--remove-section", "user")
-    git("config", "user.useConfigOnly", "true")
-    before = git("ls-files", "--stage")
-    (warning,) = committing.prune(apply=True, force=True).warnings
-    assert "not committed" in warning
-    assert git("ls-files", "--stage") == before
-    for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"):
-        monkeypatch.setenv(name, "a@b")
-    assert committing.log("a zebra").commit
-
-
 def test_undo_knows_what_a_run_really_moved(aged: MemoryApi, root: Path, write: Write) -> None:
     """Runs that moved nothing are none; what failed and was moved by hand stays where the person put it."""
     os.link(write("old/linked.md", "---\nexpires: 2020-01-01\n---\nzebra\n"), root / "other")
@@ -558,13 +539,6 @@ def test_search_prints_neighbours(cli: Cli, write: Write) -> None:
     by_path = {hit["path"]: hit.get("context") for hit in hits}
     assert by_path["note.md"] is None
     assert [one["text"] for one in by_path["threads/talk.md"]["after"]] == ["The striped one."]
-
-
-def test_note_of_a_far_day_retires_like_any(memory: Memory, root: Path, write: Write) -> None:
-    """That it is as it was judged is told by the same figures that the index has of it."""
-    path = write("far.md", "---\nexpires: 2020-01-01\n---\nx\n")
-    age(path, "2999-01-01")
-    assert [one.path for one in memory.prune(apply=True, force=True).moved] == ["far.md"]
 
 
 def test_imported_conversation_is_as_old_as_its_import(memory: Memory, root: Path) -> None:

@@ -106,27 +106,6 @@ def test_model_that_fails_after_a_first_success_keeps_old_vectors_answering(
     assert memory.status().pending_vectors == 1
 
 
-def test_search_embeds_what_an_edit_left_behind(memory: Memory, write: Write) -> None:
-    """A few new passages are found by meaning without a sync."""
-    write("a.md", "The heron nests in the alder.\n")
-    memory.sync()
-    write("b.md", "The stork nests on the chimney.\n")
-    result = memory.search("stork chimney")
-    assert "vector" in result.hits[0].ranks
-    assert result.freshness.pending_vectors == 0
-
-
-def test_passage_whose_note_changed_meanwhile_is_not_counted_as_computed(memory: Memory, write: Write) -> None:
-    """A note that changed since it was indexed has its passages embedded by the next sync, not by this one."""
-    write("a.md", "The heron nests in the alder.\n")
-    memory.syncer.refresh()
-    write("a.md", "The stork nests on the chimney.\n")
-    report = memory.syncer._embed(memory.index, None)
-    assert (report.computed, report.pending) == (0, 1)
-    memory.sync()
-    assert memory.status().pending_vectors == 0
-
-
 @only_sqlite
 def test_putting_a_vector_twice_changes_nothing(memory: Memory, write: Write, embedder: FakeEmbedder) -> None:
     """Two processes may embed the same passage: the second finds it done."""
@@ -214,21 +193,6 @@ def test_vec0_is_compacted_after_churn(memory: Memory, write: Write, by_daemon: 
     assert memory.verify() is None
     check_sound(memory)
     assert [line for line in dump(memory) if line.startswith('["vector"')]
-
-
-def test_failing_model_stands_in_status_until_it_answers_again(
-    memory: Memory, write: Write, embedder: FakeEmbedder
-) -> None:
-    """Whoever looks at the index later must see why passages wait."""
-    write("a.md", "The heron nests.\n")
-    embedder.fail = EmbedderError("the model is gone")
-    memory.sync()
-    assert [(failure.path, failure.reason) for failure in memory.status().failures] == [
-        ("(model)", "the model is gone")
-    ]
-    embedder.fail = None
-    memory.sync()
-    assert memory.status().failures == ()
 
 
 def test_passage_that_got_the_number_of_one_that_has_gone_gets_its_own_vector(

@@ -13,8 +13,6 @@ import pytest
 from memsync.memory import Memory
 from memsync.model.query import IndexedNote
 from memsync.settings.load import load_settings
-from memsync.sync import indexer
-from memsync.sync.git_dates import SEARCH_SECONDS
 from memsync.system import clock
 from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.convergence.test_index_purity import fresh_dump
@@ -97,15 +95,6 @@ def test_note_is_as_old_as_its_path(arrival: str, memory: Memory, repository: Re
     assert dated(memory, "b.md") == 0
     repository.commit(SUMMER)
     assert dated(memory, "b.md") == SUMMER
-
-
-def test_amended_commit_counts_with_its_new_time(memory: Memory, repository: Repository, write: Write) -> None:
-    """HEAD names another commit then."""
-    write("a.md", "The heron nests.\n")
-    repository.commit(SPRING)
-    assert dated(memory, "a.md") == SPRING
-    repository.git("commit", "-q", "--amend", "--no-edit", at=SUMMER)
-    assert dated(memory, "a.md") == SUMMER
 
 
 def test_checkout_of_another_branch_dates_by_that_branch(memory: Memory, repository: Repository, write: Write) -> None:
@@ -432,26 +421,3 @@ def test_index_after_random_commits_equals_a_fresh_one(
     assert memory.status().undated == ""
     assert without_words(dump(memory)) == without_words(fresh_dump(root, tmp_path / "fresh"))
     assert memory.verify() is None
-
-
-def test_dates_are_read_again_only_if_that_failed(
-    memory: Memory, write: Write, repository: Repository, monkeypatch: Patch
-) -> None:
-    """Each reading runs git; a search gives it what is left of its time, and not less than a little."""
-    given: list[float] = []
-
-    def note_time(index: object, head: object, seconds: float) -> None:
-        given.append(seconds)
-
-    write("a.md", "heron\n")
-    repository.commit(SPRING)
-    refresh = memory.syncer.refresh
-    with monkeypatch.context() as counting:
-        counting.setattr(indexer, "bring_up_to_date", note_time)
-        refresh(5.0, for_search=True)
-        refresh(0.2, for_search=True)
-        assert given == [pytest.approx(5.0, abs=1.0), SEARCH_SECONDS]
-    memory.sync()
-    monkeypatch.setattr(indexer, "bring_up_to_date", note_time)
-    refresh(retry_dates=True)
-    assert len(given) == 2

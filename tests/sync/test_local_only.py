@@ -218,29 +218,6 @@ def synced(memory: Memory) -> Memory:
     return memory
 
 
-def test_front_matter_takes_effect_at_the_next_sync_in_both_directions(open_remote: MakeMemory, write: Write) -> None:
-    """Marking a note takes its vectors away, and removing the mark brings them back."""
-    memory = open_remote()
-    for head, expected in (("", 1), ("---\nlocal-only: true\n---\n", 0), ("---\nlocal-only: false\n---\n", 1)):
-        write("a.md", f"{head}The swan left early.\n")
-        memory.sync()
-        assert waiting_and_vectors(memory) == (0, expected)
-        assert_intact(memory)
-
-
-def test_note_moved_into_a_private_folder_loses_its_vectors(open_remote: MakeMemory, write: Write, root: Path) -> None:
-    """The place of a note counts, also if its text does not change; out of the folder it is public again."""
-    write("a.md", "The swan left early.\n")
-    (root / "journal").mkdir()
-    memory = synced(open_remote("journal/"))
-    assert waiting_and_vectors(memory) == (0, 1)
-    (root / "a.md").rename(root / "journal/a.md")
-    assert waiting_and_vectors(synced(memory)) == (0, 0)
-    (root / "journal/a.md").rename(root / "a.md")
-    assert waiting_and_vectors(synced(memory)) == (0, 1)
-    assert_intact(memory)
-
-
 def test_text_that_waits_leaves_the_queue_when_its_note_becomes_private(
     open_remote: MakeMemory, remote: Remote, write: Write
 ) -> None:
@@ -269,21 +246,6 @@ def test_text_of_a_note_that_has_just_become_private_is_not_sent(
     memory.syncer.embed_leftovers()
     memory.syncer.embed_in_background()
     remote.assert_got_no_secret()
-
-
-def test_passage_that_is_also_public_is_embedded(
-    open_remote: MakeMemory, remote: Remote, write: Write, root: Path
-) -> None:
-    """The same text in a public note is another passage; when that note goes, its vector goes with it."""
-    write("journal/a.md", "The swan left early.\n")
-    memory = synced(open_remote("journal/"))
-    assert waiting_and_vectors(memory) == (0, 0)
-    write("b.md", "The swan left early.\n")
-    assert waiting_and_vectors(synced(memory)) == (0, 1)
-    (root / "b.md").unlink()
-    assert waiting_and_vectors(synced(memory)) == (0, 0)
-    assert memory.status().local_only == 1
-    assert_intact(memory)
 
 
 def test_change_to_a_remote_model_embeds_public_notes_only(

@@ -126,19 +126,6 @@ def test_a_root_whose_place_another_takes_keeps_its_state(indexed: Path, opened:
         assert text in entries[0]
 
 
-def test_swapped_roots_keep_their_state(indexed: Path, opened: Open) -> None:
-    """Each is at the other's old path."""
-    other = indexed.with_name("other")
-    other.mkdir()
-    (other / "b.md").write_text("The bittern booms.\n")
-    assert synced(opened, other) == (1, 0)
-    third = moved(indexed, "third")
-    other.rename(indexed)
-    third.rename(other)
-    assert synced(opened, indexed) == (0, 1)
-    assert synced(opened, other) == (0, NOTES + 1)
-
-
 def test_moved_root_keeps_its_whole_state(indexed: Path, opened: Open, embedder: FakeEmbedder) -> None:
     """Index, journal, counts and known ends of notes have the new name, and nothing is left under the old one."""
     seen = len(embedder.seen)
@@ -158,20 +145,6 @@ def test_moved_root_keeps_its_whole_state(indexed: Path, opened: Open, embedder:
         assert ["kept in the journal" in one.text for one in memory.overwritten()] == [True]
 
 
-def test_notes_that_were_retired_come_back_after_a_move(notes: Path, opened: Open) -> None:
-    """The record of a prune belongs to the root, too."""
-    old = notes / "daily" / "2020-01-01.md"
-    old.parent.mkdir()
-    old.write_text("- 10:00 long ago\n")
-    os.utime(old, (1_600_000_000, 1_600_000_000))
-    with opened(notes) as memory:
-        assert len(memory.prune(apply=True, force=True).moved) == 1
-    new = moved(notes, "renamed")
-    with opened(new) as memory:
-        assert len(memory.undo_prune().moved) == 1
-    assert (new / "daily" / "2020-01-01.md").read_text() == "- 10:00 long ago\n"
-
-
 def test_root_is_recognised_wherever_it_goes_and_when_it_comes_back(indexed: Path, opened: Open) -> None:
     """By another name, in another folder, and at its first path again."""
     inner = indexed.with_name("inner")
@@ -186,16 +159,6 @@ def test_root_is_recognised_wherever_it_goes_and_when_it_comes_back(indexed: Pat
     assert said(back) == [RECOGNISED.format(outer)]
     assert synced(opened, back) == (0, NOTES + 1)
     assert states(back) == (True, True)
-
-
-def test_old_path_may_lead_to_another_folder_by_now(indexed: Path, opened: Open) -> None:
-    """What is there now is new; it gets an index of its own."""
-    new = moved(indexed, "renamed")
-    indexed.mkdir()
-    (indexed / "other.md").write_text("The bittern booms.\n")
-    assert said(new) == [RECOGNISED.format(indexed)]
-    assert synced(opened, indexed) == (1, 0)
-    assert synced(opened, new) == (0, NOTES + 1)
 
 
 def test_commands_recognise_the_root_before_they_do_anything(cli: Cli, notes: Path) -> None:

@@ -16,7 +16,7 @@ from memsync.notes.parse import NoteReader
 from memsync.sync import indexer, workers
 from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.backends import only_sqlite
-from tests.support.index_checks import check_sound, database, dump, value
+from tests.support.index_checks import check_sound, dump
 
 ONE = "# Birds\n\nThe heron nests in the alder.\n\n## Food\n\nIt eats eels and frogs.\n"
 TWO = "# Boats\n\nThe ketch lies in the harbour.\n"
@@ -123,34 +123,6 @@ def test_same_size_edit_with_mtime_restored_is_noticed(memory: Memory, write: Wr
     os.utime(path, (1_000_000_000, 1_000_000_000))
     assert [hit.text for hit in memory.search("Pascal").hits] == ["The store is Pascal."]
     assert memory.search("SQLite", mode="keyword").hits == ()
-
-
-@only_sqlite
-def test_deleted_note_leaves_nothing_behind(memory: Memory, write: Write, root: Path) -> None:
-    """No vectors, passages, words, tags or links of it stay."""
-    write("a.md", ONE + "\nSee [[b]] #bird\n")
-    write("b.md", TWO)
-    memory.sync()
-    (root / "a.md").unlink()
-    memory.sync()
-    assert memory.status().notes == 1
-    assert memory.search("heron", mode="keyword").hits == ()
-    assert not [line for line in dump(memory) if "a.md" in line]
-    assert value(database(memory), "SELECT count(*) FROM tag") == 0
-    assert value(database(memory), "SELECT count(*) FROM link") == 0
-    assert value(database(memory), "SELECT count(*) FROM vector") == 1
-    check_sound(memory)
-
-
-def test_text_that_two_notes_hold_stays_while_one_of_them_does(memory: Memory, write: Write, root: Path) -> None:
-    """Equal text is one passage; deleting one copy must not take it from the other."""
-    write("a.md", TWO)
-    write("b.md", TWO)
-    memory.sync()
-    (root / "a.md").unlink()
-    memory.sync()
-    assert [hit.path for hit in memory.search("ketch harbour", mode="vector").hits] == ["b.md"]
-    check_sound(memory)
 
 
 def test_emptied_root_empties_the_index(memory: Memory, write: Write, root: Path) -> None:

@@ -113,25 +113,6 @@ def test_index_is_the_same_however_many_processes_read(open_with: OpenWith, note
 
 
 @pytest.mark.slow
-def test_changed_notes_are_read_by_several_processes_too(
-    open_with: OpenWith, notes: int, write: Write, monkeypatch: Patch
-) -> None:
-    """A note that became binary, one that was touched, one that was removed: as one process would have it."""
-    alone, several = open_with(1), open_with(2)
-    alone.sync()
-    several.sync()
-    for number in range(5, 12):
-        write(f"{number:02d}.md", f"# Other {number}\n\n{LISTS[: 300 * number]}\n")
-    write("12.md", bytes(range(32)) * 100)
-    os.utime(write("13.md", "# New\n"), (1, 1))
-    (several.files.root / "14.md").unlink()
-    seen = processes_seen(monkeypatch)
-    assert several.sync().failed == alone.sync().failed
-    assert len(seen) == 2
-    assert dump(several) == dump(alone)
-
-
-@pytest.mark.slow
 def test_killed_process_costs_nothing(open_with: OpenWith, notes: int, monkeypatch: Patch) -> None:
     """What it was at, and what no other process is left to do, is done in this one."""
     asked: list[str] = []
