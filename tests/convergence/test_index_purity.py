@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,89 +14,10 @@ from memsync.memory import Memory
 from memsync.settings.load import Settings, load_settings
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.index_checks import check_sound, dump
+from tests.support.random_editor import Editor
 from tests.support.sampling import sampled
 
 STEPS = 30
-WORDS = ["heron", "alder", "eel", "ketch", "harbour", "tide", "rope", "漢字", "用SQLite", "сова", "café", "C++"]
-NAMES = ["a.md", "b.md", "daily/2026-11-21.md", "threads/t.md", "deep/er/c.md", "archive/old.md", "notes.markdown"]
-PIECES = [
-    "# {0} {1}\n\n{2} {3}.\n\n",
-    "## {0}\n\n{1} {2} #tag-{3}\n\n",
-    "- {0} {1}\n- {2} {3} {{emotion={0}}}\n- [[{1}]] and {2}\n",
-    "## user @ 2026-11-21 10:02\n\n{0} {1} {2}?\n\n",
-    "- 10:02 {0} {1}\n- 11:15 {2} {3}\n",
-    "```\n# {0} is no heading\n{1}\n```\n\n",
-    "| {0} | {1} |\n|---|---|\n| {2} | {3} |\n\n",
-    "{0} {1} {2} {3}\n",
-]
-HEADS = ["", "---\ntitle: {0}\ntags: [{1}, {2}]\n---\n", "---\narchived: true\n---\n", "---\n[broken: {0}\n---\n"]
-
-
-class Walk:
-    """A person who edits at random."""
-
-    def __init__(self, root: Path, chance: random.Random) -> None:
-        self.root = root
-        self.chance = chance
-
-    def step(self) -> None:
-        """Do one thing to the files."""
-        notes = sorted(path for path in self.root.rglob("*") if path.is_file())
-        actions = [self.write, self.write] if not notes else [
-            self.write, self.write, self.write, self.append, self.edit_section, self.same_size, self.delete,
-            self.rename, self.copy, self.swap, self.touch,
-        ]  # fmt: skip
-        self.chance.choice(actions)(notes)
-
-    def write(self, notes: list[Path]) -> None:
-        path = self.root / self.chance.choice(NAMES)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(self._fill(self.chance.choice(HEADS)) + self._text(self.chance.randrange(1, 9)))
-
-    def append(self, notes: list[Path]) -> None:
-        with self.chance.choice(notes).open("a") as file:
-            file.write(self._text(1))
-
-    def edit_section(self, notes: list[Path]) -> None:
-        path = self.chance.choice(notes)
-        parts = path.read_text().split("\n\n")
-        parts[self.chance.randrange(len(parts))] = self._text(1)
-        path.write_text("\n\n".join(parts))
-
-    def same_size(self, notes: list[Path]) -> None:
-        path = self.chance.choice(notes)
-        before = path.stat()
-        text = path.read_text()
-        path.write_text(text.swapcase() if len(text.swapcase().encode()) == len(text.encode()) else text[::-1])
-        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-    def delete(self, notes: list[Path]) -> None:
-        self.chance.choice(notes).unlink()
-
-    def rename(self, notes: list[Path]) -> None:
-        self.chance.choice(notes).rename(self.root / self.chance.choice(["a.md", "b.md", "moved.md"]))
-
-    def copy(self, notes: list[Path]) -> None:
-        source, target = self.chance.choice(notes), self.root / self.chance.choice(["b.md", "copy.md"])
-        if source != target:
-            shutil.copy2(source, target)
-
-    def swap(self, notes: list[Path]) -> None:
-        one, two = self.chance.choice(notes), self.chance.choice(notes)
-        between = self.root / "between.tmp"
-        if one != two:
-            one.rename(between)
-            two.rename(one)
-            between.rename(two)
-
-    def touch(self, notes: list[Path]) -> None:
-        self.chance.choice(notes).touch()
-
-    def _text(self, pieces: int) -> str:
-        return "".join(self._fill(self.chance.choice(PIECES)) for _ in range(pieces))
-
-    def _fill(self, piece: str) -> str:
-        return piece.format(*self.chance.choices(WORDS, k=4))
 
 
 def fresh_dump(root: Path, folder: Path, settings: Settings | None = None) -> list[str]:
@@ -117,9 +37,9 @@ def test_index_after_a_random_walk_equals_one_built_from_the_files(
     """Edits of every sort with a sync or a search now and then: dump, integrity and orphans as if nothing had been."""
     of_this_run = f"{pytestconfig.option.hypothesis_seed} {seed}"
     chance = random.Random(of_this_run if isinstance(seed, str) else seed)
-    walk = Walk(root, chance)
+    editor = Editor(root, tmp_path / "outside", chance)
     for _ in range(STEPS):
-        walk.step()
+        editor.step()
         if chance.random() < 0.25:
             memory.sync()
         elif chance.random() < 0.25:
@@ -131,11 +51,11 @@ def test_index_after_a_random_walk_equals_one_built_from_the_files(
 
 
 @pytest.mark.parametrize("seed", sampled(range(6), 1))
-def test_incremental_and_rebuilt_index_answer_alike(seed: int, memory: Memory, root: Path) -> None:
+def test_incremental_and_rebuilt_index_answer_alike(seed: int, memory: Memory, root: Path, tmp_path: Path) -> None:
     """Word statistics follow deletions and ids decide nothing: equal files give equal hits, scores and ranks."""
-    walk = Walk(root, random.Random(seed))
+    editor = Editor(root, tmp_path / "outside", random.Random(seed))
     for _ in range(STEPS):
-        walk.step()
+        editor.step()
         memory.sync()
     queries = ["heron alder", "rope tide basalt", "C++ foo-bar", "漢字"]
     before = [memory.search(query).hits for query in queries]

@@ -26,10 +26,10 @@ from memsync.model.answer import SearchResult
 from memsync.model.vocabulary import Fresh
 from memsync.settings.load import load_settings
 from tests.convergence.oracle import places_of
-from tests.convergence.test_index_purity import WORDS, fresh_dump
+from tests.convergence.test_index_purity import fresh_dump
 from tests.support.fake_daemon import connect
 from tests.support.index_checks import assert_sound, dump
-from tests.support.random_editor import Editor
+from tests.support.random_editor import WORDS, Editor
 
 START_SECONDS = 30.0
 REST_SECONDS = 20.0
