@@ -16,7 +16,6 @@ import pytest
 import memsync.cli
 from memsync.cli.entry import answer_plainly
 from memsync.cli.output import say_pending
-from memsync.cli.typed_line import split_global_options
 from memsync.edit import append
 from memsync.errors import MemsyncError
 from memsync.system import clock
@@ -131,17 +130,6 @@ def test_old_name_of_a_command_works(run: Run, write: Write) -> None:
     """Scripts go on."""
     write("a.md", "The office is in Hamburg.\n")
     assert run("conflicts", "--json").out == run("contradictions", "--json").out
-
-
-def test_global_options_are_read_wherever_they_stand_before_two_hyphens() -> None:
-    """As click reads them; a value that is missing is left to click."""
-    places = {"--root": "r", "--config": "c"}
-    rest = ["search", "x", "- y", "--", "--root", "z"]
-    assert split_global_options(("search", "x", "--root", "r", "- y", "--config=c", "--", "--root", "z")) == (
-        places,
-        rest,
-    )
-    assert split_global_options(("search", "x", "--root")) == ({}, [])
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,6 @@ def test_nought_is_a_value(memory: Memory, write: Write, capsys: Printed) -> Non
 
 
 @pytest.mark.parametrize(
-    "arguments", [["context", "x", "--budget", "0"], ["prune", "--days", "0"], ["thread", "show", "t", "--last", "0"]]
-)
-def test_nought_is_refused_where_it_means_nothing(memory: Memory, capsys: Printed, arguments: list[str]) -> None:
-    """It is not taken for the default."""
-    assert run(["--root", str(memory.settings.root), *arguments]) == 2
-    assert "is not a whole number from 1" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     "arguments",
     [
         [],

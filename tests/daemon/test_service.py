@@ -201,17 +201,6 @@ def test_a_folder_that_cannot_be_written_is_a_clear_error(cli: Cli, systemctl: F
 
 
 @linux_only
-def test_command_line_of_the_unit_is_memsync_on_this_root(cli: Cli) -> None:
-    """With the same options, status instead of watch answers for it."""
-    text = service_of(cli.settings, "linux").text
-    (line,) = [line for line in text.splitlines() if line.startswith("ExecStart=")]
-    done = subprocess.run(
-        [*systemd_words(line.removeprefix("ExecStart="))[:-2], "status", "--json"], capture_output=True, check=False
-    )
-    assert json.loads(done.stdout)["root"] == str(cli.root)
-
-
-@linux_only
 def test_unit_has_the_variables_that_decide_settings(cli: Cli, monkeypatch: Patch) -> None:
     """A service has nothing of this shell's environment; a key for an endpoint is not written down."""
     monkeypatch.setenv("MEMSYNC_SEARCH_LIMIT", "3")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsync.edit.addition import Addition, join_additions
-from memsync.edit.markdown import cleaned, exact_message, list_item, message
+from memsync.edit.markdown import exact_message, list_item, message
 from memsync.edit.note_end import read_end
 from memsync.errors import UsageError
 from memsync.model.note import Block, Note
@@ -199,13 +199,6 @@ def test_no_text_of_an_item_brings_attributes_or_a_time(
             (one.time, dict(one.attributes)) for blocks in note.blocks for block in blocks for one in entries(block)
         ]
         assert [one for one in said if one != ("", {})] == [("2026-11-21T10:02", attributes)]
-
-
-@pytest.mark.parametrize("text", ["", " \n\t\n", "\r\n"])
-def test_no_text_is_refused(text: str) -> None:
-    """An empty entry would mean nothing."""
-    with pytest.raises(UsageError, match="no text"):
-        cleaned(text)
 
 
 @given(values=st.dictionaries(st.sampled_from(["model", "task", "in", "x-y"]), st.text(max_size=40)))

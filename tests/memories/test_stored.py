@@ -5,9 +5,7 @@ from __future__ import annotations
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from msgspec.structs import replace
@@ -323,20 +321,6 @@ def test_tables_of_another_version_are_brought_up_to_date_where_the_files_are(
     with pytest.raises(IndexOutdated) as refused:
         away.search("heron")
     assert refused.value.hint == "Where the files are, run: memsync index migrate"
-
-
-def test_missing_psycopg_is_named_for_what_needs_it(monkeypatch: Patch, capsys: Printed) -> None:
-    """A registered database needs it, whatever `index.backend` is."""
-
-    def without_psycopg(module: str) -> ModuleType:
-        if module.startswith("memsync.index.postgres"):
-            raise ModuleNotFoundError("No module named 'psycopg'", name="psycopg")
-        return import_module(module)
-
-    monkeypatch.setattr("importlib.import_module", without_psycopg)
-    assert run(["roots", "add", "team", "postgresql://me@127.0.0.1:1/notes"]) == 3
-    told = capsys.readouterr().err
-    assert "psycopg" in told and "pip install" in told and "index.backend" not in told
 
 
 def test_two_databases_may_look_the_same() -> None:

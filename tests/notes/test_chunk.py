@@ -249,13 +249,6 @@ def test_equal_text_has_an_equal_hash() -> None:
     assert first[0].content_hash == second[1].content_hash
 
 
-def test_ordinals_count_from_zero_in_file_order() -> None:
-    """The ordinal is the place in the note."""
-    chunks = cut("\n\n".join([WORDS] * 9))
-    assert [chunk.ordinal for chunk in chunks] == list(range(len(chunks)))
-    assert spans(chunks) == sorted(spans(chunks))
-
-
 @pytest.mark.parametrize("text", ["", "\n", "   \n\t\n", "\ufeff", "\r\n\r\n"])
 def test_empty_note_has_no_chunk(text: str) -> None:
     """There is nothing to find in it."""

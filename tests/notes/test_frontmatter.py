@@ -221,12 +221,6 @@ def test_note_fields_come_from_the_head(reader: NoteReader) -> None:
     assert note.date == "2026-11-20"
 
 
-def test_updated_wins_over_created(reader: NoteReader) -> None:
-    """A note is as old as its last change."""
-    note, _ = read(reader, "created: 2026-11-20\nupdated: 2026-11-21 10:02")
-    assert note.date == "2026-11-21T10:02"
-
-
 @pytest.mark.parametrize(
     ("key", "rank"),
     [
@@ -286,12 +280,6 @@ def test_value_out_of_range_warns_and_the_default_stands(head: str, reader: Note
     """A wrong value costs a warning, not the note."""
     note, _ = read(reader, head)
     assert (note.importance, note.date, len(note.warnings)) == (0.5, "", 1)
-
-
-def test_sentence_in_the_head_can_be_searched(reader: NoteReader) -> None:
-    """A summary or prompt is text that a person would look for."""
-    _, chunks = read(reader, "summary: The store became SQLite in November")
-    assert "The store became SQLite" in words(chunks)
 
 
 @pytest.mark.parametrize(("path", "count"), [("prompts/a.md", 1), ("notes/a.md", 0)])

@@ -54,14 +54,7 @@ def test_title_is_the_heads_else_a_heading_above_the_text_else_the_file_name(
 @pytest.mark.parametrize(
     ("path", "kind", "tier"),
     [
-        ("SOUL.md", "soul", "personal"),
-        ("MEMORY.md", "memory", "personal"),
-        ("preferences.md", "note", "personal"),
-        ("daily/2026-11-21.md", "daily", "task"),
         ("daily/2025/2025-01-01.md", "daily", "task"),
-        ("threads/one.md", "thread", "task"),
-        ("prompts/one.md", "prompt", "personal"),
-        ("recipes/bread.md", "note", "project"),
         ("recipes/SOUL.md", "note", "project"),
         ("2026-11-21.md", "daily", "project"),
         ("work/Daily/2026-11-21.md", "daily", "project"),

@@ -180,13 +180,6 @@ def test_short_list_of_a_reference_note_is_text() -> None:
 # ------------------------------------------------------------------------------------------ all lists
 
 
-def test_entries_cover_their_window() -> None:
-    """A window's span is that of its entries."""
-    for chunk in cut(talk(9)):
-        assert chunk.start_line == chunk.entries[0].start_line
-        assert chunk.end_line == chunk.entries[-1].end_line
-
-
 def test_positions_go_on_over_what_is_no_list() -> None:
     """The section's entries are counted through, its heading, its items and its paragraphs."""
     chunks = cut("# A\n\nintro\n\n" + items(6) + "\nthe end\n")

@@ -556,17 +556,20 @@ def test_only_the_states_used_last_are_kept(
     assert texts(memory, "heron", at=names[1]) == ["The heron sleeps."]
 
 
+HERONS = b"The heron heron heron stork.\n"
+DAMAGES: list[tuple[str, bytes | None]] = [
+    ("", None), ("..", None), ("../lock", None), ("files", None), ("files/a.md", None), ("files/a.md", HERONS),
+    ("files/a.md", b""), ("files/new.md", HERONS), ("files/.gitignore", b""), ("index.db", None), ("index.db", b""),
+    ("index.db", b"nonsense" * 10_000), ("ready.json", None), ("ready.json", b""), ("ready.json", b'{"a.md": 1}'),
+]  # fmt: skip
+"""A place in a state, and what stands there afterwards, if anything does."""
+
+
 @only_sqlite
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "state", "files", "note", "changed note", "emptied note", "new note", "ignore file", "index", "emptied index",
-        "overwritten index", "ready", "emptied ready", "wrong ready", "all", "lock",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "content"), DAMAGES)
 @pytest.mark.parametrize("is_running", [False, True])
 def test_damaged_state_is_made_again(
-    damage: str, is_running: bool, make_memory: MakeMemory, history: Repository, write: Write
+    name: str, content: bytes | None, is_running: bool, make_memory: MakeMemory, history: Repository, write: Write
 ) -> None:
     """Whatever is missing or was changed, in a process that has it open or in a later one: the right answer."""
     write("hidden.md", "The heron hides.\n")
@@ -578,26 +581,13 @@ def test_damaged_state_is_made_again(
     assert expected.count('"snippet"') == 2
     if not is_running:
         memory.close()
-    (state,) = [path.parent for path in states(memory)]
-    if damage in ("state", "files", "all"):
-        shutil.rmtree({"state": state, "files": state / "files", "all": state.parent}[damage])
-    elif damage == "lock":
-        (state.parent / "lock").unlink()
-    elif damage == "new note":
-        (state / "files/new.md").write_text("The heron heron heron stork.\n")
+    place = Path(os.path.normpath(states(memory)[0].parent / name))
+    if content is not None:
+        place.write_bytes(content)
+    elif place.is_dir():
+        shutil.rmtree(place)
     else:
-        name = {"note": "files/a.md", "ignore": "files/.gitignore", "index": "index.db", "ready": "ready.json"}
-        place = state / name[damage.split()[-1] if damage != "ignore file" else "ignore"]
-        if damage == "changed note":
-            place.write_text("The heron heron heron stork.\n")
-        elif damage.startswith("emptied") or damage == "ignore file":
-            os.truncate(place, 0)
-        elif damage.startswith("overwritten"):
-            place.write_bytes(b"nonsense" * 10_000)
-        elif damage.startswith("wrong"):
-            place.write_text('{"a.md": 1}')
-        else:
-            place.unlink()
+        place.unlink()
     if not is_running:
         memory = make_memory()
     assert answer(memory.search("stork heron tern", at="main")) == expected

@@ -218,14 +218,6 @@ def test_copy_beside_its_original_gets_an_index_of_its_own(indexed: Path, opened
     assert states(indexed) == (True, True)
 
 
-def test_copy_is_not_taken_for_the_original_that_is_gone(indexed: Path, opened: Open) -> None:
-    """It is another folder, whatever is in it."""
-    copy = Path(shutil.copytree(indexed, indexed.with_name("copy")))
-    shutil.rmtree(indexed)
-    assert said(copy) == []
-    assert states(indexed) == (True, True)
-
-
 def recorded() -> list[Path]:
     """Return the paths that are written down."""
     return [Path(os.fsdecode(path)) for (path,) in state_of_user().rows("SELECT path FROM place")]

@@ -191,11 +191,6 @@ def test_link_lets_one_browser_in_once(stranger: TestClient, access: Access) -> 
     assert "set-cookie" not in again.headers and stranger.get("/").status_code == 401
 
 
-def test_link_of_another_process_works(stranger: TestClient, site: Site) -> None:
-    """`memsync web` makes it, not the server."""
-    assert stranger.get(Access(site.settings.keep_dir).make_link()).status_code == 303
-
-
 @pytest.mark.parametrize("seconds", [-301, 3_600])
 def test_old_links_are_refused_and_removed(seconds: int, stranger: TestClient, access: Access, site: Site) -> None:
     """So are those from the future: the clock was set, and their age cannot be known. Others stay."""

@@ -121,12 +121,13 @@ def full(site: Site, write: Write, memory: Memory) -> Memory:
 
 
 def test_every_page_is_small_and_its_links_lead_somewhere(full: Memory, browser: TestClient) -> None:
-    """No page has a script, a style or a frame of its own, and each link on it is answered."""
+    """None has a script, a style or a frame of its own. Each says how old the index is, and its links are answered."""
     links = set()
     for path in PAGES:
         page = shown(browser, path)
         assert page.attributes("html", "lang") == ["en"]
         assert any(tag == "h1" for tag, _ in page.tags), path
+        assert "were compared with the index" in page.text, path
         links |= set(local_links(page))
     for url in sorted(links):
         of_git = url.startswith(("/history", "/blame", "/changes"))  # they say that there is no repository
@@ -200,12 +201,6 @@ def test_bar_has_five_places(full: Memory, browser: TestClient, path: str, place
     bar = browser.get(path).text.partition('aria-label="Pages"')[2].partition("</nav>")[0]
     assert re.findall(r">(\w+)</a>", bar) == ["Search", "Notes", "Log", "Conversations", "More"]
     assert re.findall(r'aria-current="\w+">(\w+)<', bar) == [place]
-
-
-def test_pages_say_how_old_the_index_is(full: Memory, write: Write, browser: TestClient) -> None:
-    """And what the answer lacks; a search says it, too."""
-    for path in PAGES:
-        assert "were compared with the index" in shown(browser, path).text, path
 
 
 # ----------------------------------------------------------------------------------------------------- search
