@@ -1,6 +1,7 @@
 """A wrong request is refused in one sentence, with one piece of advice, whichever way it comes; and nothing is done.
 
-The ways are Python, Python through a daemon, the daemon's socket, a command, a command that a daemon runs, and a tool.
+The ways are Python, Python through a daemon, the daemon's socket, HTTP, a command, a command that a daemon runs, and a
+tool.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import anyio
 import pytest
+from starlette.testclient import TestClient
 
 from memsync.cli.main import run, run_command
 from memsync.cli.table import SERVED
@@ -23,9 +26,15 @@ from memsync.mcp_server.memories import ServedMemories
 from memsync.memory import Memory, MemoryApi
 from memsync.operation import OPERATIONS, Operation
 from memsync.settings.load import load_settings
+from memsync.web.access import TOKEN
+from memsync.web.api import offered
+from memsync.web.app import make_app
+from memsync.web.serving import token_of
+from memsync.web.site import Site
 from tests.conftest import COUNTER, DEADLINE, FakeEmbedder, Patch, Printed
 from tests.support.daemon_fixtures import Served
 from tests.support.mcp_client import client_of, text_of
+from tests.web.conftest import PORT, URL
 
 Params = dict[str, Any]
 LIMIT = "limit must be a whole number from 1 to 1,000"
@@ -120,6 +129,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             found.stop()
 
 
+@pytest.fixture(scope="module")
+def http(world: Served) -> Iterator[TestClient]:
+    """Serve the same memory by HTTP, to whoever has the token."""
+    site = Site(world.settings, lambda: nullcontext(world.memory), PORT)
+    with TestClient(make_app(site), base_url=URL) as client:
+        client.headers["Authorization"] = f"Bearer {token_of(world.settings.keep_dir, TOKEN)}"
+        yield client
+
+
 @pytest.fixture(autouse=True)
 def _nothing_is_done(world: Served) -> Iterator[None]:
     """Compare the files of the memory root before and after each test."""
@@ -173,8 +191,8 @@ def in_words_of_a_command(said: str) -> str:
     return said if not must else wanted if len(choices) == 1 else ", ".join(map(repr, choices))
 
 
-def assert_refused(world: Served, name: str, params: Params, said: str) -> MemsyncError:
-    """Ask in Python, through the daemon, on the socket and by the tool, if it has the parameters."""
+def assert_refused(world: Served, http: TestClient, name: str, params: Params, said: str) -> MemsyncError:
+    """Ask in Python, through the daemon, on the socket, by HTTP and by the tool, if it has the parameters."""
     operation = OPERATIONS[name]
     error = refused(world.memory, operation, params)
     assert error.message.startswith(said)
@@ -187,6 +205,10 @@ def assert_refused(world: Served, name: str, params: Params, said: str) -> Memsy
         assert told["code"] in (INVALID_PARAMS, error.exit_code)
         assert (told["message"], told["data"]["hint"]) == (error.message, error.hint)
         assert "result" in peer.ask("hello")
+    if name in offered():
+        document = http.post(f"/v1/{name}", json=params).json()
+        assert (document["detail"], document["hint"]) == (error.message, error.hint)
+        assert (document["status"] < 500, document["exit_code"]) == (True, error.exit_code)
     if operation.tool is not None and params.keys() <= set(operation.tool.parameters):
         assert told_by_tool(world.memory, operation.tool.name, params) == error.sentences()
     return error
@@ -194,10 +216,10 @@ def assert_refused(world: Served, name: str, params: Params, said: str) -> Memsy
 
 @pytest.mark.parametrize(("name", "params", "said"), WRONG, ids=lambda value: str(value)[:60])
 def test_a_wrong_value_is_refused_alike_everywhere(
-    world: Served, capsys: Printed, name: str, params: Params, said: str
+    world: Served, http: TestClient, capsys: Printed, name: str, params: Params, said: str
 ) -> None:
     """By the same class with the same exit code, sentence and hint; a command says it of its option."""
-    error = assert_refused(world, name, params, said)
+    error = assert_refused(world, http, name, params, said)
     operation = OPERATIONS[name]
     if not operation.commands[0].fixed.keys() & params.keys():
         assert_command(world, capsys, words(operation, params), error.exit_code, in_words_of_a_command(said))
@@ -205,10 +227,10 @@ def test_a_wrong_value_is_refused_alike_everywhere(
 
 @pytest.mark.parametrize(("name", "params", "said"), OF_ANOTHER_TYPE, ids=lambda value: str(value)[:60])
 def test_a_value_of_another_type_is_refused_alike_everywhere(
-    world: Served, name: str, params: Params, said: str
+    world: Served, http: TestClient, name: str, params: Params, said: str
 ) -> None:
     """And never converted."""
-    assert_refused(world, name, params, said)
+    assert_refused(world, http, name, params, said)
 
 
 @pytest.mark.parametrize(("arguments", "code", "said"), COMMAND_LINES, ids=str)

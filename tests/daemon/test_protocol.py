@@ -63,29 +63,6 @@ def test_every_result_says_how_fresh_it_is(method: str, served: Served, write: C
     assert (freshness["watcher"], freshness["reason"], freshness["stale"]) == ("live", "", False)
 
 
-@pytest.mark.smoke
-def test_hello_tells_who_answers(served: Served) -> None:
-    """Protocol, version, process, root and the digest of the settings."""
-    from memsync import __version__
-
-    with served.peer() as peer:
-        result = peer.result("hello", protocol=2)
-    assert (result["protocol"], result["version"], result["root"]) == (2, __version__, str(served.settings.root))
-    assert result["process"] > 0
-    assert len(result["settings"]) == 32
-
-
-def test_sync_indexes_what_changed_and_names_the_state_it_left(served: Served, write: Write) -> None:
-    """A search that asks for that generation finds what was synced."""
-    write("new.md", "The bittern booms.\n")
-    with served.peer() as peer:
-        report = peer.result("sync")
-        assert report["added"] + report["unchanged"] == 4  # the daemon may have been quicker
-        assert (report["failed"], report["vectors_pending"]) == ([], 0)
-        found = peer.result("search", query='"bittern"', fresh="none", generation=report["generation"])
-    assert [hit["path"] for hit in found["hits"]] == ["new.md"]
-
-
 def test_sync_sends_progress_with_its_own_id_before_its_result(served: Served, write: Write) -> None:
     """Only to whoever asks for it, and in order."""
     for number in range(20):

@@ -11,7 +11,6 @@ import click
 import pytest
 
 from memsync.cli.build import text_of
-from memsync.edit import append
 from memsync.errors import NoteError, UsageError, WriteRefused
 from memsync.memory import Memory, MemoryApi
 from memsync.model.written import Pattern, Preference
@@ -223,30 +222,6 @@ def test_patterns_are_counted_up_where_they_stand(own: MemoryApi, write: Write, 
 
 
 # ---------------------------------------------------------------------------------------- recovery
-
-
-def test_what_an_old_buffer_overwrote_is_shown_and_put_back(
-    own: MemoryApi, write: Write, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An edited line is told apart; what was deleted on purpose is forgotten on request."""
-    monkeypatch.setattr(append, "UNSEEN_SECONDS", 0.0)
-    for minute, text in enumerate(("The heron nests in the alder.", "The bittern booms.", "The stork clatters.")):
-        own.log(text, day="2026-11-20", time=f"10:0{minute}")
-    own.remember("prefers tabs")
-    write("daily/2026-11-20.md", "# 2026-11-20\n\n- 10:00 The heron nests in the old alder.\n- mine\n")
-    found = own.overwritten()
-    assert [(one.text, one.similar) for one in found] == [
-        ("- 10:00 The heron nests in the alder.", True),
-        ("- 10:01 The bittern booms.", False),
-        ("- 10:02 The stork clatters.", False),
-    ]
-    (written,) = own.recover((found[1].id,))
-    assert written.line == 5
-    assert own.dismiss((found[0].id, found[2].id)) == 2
-    assert own.overwritten() == ()
-    assert read(root, "daily/2026-11-20.md").endswith("- mine\n- 10:01 The bittern booms.\n")
-    with pytest.raises(UsageError, match="no overwritten entry has the id"):
-        own.recover(("1234",))
 
 
 def test_what_memsync_itself_rewrites_is_not_taken_for_overwritten(own: MemoryApi) -> None:

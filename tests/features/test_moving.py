@@ -10,7 +10,6 @@ import pytest
 
 from memsync.errors import MemsyncError, NoSuchNote, UsageError, WriteRefused
 from memsync.memory import Memory, MemoryApi
-from memsync.ports import for_agent
 from memsync.settings.load import load_settings
 from tests.conftest import MakeMemory, Write
 from tests.support.daemon_process import Cli
@@ -528,12 +527,3 @@ def test_move_that_cannot_repair_a_note_is_undone(memory: Memory, write: Write, 
         memory.move("store.md", "new/store.md")
     assert {path.name: path.read_text() for path in root.rglob("*.md")} == texts
     assert not (root / "new").exists()
-
-
-def test_agent_moves_no_instructions(memory: Memory, write: Write) -> None:
-    """An ordinary note never becomes a prompt, and a prompt never moves away."""
-    write("notes/a.md", "# A\n")
-    write("SOUL.md", "# Soul\n")
-    for old, new in (("notes/a.md", "prompts/a.md"), ("SOUL.md", "notes/soul.md")):
-        with for_agent("codex"), pytest.raises(WriteRefused, match="agent instructions"):
-            memory.move(old, new)

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from memsync.memory import Memory, MemoryApi
 from memsync.model.query import IndexedNote
 from memsync.model.upkeep import NoteUse, Pruning, Retirement
 from memsync.model.vocabulary import Kind, NotePath, Tier
-from memsync.notes.dates import expires_at
 from memsync.notes.retiring import due, unused
 from memsync.settings.load import Settings, with_changes
 from memsync.system import clock
@@ -106,14 +105,6 @@ def test_expiry_that_is_not_understood_keeps_its_note(value: object, parse: Pars
     assert (found, len(warnings)) == ([], 1)
     (warning,) = parse(f"---\nexpires: {json.dumps(value)}\n---\ntext\n").warnings
     assert "30d" in warning
-
-
-def test_days_of_expiry_count_from_the_day_it_was_made() -> None:
-    """`30d` after a day; a date is that day."""
-    assert expires_at("30d", "2026-11-01") == datetime(2026, 12, 1).astimezone()
-    assert expires_at("2026-12-24", "2026-11-01") == datetime(2026, 12, 24).astimezone()
-    assert expires_at("2026-12-24T10:00+00:00", "2026-11-01") == datetime(2026, 12, 24, 10, tzinfo=UTC)
-    assert [expires_at(text, "9999-12-31") for text in ("d", "30d", "99999d")] == [None] * 3
 
 
 # ------------------------------------------------------------------------------------------------ prune
@@ -298,16 +289,6 @@ def test_undo_knows_what_a_run_really_moved(aged: MemoryApi, root: Path, write: 
     assert (root / "archive/old/linked.md").exists()
     with pytest.raises(UsageError, match="nothing to undo"):
         aged.undo_prune()
-
-
-def test_undo_takes_the_last_run_first(memory: MemoryApi, root: Path, write: Write) -> None:
-    """Each undo is about one run, and an earlier run stays as it is."""
-    for name in ("a", "b"):
-        write(f"old/{name}.md", "---\nexpires: 2020-01-01\n---\nzebra\n")
-        memory.prune(apply=True, force=True)
-    for name in ("b", "a"):
-        assert [one.target for one in memory.undo_prune().moved] == [f"old/{name}.md"]
-    assert sorted(files(root)) == ["old/a.md", "old/b.md"]
 
 
 def test_run_that_was_killed_can_be_undone(memory: Memory, root: Path, write: Write, monkeypatch: Patch) -> None:
@@ -562,21 +543,6 @@ def test_imported_conversation_is_as_old_as_its_import(memory: Memory, root: Pat
 
 
 # --------------------------------------------------------------------------------------------- boundaries
-
-
-def test_a_note_that_has_just_been_pinned_is_not_pruned(memory: Memory, write: Write, root: Path) -> None:
-    """Its head is read again before anything moves; taken away again, the note is due again."""
-    for number in range(30):
-        write(f"note-{number}.md", f"Zebra {number}.\n")
-    body = "- 10:02 saw a zebra\n"
-    write("daily/2020-01-01.md", body)
-    assert [one.path for one in memory.prune().due] == ["daily/2020-01-01.md"]
-    for head in ("pinned: true", "tier: personal"):
-        write("daily/2020-01-01.md", f"---\n{head}\n---\n{body}")
-        assert memory.prune(apply=True).moved == ()
-        assert (root / "daily/2020-01-01.md").exists()
-    write("daily/2020-01-01.md", f"---\npinned: false\n---\n{body}")
-    assert [one.path for one in memory.prune(apply=True).moved] == ["daily/2020-01-01.md"]
 
 
 @pytest.mark.parametrize(("others", "is_refused"), [(18, False), (17, True)])
