@@ -1,16 +1,18 @@
 """multilingual-e5-small, for a hundred languages.
 
-`tools/build_multilingual.py` makes its files of published weights, once, in the user's cache folder. memsync checks the
-SHA-256 of each of them.
+`tools/build_multilingual.py`, which a wheel has beside this module, makes its files of published weights, once, in the
+user's cache folder. memsync checks the SHA-256 of each of them.
 """
 
 from __future__ import annotations
 
 import json
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from memsync.embed.fastembed import FastembedEmbedder, checked_content
-from memsync.errors import EmbedderError
+from memsync.errors import EmbedderError, how_to_install
 from memsync.model.query import EmbeddingSpace
 from memsync.system.user_folders import cache_folder
 
@@ -19,7 +21,9 @@ LAYOUT = 3
 """Increase it when the conversion of the same weights changes, because the vectors then change, too."""
 DIGESTS = "digests.json"
 """The file with the SHA-256 of all others, by name. It is written last, so a folder without it has no model."""
-MAKE = "Run in a clone of memsync: pip install '.[multilingual]' && python tools/build_multilingual.py\nOr use minilm."
+_BUILD = "memsync.embed.build_multilingual"  # where a wheel has the tool
+_COMMAND = f"{sys.executable} -m {_BUILD}" if find_spec(_BUILD) else "python tools/build_multilingual.py"
+MAKE = f"{how_to_install('multilingual')}\nThen run {_COMMAND}, or use minilm."
 _NAME = "memsync/multilingual-e5-small"
 
 SPACE = EmbeddingSpace(
