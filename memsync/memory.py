@@ -98,6 +98,7 @@ class MemoryApi(ABC):
     links = Lazy(lambda: features.linking.links)
     duplicates = Lazy(lambda: features.duplicates.duplicates)
     check = Lazy(lambda: features.checking.check)
+    share = Lazy(lambda: features.share.share)
     stale = Lazy(lambda: features.usage.stale)
     stats = Lazy(lambda: features.usage.stats)
     notes = Lazy(lambda: features.listing.notes)

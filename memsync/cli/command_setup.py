@@ -19,11 +19,13 @@ SECTION = "Set up"
 
 @click.command()
 @click.argument("directory", default=".", metavar="[DIR]")
+@click.option("--from", "address", default="", metavar="ADDRESS", help="Copy a shared memory to DIR, and share it.")
 @answering
-def init(context: click.Context, directory: str) -> CommandAnswer:
+def init(context: click.Context, directory: str, address: str) -> CommandAnswer:
     """Make DIR a memory root: templates, .gitignore, .gitattributes and config.toml.
 
-    Never overwrites a file; in a folder that has notes already it adds only what is missing.
+    Never overwrites a file; in a folder that has notes already it adds only what is missing. With --from, DIR gets the
+    notes that another machine shares (memsync share), and is shared, too.
     """
     root = context.obj.root
     if context.obj.config or root:
@@ -34,7 +36,12 @@ def init(context: click.Context, directory: str) -> CommandAnswer:
     from memsync.settings.config_file import without_our_table
     from memsync.settings.load import default_of
 
-    scaffold = create_root(Path(directory).expanduser())
+    place = Path(directory).expanduser()
+    if address:
+        from memsync.features.sharing.beginning import copy_shared
+
+        copy_shared(address, place)
+    scaffold = create_root(place)
     lines = [f"created  {name}" for name in scaffold.created]
     lines += [f"kept     {name}" for name in scaffold.kept]
     if scaffold.logs:

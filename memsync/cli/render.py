@@ -37,7 +37,7 @@ from memsync.model.conversation import (
 )
 from memsync.model.json import to_json
 from memsync.model.query import TimeHint
-from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
+from memsync.model.status import DaemonStatus, Difference, Shared, Status, SyncReport
 from memsync.model.text import also_searched, count, duration, listed, printable, visible
 from memsync.model.upkeep import Checked, Contradictions, Notes
 from memsync.model.vocabulary import in_root, told_origin
@@ -81,6 +81,8 @@ def exit_code(result: Any, operation: Operation[Any, Any]) -> int:
         has_failed = bool(result.contradictions or result.failed)
     elif isinstance(result, Checked):
         has_failed = any(not one.is_fixed for one in result.findings) or bool(result.failed)
+    elif isinstance(result, Shared):
+        has_failed = bool(result.problem or result.conflicts)
     else:
         has_failed = bool(getattr(result, "failed", ())) or (isinstance(result, Notes) and not result.notes)
     return NO_EXIT_CODE if has_failed else 0
@@ -388,8 +390,16 @@ def _facts(status: Status) -> list[tuple[str, str]]:
         ("index", f"{status.index_path}{size}"),
         ("last sync", local_time(status.last_sync) or "never"),
         ("dates", f"by mtime: {status.undated}" if status.undated else by_commits * bool(status.dated_by)),
+        ("shared", f"{status.shared.address}, {local_time(status.shared.at) or 'not yet'}" if status.shared else ""),
         *_daemon(status.daemon),
     ]
+
+
+def _shared(shared: Shared, _: Command) -> None:
+    if not shared.address:
+        say("not shared any more")
+    elif not shared.problem and not shared.conflicts:
+        say(f"{count(shared.sent, 'file')} sent, {count(shared.taken, 'file')} taken; {printable(shared.address)}")
 
 
 def _is_unanswered(status: Status) -> bool:
@@ -451,5 +461,6 @@ RENDERERS: dict[Any, Callable[[Any, Command], None]] = {
     Messages: _messages,
     SyncReport: _sync_report,
     Difference | None: _difference,
+    Shared: _shared,
     Status: _status,
 }

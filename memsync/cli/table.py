@@ -11,7 +11,7 @@ COMMANDS = {
     "Notes": {"collections": ["features.listing"], "log": ["features.log"], "mv": ["features.moving"], "note":
         ["features.listing", "features.log"], "pattern": ["features.patterns"], "pref":
         ["cli.command_composed", "features.preferences"], "recover": ["cli.command_composed"], "remember":
-        ["features.log"]},
+        ["features.log"], "share": ["features.sharing.share"]},
     "History": {"history": ["features.difference", "features.history"]},
     "Conversations": {"ingest": ["cli.command_exchange"], "thread": ["cli.command_exchange", "features.threads"]},
     "Agents": {"agents": ["cli.command_agents"], "hook": ["cli.command_recall"], "recall":

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from memsync.model.text import quoted
@@ -63,25 +63,55 @@ def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[
             raise GitUnusable(f"{operation} is under way")
     history_name(repository)  # raises GitUnusable for a HEAD on which git would hang, or that needs a newer git
     _check_places(repository)
-    with open_git(repository, GIT_SECONDS) as git, ExitStack() as unlocking:
+    with open_git(repository, GIT_SECONDS) as git:
         use_identity(git)
         check_rule_files(git, named)
-        index, copy = f"{repository.git_dir}/index", f"{git.folder}/index"
-        lock = f"{index}.lock"
-        try:
-            os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
-        except FileExistsError as error:
-            raise GitUnusable(f"another git is at work: {lock} is there. If none is, delete that file") from error
-        unlocking.callback(Path(lock).unlink, missing_ok=True)
-        with suppress(FileNotFoundError):  # a new repository has no index
-            Path(copy).write_bytes(read_file(index, MAX_INDEX_BYTES))
-            shutil.copymode(index, lock)
-        made = _commit_locked(git, copy, named, what, message)
-        if made:
-            _write_lock(copy, lock)
-            os.rename(lock, index)
-            unlocking.pop_all()  # the lock file is the index now; a new one would be another git's
+        with locked_index(git) as index:
+            made = _commit_locked(git, index.copy, named, what, message)
+            if made:
+                index.keep()
         return made, ""
+
+
+class LockedIndex:
+    """A copy of git's index, for which the lock file is held; `keep` lets it replace the index."""
+
+    def __init__(self, index: str, copy: str) -> None:
+        self.copy = copy
+        self._index, self._lock = index, f"{index}.lock"
+        self._is_kept = False
+        try:
+            os.close(os.open(self._lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+        except FileExistsError as error:
+            raise GitUnusable(f"another git is at work: {self._lock} is there. If none is, delete that file") from error
+
+    def read(self) -> None:
+        """Copy the index; a new repository has none."""
+        with suppress(FileNotFoundError):
+            Path(self.copy).write_bytes(read_file(self._index, MAX_INDEX_BYTES))
+            shutil.copymode(self._index, self._lock)
+
+    def keep(self) -> None:
+        """Replace the index by the copy."""
+        _write_lock(self.copy, self._lock)
+        os.rename(self._lock, self._index)
+        self._is_kept = True  # the lock file is the index now; a new one would be another git's
+
+    def unlock(self) -> None:
+        """Delete the lock file, unless it has become the index."""
+        if not self._is_kept:
+            Path(self._lock).unlink(missing_ok=True)
+
+
+@contextmanager
+def locked_index(git: Git) -> Iterator[LockedIndex]:
+    """Yield a copy of the index while no other git may change it. Raises GitUnusable."""
+    index = LockedIndex(f"{git.repository.git_dir}/index", f"{git.folder}/index")
+    try:
+        index.read()
+        yield index
+    finally:
+        index.unlock()
 
 
 def _commit_locked(git: Git, index: str, paths: Sequence[str], what: str, message: str) -> str:
@@ -90,30 +120,30 @@ def _commit_locked(git: Git, index: str, paths: Sequence[str], what: str, messag
     Returns the commit's name; empty if there is nothing to commit, as when notes were moved and moved back.
     """
     head = git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}").stdout.strip()
-    base = head or _done(git, "hash-object", "-t", "tree", "--stdin")  # the empty tree
+    base = head or done(git, "hash-object", "-t", "tree", "--stdin")  # the empty tree
     if _differing(git, index, base, paths):
         raise GitUnusable(f"you have staged changes of {what}")
-    tracked = set(_done(git, "ls-files", "-z", index=index).split("\0"))
+    tracked = set(done(git, "ls-files", "-z", index=index).split("\0"))
     places = {path: os.path.join(git.repository.work_tree, path) for path in paths}
     existing = [path for path, place in places.items() if os.path.isfile(place) and not os.path.islink(place)]
     _check_rules(git, [path for path in existing if path not in tracked], existing)
     deleted = [path for path in paths if path in tracked and path not in existing]
     tree_index = f"{git.folder}/tree"
-    _done(git, "read-tree", base, index=tree_index)
+    done(git, "read-tree", base, index=tree_index)
     for file in (tree_index, index):
-        _done(git, "update-index", "--add", *_PATHS, given="\0".join(existing), index=file, at_notes=True)
-        _done(git, "update-index", "--force-remove", *_PATHS, given="\0".join(deleted), index=file, at_notes=True)
-    tree = _done(git, "write-tree", "--missing-ok", index=tree_index)
-    if head and tree == _done(git, "rev-parse", f"{head}^{{tree}}"):
+        done(git, "update-index", "--add", *_PATHS, given="\0".join(existing), index=file, at_notes=True)
+        done(git, "update-index", "--force-remove", *_PATHS, given="\0".join(deleted), index=file, at_notes=True)
+    tree = done(git, "write-tree", "--missing-ok", index=tree_index)
+    if head and tree == done(git, "rev-parse", f"{head}^{{tree}}"):
         return ""
     if _differing(git, index, tree, paths):
         raise GitUnusable(f"git's index keeps its own version of {what}")  # `git update-index --skip-worktree`
-    made = _done(git, "commit-tree", tree, *(("-p", head) if head else ()), given=f"{message}\n")
-    _done(git, "update-ref", "-m", f"commit: {message}", "HEAD", made, head or "0" * len(made))
+    made = done(git, "commit-tree", tree, *(("-p", head) if head else ()), given=f"{message}\n")
+    done(git, "update-ref", "-m", f"commit: {message}", "HEAD", made, head or "0" * len(made))
     return made
 
 
-def _done(git: Git, *arguments: str, given: str = "", index: str = "", at_notes: bool = False) -> str:
+def done(git: Git, *arguments: str, given: str = "", index: str = "", at_notes: bool = False) -> str:
     """Run git and return its output. Raises GitUnusable with git's reason if the command fails."""
     done = git.run(*arguments, given=given, index=index, at_notes=at_notes)
     if done.returncode != 0:
@@ -128,7 +158,7 @@ def _done(git: Git, *arguments: str, given: str = "", index: str = "", at_notes:
 def _differing(git: Git, index: str, tree: str, paths: Sequence[str]) -> bool:
     """Tell whether an index and a tree have different versions of one of these paths."""
     options = ("--cached", "--ita-invisible-in-index", "--no-ext-diff", "--no-renames", "--name-only", "-z")
-    listed = _done(git, "diff-index", *options, tree, index=index)
+    listed = done(git, "diff-index", *options, tree, index=index)
     return not set(listed.split("\0")).isdisjoint(paths)
 
 
@@ -176,12 +206,19 @@ def _check_rules(git: Git, new: Sequence[str], paths: Sequence[str]) -> None:
         if ignored.returncode != 1:
             path = ignored.stdout.split("\0")[0].removeprefix("./")
             raise GitUnusable(f"{path} is ignored by git" if path else "git cannot tell what it ignores")
+    for path, rule in filtered(git, paths).items():
+        raise GitUnusable(f"{rule} applies to {path}, but memsync runs no filters: commit it yourself")
+
+
+def filtered(git: Git, paths: Sequence[str]) -> dict[str, str]:
+    """Return the attribute of each path for which git would run a filter or change the encoding. Raises GitUnusable."""
     attributes = ("filter", "working-tree-encoding")
-    listed = _done(git, "check-attr", *_PATHS, *attributes, given="\0".join(paths), at_notes=True).split("\0")
-    for path, name, value in zip(listed[0::3], listed[1::3], listed[2::3], strict=False):
-        if value not in ("unspecified", "unset"):
-            rule = f"{name}={quoted(value)}"
-            raise GitUnusable(f"{rule} applies to {path}, but memsync runs no filters: commit it yourself")
+    listed = done(git, "check-attr", *_PATHS, *attributes, given="\0".join(paths), at_notes=True).split("\0")
+    return {
+        path: f"{name}={quoted(value)}"
+        for path, name, value in zip(listed[0::3], listed[1::3], listed[2::3], strict=False)
+        if value not in ("unspecified", "unset")
+    }
 
 
 def _write_lock(copy: str, lock: str) -> None:

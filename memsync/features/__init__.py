@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from memsync.features.context import compose as compose
     from memsync.features.curation import proposals as proposals
+    from memsync.features.sharing import share as share
 
 __all__ = [
     "checking", "contradictions", "difference", "duplicates", "forgetting", "history", "indexing", "linking", "listing",
@@ -37,7 +38,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-_INNER = {"compose": "context.compose", "proposals": "curation.proposals"}
+_INNER = {"compose": "context.compose", "proposals": "curation.proposals", "share": "sharing.share"}
 """Modules in folders of their own."""
 
 

@@ -154,6 +154,7 @@ def status(memory: Workspace) -> Status:
 def _status_of_index(memory: Workspace) -> Status:
     """Return all but the daemon. Raises IndexFailure."""
     # Imported here, because a process that only declares this operation does not sync.
+    from memsync.edit.share_state import shared_of
     from memsync.notes.copies import copies_of
     from memsync.notes.git_files import commit_in
     from memsync.notes.languages import advice_on_model
@@ -162,7 +163,7 @@ def _status_of_index(memory: Workspace) -> Status:
     from memsync.sync.plan import read_failures
     from memsync.sync.syncer import MODEL_FAILURE
 
-    faults, scan = _write_fault(memory), _walk(memory)
+    faults, scan, shared = _write_fault(memory), _walk(memory), shared_of(memory.state)
     advice = advice_on_model(memory.files, scan.files, memory.settings["embedder.model"])
     with memory.index.reading() as reader:
         counts, model, dates = reader.counts(), reader.meta(MODEL_FAILURE), read_dates(reader)
@@ -186,12 +187,14 @@ def _status_of_index(memory: Workspace) -> Status:
             excluded=len(scan.left_out),
             index_bytes=counts.index_bytes,
             last_sync=reader.meta("last_sync"),
+            shared=shared if shared.address else None,
             dated_by="" if dates.reason else commit_in(dates.state),
             dated_notes=reader.committed_notes(),
             undated=dates.reason,
             warnings=(
                 *(Failure("(settings)", text) for text in memory.settings.warnings),
                 *(Failure("(model)", text) for text in filter(None, [advice])),
+                *(Failure("(share)", text) for text in shared.warnings),
                 *(Failure(path, text) for path, text in reader.warnings()),
             ),
             failures=(*faults, *(failed.failure for failed in read_failures(reader).values())),

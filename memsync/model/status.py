@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from msgspec import Struct
 
@@ -129,6 +129,34 @@ class DaemonStatus(Struct, frozen=True):
     web: str = ""
 
 
+class Shared(Struct, frozen=True, kw_only=True):
+    """How a memory root is shared: with a branch of the git repository at an address; an empty one means it is not.
+
+    `at`: when the last exchange succeeded (ISO 8601, UTC), `sent` and `taken` how many files it sent and took.
+    `problem`: why the last one failed. `conflicts`: notes in which no rule decides; until they are solved nothing
+    is exchanged. `held`: files that are not sent, with the reason. `allowed`: digests of secrets that may be sent.
+    """
+
+    computed: ClassVar = ("warnings",)
+
+    address: str = ""
+    branch: str = ""
+    at: str = ""
+    sent: int = 0
+    taken: int = 0
+    problem: str = ""
+    conflicts: tuple[str, ...] = ()
+    held: tuple[Failure, ...] = ()
+    allowed: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What keeps machines from having the same notes, in sentences."""
+        problem = [f"not exchanged with {self.address}: {self.problem}"] if self.problem else []
+        unsolved = [f"{path} was changed in two ways: choose between the marks in it" for path in self.conflicts]
+        return (*problem, *unsolved, *(f"{one.path} is not sent: {one.reason}" for one in self.held))
+
+
 class Status(Struct, frozen=True):
     """The state of the index. `space` names the embedding space that answers searches now.
 
@@ -139,8 +167,8 @@ class Status(Struct, frozen=True):
     `pending_seconds`: estimated time to embed the pending passages, from the last speed on this machine; 0 if unknown.
     `local_only`: passages without a vector because only local-only notes have them and the model may run on another
     machine. `copies` are the notes that a sync client or git made of another one, `links` the symbolic links, which are
-    not followed. `excluded` counts the notes and folders that .gitignore and the settings leave out. `daemon` is None
-    when no daemon gave the answer.
+    not followed. `excluded` counts the notes and folders that .gitignore and the settings leave out. `shared` is None
+    if no other machine has the notes, `daemon` when no daemon gave the answer.
     """
 
     root: str
@@ -165,6 +193,7 @@ class Status(Struct, frozen=True):
     copies: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     excluded: int = 0
+    shared: Shared | None = None
     daemon: DaemonStatus | None = None
 
 

@@ -37,6 +37,8 @@ MAX_GIT_MEMORY = 400_000_000
 _SECONDS_TO_END = 2.0
 _KEPT_VARIABLES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
 _USERS_OWN = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+_FOR_NETWORK = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_SSL_CAINFO", "GIT_SSL_NO_VERIFY", "GIT_PROXY_COMMAND")
+_PROTOCOLS = "file:git:http:https:ssh"
 _FLAG = re.compile(r"true|false|yes|no|on|off|1|0|", re.IGNORECASE)
 _ONE_LINE = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
 _IDENTITY = ("user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email")
@@ -85,17 +87,24 @@ class Git:
         self._seconds = seconds
 
     def run(
-        self, *arguments: str, given: str = "", index: str = "", as_user: bool = False, at_notes: bool = False
+        self,
+        *arguments: str,
+        given: str = "",
+        index: str = "",
+        as_user: bool = False,
+        at_notes: bool = False,
+        with_network: bool = False,
     ) -> subprocess.CompletedProcess[str]:
         """Run one git command to its end. Raises GitUnusable if git is missing or takes too long.
 
         `index` replaces that of the repository. `as_user`: read the user's settings. `at_notes`: run in the working
-        tree.
+        tree. `with_network`: `as_user`, and talk to other machines, with the programs of the user's settings.
         """
         with self._started(
             *arguments,
             cwd=self.repository.work_tree if at_notes else self.folder,
-            env=self._environment(index, as_user=as_user),
+            env=self._environment(index, as_user=as_user or with_network, with_network=with_network),
+            start_new_session=with_network,  # without a terminal, ssh cannot wait for a passphrase
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
@@ -177,8 +186,8 @@ class Git:
     def _too_slow(self) -> TooSlow:
         return TooSlow(f"git took over {self._seconds:.0f} s")
 
-    def _environment(self, index: str, *, as_user: bool) -> dict[str, str]:
-        kept = _KEPT_VARIABLES + (_USERS_OWN if as_user else ())
+    def _environment(self, index: str, *, as_user: bool, with_network: bool = False) -> dict[str, str]:
+        kept = _KEPT_VARIABLES + (_USERS_OWN if as_user else ()) + (_FOR_NETWORK if with_network else ())
         environment = {name: text for name, text in os.environ.items() if name in kept or not name.startswith("GIT_")}
         repository = self.repository
         environment |= {
@@ -186,7 +195,7 @@ class Git:
             "GIT_COMMON_DIR": self.folder,
             "GIT_WORK_TREE": repository.work_tree,
             "GIT_OBJECT_DIRECTORY": f"{repository.common_dir}/objects",
-            "GIT_ALLOW_PROTOCOL": "none",
+            "GIT_ALLOW_PROTOCOL": _PROTOCOLS if with_network else "none",
             "GIT_NO_LAZY_FETCH": "1",
             "GIT_NO_REPLACE_OBJECTS": "1",
             "GIT_OPTIONAL_LOCKS": "0",

@@ -1,0 +1,117 @@
+"""Bring the files of a memory root from one commit to another, without overwriting anything that is not committed.
+
+git checks all files, and then writes them: it would lose what an editor saves in between. Here each file is exchanged
+with its new version in one step, and only while it has the content that was committed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from memsync.edit import note_file
+from memsync.edit.note_paths import folder_of
+from memsync.model.vocabulary import NotePath
+from memsync.notes.files import MAX_NOTE_BYTES
+from memsync.notes.git import Git
+from memsync.notes.git_files import GitUnusable
+from memsync.notes.revisions import Blob, Revisions
+
+MAX_LISTING_BYTES = 500_000_000
+BATCH = 200
+"""How many files are in memory at once."""
+_REGULAR = ("100644", "100755")
+_NONE = "000000"
+
+
+class Changed(NamedTuple):
+    """A file that differs between two trees; the name of its content is empty where it is missing."""
+
+    path: str
+    before: str
+    after: str
+    is_executable: bool
+
+
+def changed(git: Git, before: str, after: str) -> list[Changed]:
+    """Return the files that differ between two trees. Raises GitUnusable if one is a link or a submodule."""
+    options = ("-r", "-z", "--no-renames", "--no-ext-diff", before, after)
+    listed = b"".join(git.stream("diff-tree", *options, max_bytes=MAX_LISTING_BYTES))
+    return list(_read(iter(os.fsdecode(listed).split("\0"))))
+
+
+def _read(listed: Iterator[str]) -> Iterator[Changed]:
+    for entry in listed:
+        if entry:
+            path, (old_mode, mode, old, new, _) = next(listed), entry.removeprefix(":").split(" ")
+            if not {old_mode, mode} <= {*_REGULAR, _NONE}:
+                raise GitUnusable(f"{path} is a link or a submodule there")
+            old, new = "" if old_mode == _NONE else old, "" if mode == _NONE else new
+            yield Changed(path, old, new, is_executable=mode == _REGULAR[1])
+
+
+def write(revisions: Revisions, git: Git, changes: Sequence[Changed]) -> str:
+    """Write the files of a later tree; return the path of the first that has not the earlier content, or no text.
+
+    Files before that one are written already. Raises GitUnusable, MemsyncError; the caller holds the writers' lock.
+    """
+    for start in range(0, len(changes), BATCH):
+        batch = changes[start : start + BATCH]
+        names = dict.fromkeys(name for one in batch for name in (one.before, one.after) if name)
+        sizes = revisions.sizes(git, names)
+        if large := next((one.path for one in batch if sizes.get(one.after, 0) > MAX_NOTE_BYTES), ""):
+            raise GitUnusable(f"{large} is over {MAX_NOTE_BYTES // 1_000_000} MB there")
+        contents = dict(revisions.contents(git, (Blob(name, size) for name, size in sizes.items())))
+        for one in batch:
+            if not _written(revisions, git, one, contents.get(one.before), contents.get(one.after)):
+                return one.path
+    return ""
+
+
+def _written(revisions: Revisions, git: Git, one: Changed, before: bytes | None, after: bytes | None) -> bool:
+    """Write one file; return False if it has another content than before."""
+    root, path, name = revisions.root, NotePath(one.path), one.path.rpartition("/")[2]
+    try:
+        with folder_of(root, path, create=after is not None) as folder:
+            there = _content(folder, path, name)
+            if there == after:
+                return True
+            if there != before and (there is None or not _is_clean(git, one, there)):
+                return False
+            if there is None and after is not None:
+                note_file.create(folder, name, after, sync=False)
+            elif there is not None and after is not None:
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if not note_file.swap(folder, path, there, after, status):
+                    return False
+            elif there is not None and not note_file.remove(folder, path, name, there):
+                return False
+            if after is not None:
+                _set_mode(folder, name, is_executable=one.is_executable)
+    except (FileExistsError, FileNotFoundError):  # it has just been made, or deleted
+        return False
+    if after is None:
+        with suppress(OSError):
+            os.removedirs((root / path).parent)
+    return True
+
+
+def _content(folder: int, path: NotePath, name: str) -> bytes | None:
+    with suppress(FileNotFoundError), note_file.opened(folder, path, name) as descriptor:
+        return note_file.read(descriptor, path)
+    return None
+
+
+def _is_clean(git: Git, one: Changed, content: bytes) -> bool:
+    """Tell whether git would commit this content as what it has: line ends may differ."""
+    given = content.decode("utf-8", "surrogateescape")
+    name = git.run("hash-object", "--stdin", f"--path={one.path}", given=given, at_notes=True).stdout.strip()
+    return bool(one.before) and name == one.before
+
+
+def _set_mode(folder: int, name: str, *, is_executable: bool) -> None:
+    mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    if bool(mode & 0o100) != is_executable:
+        os.chmod(name, mode | (mode & 0o444) >> 2 if is_executable else mode & ~0o111, dir_fd=folder)

@@ -1,0 +1,232 @@
+"""One exchange with the other machines: commit what changed here, fetch, merge, push, and write what came.
+
+A merge is pushed before it is checked out, so that all machines agree on one order of merges. If a conflict is left
+that no rule decides, it is committed as git marks it, and nothing is pushed until the marks are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memsync.edit import commits
+from memsync.features.sharing import checkout, merging
+from memsync.features.sharing.holding import Holding
+from memsync.features.sharing.remote import SEEN, Remote
+from memsync.model.vocabulary import NotePath
+from memsync.notes.files import MAX_NOTE_BYTES
+from memsync.notes.git import Git, open_git, use_identity
+from memsync.notes.git_files import GitUnusable
+from memsync.notes.message_format import CONFLICT_MARK
+from memsync.notes.revisions import Revisions
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
+
+SECONDS = 300.0
+"""For one exchange; a first one fetches everything."""
+ATTEMPTS = 8
+_REGULAR = ("100644", "100755")
+_NONE = "0"
+_MOST_CONFLICTS = 127
+"""The exit code of `git merge-file` counts conflicts up to here; a higher one is an error."""
+
+
+class Interrupted(GitUnusable):
+    """Files changed faster than they could be exchanged: the next exchange goes on."""
+
+
+@dataclass
+class Exchanged:
+    """What one exchange did: how many files it sent and took, what it holds back and why, and open conflicts."""
+
+    sent: int = 0
+    taken: int = 0
+    held: dict[str, str] = field(default_factory=dict)
+    conflicts: tuple[str, ...] = ()
+
+
+class Exchange:
+    """Exchanges the notes of one memory root with a branch at an address. `allowed`: digests of secrets to be sent."""
+
+    def __init__(self, memory: Workspace, address: str, branch: str, allowed: Sequence[str] = ()) -> None:
+        self._memory = memory
+        self._address, self._branch = address, branch
+        self._holding = Holding(memory, allowed)
+        self._revisions = Revisions.of(memory.settings.root)
+        self._missed = ""
+        self.done = Exchanged()
+
+    def run(self, conflicts: Sequence[str] = ()) -> Exchanged:
+        """Exchange once; `conflicts` are the notes that the last exchange left with marks.
+
+        Raises GitUnusable with the reason, MemsyncError.
+        """
+        check_repository(self._revisions)
+        self.done.conflicts = tuple(path for path in conflicts if _has_marks(self._memory.settings.root / path))
+        if self.done.conflicts:
+            return self.done
+        with self._git() as git:
+            remote = Remote(git, self._address, self._branch)
+            for _ in range(ATTEMPTS):
+                head = self._commit(git)
+                theirs = remote.fetch()
+                if not theirs or _is_ancestor(git, theirs, head):
+                    if not head or theirs == head or self._pushed(git, remote, theirs, head):
+                        return self.done
+                    continue
+                target = theirs if not head or _is_ancestor(git, head, theirs) else self._merged(git, head)
+                if target != theirs and not self.done.conflicts and not self._pushed(git, remote, theirs, target):
+                    continue
+                if self._check_out(git, head, target):
+                    return self.done
+        raise Interrupted(f"{self._missed} is in the way" if self._missed else "other machines push all the time")
+
+    @contextmanager
+    def _git(self) -> Iterator[Git]:
+        with open_git(self._revisions.repository, SECONDS) as git:
+            use_identity(git)
+            attributes = Path(git.folder, "info/attributes")
+            own = attributes.read_bytes() if attributes.exists() else b""
+            attributes.unlink(missing_ok=True)
+            # A `merge=union` of the repository would bring removed lines back: see merging.py.
+            attributes.write_bytes(own + b"\n* merge\n")
+            yield git
+
+    # ------------------------------------------------------------------------------------------ from here
+
+    def _commit(self, git: Git) -> str:
+        """Commit what changed in the files and may be sent; return HEAD's commit, no text before the first one."""
+        with self._memory.writer.lock():
+            paths, self.done.held = self._holding.sorted(git)
+            if paths:
+                what = paths[0] if len(paths) == 1 else f"{len(paths)} files"
+                _, complaint = commits.commit(self._revisions.root, [*map(NotePath, paths)], f"memsync share: {what}")
+                if complaint:
+                    raise GitUnusable(complaint)
+        return git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}").stdout.strip()
+
+    def _pushed(self, git: Git, remote: Remote, before: str, commit: str) -> bool:
+        if not remote.push(commit):
+            return False
+        listed = _output(git, "diff-tree", "-r", "--name-only", before or _empty_tree(git), commit)
+        self.done.sent += len(listed.splitlines())
+        return True
+
+    # ------------------------------------------------------------------------------------------ merging
+
+    def _merged(self, git: Git, head: str) -> str:
+        """Return a commit that merges HEAD with the branch that was fetched; `conflicts` names what no rule decides."""
+        done = git.run("merge-tree", "--write-tree", "-z", "--no-messages", "HEAD", SEEN)
+        if done.returncode not in (0, 1):
+            raise GitUnusable(
+                "these notes and those at the address have no commit in common, or git is older than 2.38"
+            )
+        tree, *entries = done.stdout.rstrip("\0").split("\0")
+        stages: dict[str, dict[int, tuple[str, str]]] = {}
+        for entry in filter(None, entries):
+            (mode, name, stage), path = entry.partition("\t")[0].split(" "), entry.partition("\t")[2]
+            stages.setdefault(path, {})[int(stage)] = (mode, name)
+        index = f"{git.folder}/merged"
+        _output(git, "read-tree", tree, index=index)
+        undecided = []
+        for path, versions in sorted(stages.items()):
+            decided = self._decided(git, path, versions)
+            undecided += [path] * (decided is None)
+            for place, name in (decided or {}).items():
+                mode = next(mode for mode, _ in versions.values())
+                line = f"{mode if name else _NONE} {name or '0' * len(tree)}\t{place}\0"
+                _output(git, "update-index", "-z", "--index-info", given=line, index=index)
+        self.done.conflicts = tuple(undecided)
+        tree = _output(git, "write-tree", index=index)
+        parents = ("-p", head, "-p", _output(git, "rev-parse", SEEN))
+        what = f"conflicts in {', '.join(undecided)}" if undecided else "merge"
+        return _output(git, "commit-tree", tree, *parents, given=f"memsync share: {what}\n")
+
+    def _decided(self, git: Git, path: str, versions: Mapping[int, tuple[str, str]]) -> dict[str, str] | None:
+        """Return git's names for the files that replace a conflict, no text for none; None if no rule decides.
+
+        Stage 1 is the common version, 2 ours, 3 theirs. What one side changed and the other deleted is kept.
+        """
+        sides = [versions[stage][1] for stage in (2, 3) if stage in versions]
+        if any(mode not in _REGULAR for mode, _ in versions.values()):
+            return None
+        if len(sides) < 2:
+            return {path: "".join(sides)}
+        names = [f"{git.folder}/{side}" for side in ("ours", "base", "theirs")]
+        for stage, name in zip((2, 1, 3), names, strict=True):
+            blob = versions[stage][1] if stage in versions else ""
+            Path(name).write_bytes(
+                b"".join(git.stream("cat-file", "blob", blob, max_bytes=MAX_NOTE_BYTES)) if blob else b""
+            )
+        size = f"--marker-size={merging.MARKER_SIZE}"
+        if git.run("merge-file", "--quiet", "--diff3", size, *names).returncode > _MOST_CONFLICTS:  # not text
+            stem, dot, suffix = path.rpartition(".")
+            copy = f"{stem} (conflicted copy {sides[1][:8]}){dot}{suffix}"
+            return {path: sides[0], copy: sides[1]}
+        rules = self._memory.reader.rules
+        if not merging.has_rule(path, rules):
+            return None
+        text = merging.resolved(path, rules, Path(names[0]).read_bytes(), partial(self._is_later, git, path))
+        Path(names[0]).write_bytes(text)
+        return {path: _output(git, "hash-object", "-w", "--no-filters", names[0])}
+
+    def _is_later(self, git: Git, path: str, ours: bytes, theirs: bytes) -> bool:
+        """Tell whether the commit that brought their line is later than the one that brought ours."""
+        times = []
+        for line, here, there in ((ours, "HEAD", SEEN), (theirs, SEEN, "HEAD")):
+            text = line.decode("utf-8", "surrogateescape").strip("\r\n")
+            found = git.run("log", "-1", "--format=%ct", f"-S{text}", here, "--not", there, "--", path).stdout.strip()
+            times.append(int(found or 0))
+        return times[1] > times[0]
+
+    # ------------------------------------------------------------------------------------------ to here
+
+    def _check_out(self, git: Git, head: str, target: str) -> bool:
+        """Write the files of a commit and make it HEAD's; return False if a file has just been changed."""
+        changes = checkout.changed(git, head or _empty_tree(git), target)
+        with self._memory.writer.lock(), commits.locked_index(git) as index:
+            _output(git, "read-tree", "-m", target, index=index.copy)
+            self._missed = checkout.write(self._revisions, git, changes)
+            if self._missed in self.done.held:
+                reason = self.done.held[self._missed]
+                raise GitUnusable(f"{self._missed} changed on another machine, and here {reason}")
+            if self._missed:
+                return False
+            git.run("update-index", "-q", "--refresh", index=index.copy, at_notes=True)
+            _output(git, "update-ref", "-m", "memsync share", "HEAD", target, head or "0" * len(target))
+            index.keep()
+        self.done.taken += len(changes)
+        return True
+
+
+def check_repository(revisions: Revisions) -> None:
+    """Raise GitUnusable if the memory root is not a whole working tree on a branch."""
+    if revisions.folder or revisions.repository.is_bare:
+        raise GitUnusable(f"{revisions.root} is not the top folder of a git repository")
+
+
+def _has_marks(place: Path) -> bool:
+    with suppress(OSError):
+        return any(map(CONFLICT_MARK.match, place.read_text(encoding="utf-8", errors="replace").splitlines()))
+    return False
+
+
+def _content(git: Git, blob: str) -> bytes:
+    return b"".join(git.stream("cat-file", "blob", blob, max_bytes=MAX_NOTE_BYTES))
+
+
+def _is_ancestor(git: Git, older: str, newer: str) -> bool:
+    return bool(newer) and git.run("merge-base", "--is-ancestor", older, newer).returncode == 0
+
+
+def _empty_tree(git: Git) -> str:
+    return _output(git, "hash-object", "-t", "tree", "--stdin")
+
+
+def _output(git: Git, *arguments: str, given: str = "", index: str = "") -> str:
+    return commits.done(git, *arguments, given=given, index=index)

@@ -1,0 +1,140 @@
+"""Merge what two machines changed in the same place of a note. Pure but for the times of lines.
+
+git merges what does not touch. For the rest, a note has a rule by its kind: in a log, a thread and MEMORY.md, what
+either side added is kept once, and what either side removed is gone. Of preferences with one key the later one is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import NamedTuple
+
+from memsync.model.vocabulary import Kind, NotePath
+from memsync.notes.rules import PREFERENCES, PathRules
+
+MARKER_SIZE = 47
+"""Length of the marks around a conflict that only this module reads: git's own have seven."""
+_UNITED = frozenset({Kind.DAILY, Kind.THREAD, Kind.MEMORY})
+_OURS, _BASE, _THEIRS, _END = (mark * MARKER_SIZE for mark in (b"<", b"|", b"=", b">"))
+_FENCE = re.compile(rb"\s*(`{3,}|~{3,})")
+_ITEM = re.compile(rb"#{1,6}\s|[-*+]\s|\d+[.)]\s")
+_MESSAGE = re.compile(rb"##\s")
+_TIME = re.compile(rb"[-*+] (\d\d:\d\d)\b|## [^\n]* @ (\d{4}-\d\d-\d\d[ T]\d\d:\d\d)")
+_KEY = re.compile(rb"\s{0,3}[-*+]\s+([^\s:#`][^:]*?)\s*:")
+
+IsLater = Callable[[bytes, bytes], bool]
+"""Tells whether their line is later than ours, by the commits that brought them."""
+Lines = Sequence[bytes]
+
+
+class Conflict(NamedTuple):
+    """One place that both sides changed: its lines in our version, in the common one and in theirs."""
+
+    ours: list[bytes]
+    base: list[bytes]
+    theirs: list[bytes]
+
+
+def has_rule(path: str, rules: PathRules) -> bool:
+    """Tell whether a rule decides the conflicts in a note."""
+    return path == PREFERENCES or rules.kind(NotePath(path)) in _UNITED
+
+
+def resolved(path: str, rules: PathRules, conflicted: bytes, is_later: IsLater) -> bytes:
+    """Return a note without its conflicts, which `git merge-file --diff3 --marker-size` has marked."""
+    begins = _MESSAGE if rules.kind(NotePath(path)) is Kind.THREAD else _ITEM
+    parts: list[bytes] = []
+    for part in _parts(conflicted):
+        if isinstance(part, Conflict):
+            ours, theirs = _newest(part, is_later) if path == PREFERENCES else (part.ours, part.theirs)
+            parts += _united(ours, part.base, theirs, begins)
+        else:
+            parts.append(part)
+    return b"".join(parts)
+
+
+def _parts(conflicted: bytes) -> Iterator[bytes | Conflict]:
+    """Yield the lines of a marked text, and each conflict in it as a whole."""
+    conflict, side = Conflict([], [], []), -1
+    for line in re.findall(rb"[^\n]*\n|[^\n]+", conflicted):
+        if line.startswith((_OURS, _BASE, _THEIRS)):
+            side = (_OURS, _BASE, _THEIRS).index(line[:MARKER_SIZE])
+        elif line.startswith(_END):
+            yield conflict
+            conflict, side = Conflict([], [], []), -1
+        elif side >= 0:
+            conflict[side].append(line)
+        else:
+            yield line
+
+
+def _newest(conflict: Conflict, is_later: IsLater) -> tuple[list[bytes], list[bytes]]:
+    """Return both sides of a conflict of preferences, less the earlier of two lines with the same key."""
+    common = {*conflict.base}
+    keys = [{_key(line): line for line in side if line not in common} for side in (conflict.ours, conflict.theirs)]
+    both = keys[0].keys() & keys[1].keys() - {b""}
+    late = {key for key in both if is_later(keys[0][key], keys[1][key])}
+    ours = [line for line in conflict.ours if line in common or _key(line) not in late]
+    theirs = [line for line in conflict.theirs if line in common or _key(line) not in both - late]
+    return ours, theirs
+
+
+def _key(line: bytes) -> bytes:
+    match = _KEY.match(line)
+    return match[1].lower() if match else b""
+
+
+def _united(ours: Lines, base: Lines, theirs: Lines, begins: re.Pattern[bytes]) -> list[bytes]:
+    """Return the lines of one place with what either side added, without what either side removed."""
+    (kept, added), (kept_there, added_there) = _changes(base, ours), _changes(base, theirs)
+    lines: list[bytes] = []
+    for number in range(len(base) + 1):
+        lines += _joined(added[number], added_there[number], begins)
+        if number < len(base) and kept[number] and kept_there[number]:
+            lines.append(base[number])
+    return lines
+
+
+def _changes(base: Lines, side: Lines) -> tuple[list[bool], list[Lines]]:
+    """Return which lines of the base a side kept, and what it added before each and at the end."""
+    kept, added = [False] * len(base), list[Lines]([()] * (len(base) + 1))
+    for tag, first, last, begin, end in SequenceMatcher(None, base, side, autojunk=False).get_opcodes():
+        if tag == "equal":
+            kept[first:last] = [True] * (last - first)
+        else:
+            added[first] = side[begin:end]
+    return kept, added
+
+
+def _joined(ours: Lines, theirs: Lines, begins: re.Pattern[bytes]) -> list[bytes]:
+    """Return the entries that both sides added in one place, each once; those with times in their order."""
+    if not ours or not theirs:
+        return [*ours, *theirs]
+    here = _entries(ours, begins)
+    known = {entry.strip() for entry in here}
+    entries = [*here, *(entry for entry in _entries(theirs, begins) if entry.strip() not in known)]
+    times = [b"".join(filter(None, match.groups())) if (match := _TIME.match(entry)) else b"" for entry in entries]
+    first = next((number for number, time in enumerate(times) if time), len(times))
+    if all(times[first:]):
+        entries[first:] = [entries[place] for place in sorted(range(first, len(times)), key=times.__getitem__)]
+    for place, (entry, after) in enumerate(pairwise(entries)):
+        if after.startswith(b"#") and not entry.endswith(b"\n\n"):
+            entries[place] = entry + b"\n"
+    return entries
+
+
+def _entries(lines: Lines, begins: re.Pattern[bytes]) -> list[bytes]:
+    """Split lines where an entry begins, but not inside of a fence."""
+    entries: list[list[bytes]] = [[]]
+    fence = b""
+    for line in lines:
+        match = _FENCE.match(line)
+        if not fence and begins.match(line) and entries[-1]:
+            entries.append([])
+        entries[-1].append(line)
+        if match and (not fence or match[1].startswith(fence)):
+            fence = b"" if fence else match[1]
+    return [b"".join(entry) for entry in entries]
