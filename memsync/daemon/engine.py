@@ -16,6 +16,7 @@ from memsync import __version__
 from memsync.daemon.health import DaemonFaults
 from memsync.daemon.keeper import Keeper
 from memsync.daemon.nightly import Nightly
+from memsync.daemon.sharer import Sharer
 from memsync.daemon.transcripts import TranscriptKeeper
 from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.daemon.watch import MakeWatcher
@@ -43,9 +44,11 @@ class Engine:
         self.vectors = VectorKeeper(memory, self.health, clock)
         self.recaller = Recaller(memory)
         self.transcripts = TranscriptKeeper(memory, self.health, clock)
-        self.keeper = Keeper(memory, make_watcher, self.health, self.vectors.text_committed, clock)
+        self.sharer = Sharer(memory, self.health, clock)
+        self.keeper = Keeper(memory, make_watcher, self.health, self._text_committed, clock)
         self.web = WebServer(memory.settings, self.health)
-        self._keepers = (self.keeper, self.vectors, self.transcripts, Nightly(memory, self.health), self.web)
+        nightly = Nightly(memory, self.health)
+        self._keepers = (self.keeper, self.vectors, self.transcripts, nightly, self.web, self.sharer)
         memory.fresh_search.live = self.keeper
         memory.daemon_status = self._with_daemon
 
@@ -61,6 +64,7 @@ class Engine:
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Keep the index open for one request."""
+        self.sharer.worked()
         with self._unused:
             self._in_use += 1
         try:
@@ -89,6 +93,10 @@ class Engine:
         if has_ended:
             self.memory.close()
         return has_ended
+
+    def _text_committed(self, notes: int) -> None:
+        self.vectors.text_committed(notes)
+        self.sharer.looked(found=bool(notes))
 
     def freshness(self) -> Freshness:
         """Return how current the index is at this moment, without looking at the files."""

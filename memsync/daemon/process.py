@@ -93,7 +93,8 @@ class Daemon:
             await asyncio.sleep(CHECK_SECONDS)
             if self._until.is_set():  # the server has removed its socket itself
                 return
-            if self._until_idle and server.idle_seconds() > 60 * IDLE_EXIT_MINUTES and not engine.web.is_on:
+            is_needed = engine.web.is_on or engine.sharer.is_on
+            if self._until_idle and server.idle_seconds() > 60 * IDLE_EXIT_MINUTES and not is_needed:
                 log.info("no request came for %d minutes", IDLE_EXIT_MINUTES)
                 self._until.set()
             elif reason := self._why_anew(server, engine):

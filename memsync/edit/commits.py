@@ -86,9 +86,11 @@ class LockedIndex:
             raise GitUnusable(f"another git is at work: {self._lock} is there. If none is, delete that file") from error
 
     def read(self) -> None:
-        """Copy the index; a new repository has none."""
+        """Copy the index with its time, by which git knows what may have changed in the same tick; it may be missing."""
         with suppress(FileNotFoundError):
+            status = os.stat(self._index, follow_symlinks=False)
             Path(self.copy).write_bytes(read_file(self._index, MAX_INDEX_BYTES))
+            os.utime(self.copy, ns=(status.st_atime_ns, status.st_mtime_ns))
             shutil.copymode(self._index, self._lock)
 
     def keep(self) -> None:

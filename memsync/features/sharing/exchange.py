@@ -190,7 +190,7 @@ class Exchange:
         """Write the files of a commit and make it HEAD's; return False if a file has just been changed."""
         changes = checkout.changed(git, head or _empty_tree(git), target)
         with self._memory.writer.lock(), commits.locked_index(git) as index:
-            _output(git, "read-tree", "-m", target, index=index.copy)
+            _output(git, "read-tree", "-i", "-m", target, index=index.copy)
             self._missed = checkout.write(self._revisions, git, changes)
             if self._missed in self.done.held:
                 reason = self.done.held[self._missed]
