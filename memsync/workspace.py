@@ -165,9 +165,12 @@ class Workspace:
 
     def answer(self, request: SearchRequest) -> SearchResult:
         """Answer a search and count it as one. Raises UsageError, RootError, IndexFailure, UnknownModel."""
+        from memsync.edit.share_state import shared_of
         from memsync.notes.git_files import is_bare
 
         result = self.fresh_search.answer(self.parse(request))
+        if unsolved := shared_of(self.state).unsolved:
+            result = replace(result, warnings=(*result.warnings, *unsolved))
         if not result.hits and is_bare(self.settings.root):
             advice = f"{self.settings.root} is a bare repository, without files: search a commit, with --at HEAD"
             result = replace(result, warnings=(*result.warnings, advice))

@@ -58,9 +58,7 @@ def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[
         raise GitUnusable(f"{root} is not in a git repository")
     prefix = os.path.relpath(os.path.realpath(root), repository.work_tree)
     named = [os.path.normpath(os.path.join(prefix, path)) for path in paths]
-    for name, operation in _UNDER_WAY.items():
-        if os.path.lexists(f"{repository.git_dir}/{name}"):
-            raise GitUnusable(f"{operation} is under way")
+    check_idle(repository)
     history_name(repository)  # raises GitUnusable for a HEAD on which git would hang, or that needs a newer git
     _check_places(repository)
     with open_git(repository, GIT_SECONDS) as git:
@@ -86,8 +84,8 @@ class LockedIndex:
             raise GitUnusable(f"another git is at work: {self._lock} is there. If none is, delete that file") from error
 
     def read(self) -> None:
-        """Copy the index with its time, by which git knows what may have changed in the same tick; it may be missing."""
-        with suppress(FileNotFoundError):
+        """Copy the index, with its time, by which git knows what may have changed in the same tick."""
+        with suppress(FileNotFoundError):  # a new repository has none
             status = os.stat(self._index, follow_symlinks=False)
             Path(self.copy).write_bytes(read_file(self._index, MAX_INDEX_BYTES))
             os.utime(self.copy, ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -114,6 +112,13 @@ def locked_index(git: Git) -> Iterator[LockedIndex]:
         yield index
     finally:
         index.unlock()
+
+
+def check_idle(repository: Repository) -> None:
+    """Raise GitUnusable if a merge or the like is under way."""
+    for name, operation in _UNDER_WAY.items():
+        if os.path.lexists(f"{repository.git_dir}/{name}"):
+            raise GitUnusable(f"{operation} is under way")
 
 
 def _commit_locked(git: Git, index: str, paths: Sequence[str], what: str, message: str) -> str:

@@ -152,9 +152,13 @@ class Shared(Struct, frozen=True, kw_only=True):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What keeps machines from having the same notes, in sentences."""
-        problem = [f"not exchanged with {self.address}: {self.problem}"] if self.problem else []
-        unsolved = [f"{path} was changed in two ways: choose between the marks in it" for path in self.conflicts]
-        return (*problem, *unsolved, *(f"{one.path} is not sent: {one.reason}" for one in self.held))
+        problem = (f"not exchanged with {self.address}: {self.problem}",) if self.problem else ()
+        return (*problem, *self.unsolved, *(f"{one.path} is not sent: {one.reason}" for one in self.held))
+
+    @property
+    def unsolved(self) -> tuple[str, ...]:
+        """What a search says about notes with conflicts."""
+        return tuple(f"{path} was changed in two ways: choose between the marks in it" for path in self.conflicts)
 
 
 class Status(Struct, frozen=True):

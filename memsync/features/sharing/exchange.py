@@ -20,7 +20,7 @@ from memsync.features.sharing.remote import SEEN, Remote
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import MAX_NOTE_BYTES
 from memsync.notes.git import Git, open_git, use_identity
-from memsync.notes.git_files import GitUnusable
+from memsync.notes.git_files import GitUnusable, branch_of
 from memsync.notes.message_format import CONFLICT_MARK
 from memsync.notes.revisions import Revisions
 
@@ -66,7 +66,7 @@ class Exchange:
 
         Raises GitUnusable with the reason, MemsyncError.
         """
-        check_repository(self._revisions)
+        _check(self._revisions, self._branch)
         self.done.conflicts = tuple(path for path in conflicts if _has_marks(self._memory.settings.root / path))
         if self.done.conflicts:
             return self.done
@@ -84,7 +84,7 @@ class Exchange:
                     continue
                 if self._check_out(git, head, target):
                     return self.done
-        raise Interrupted(f"{self._missed} is in the way" if self._missed else "other machines push all the time")
+        raise Interrupted(f"{self._missed} is being changed" if self._missed else "other machines send all the time")
 
     @contextmanager
     def _git(self) -> Iterator[Git]:
@@ -204,10 +204,14 @@ class Exchange:
         return True
 
 
-def check_repository(revisions: Revisions) -> None:
-    """Raise GitUnusable if the memory root is not a whole working tree on a branch."""
+def _check(revisions: Revisions, branch: str) -> None:
+    """Raise GitUnusable if the memory root is not a whole working tree on the shared branch, with nothing under way."""
     if revisions.folder or revisions.repository.is_bare:
         raise GitUnusable(f"{revisions.root} is not the top folder of a git repository")
+    current = branch_of(revisions.repository)
+    if current != branch:
+        raise GitUnusable(f"{revisions.root} is on {current or 'no branch'}, and {branch} is shared")
+    commits.check_idle(revisions.repository)
 
 
 def _has_marks(place: Path) -> bool:

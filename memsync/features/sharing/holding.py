@@ -33,9 +33,9 @@ class Holding:
 
         Local-only notes are also hidden from the user's own `git add`.
         """
-        options = ("-z", "--modified", "--deleted", "--others", "--exclude-standard")
-        listed = git.run("ls-files", *options, at_notes=True).stdout.split("\0")
-        paths = sorted({path for path in listed if path and not path.endswith("/") and self._is_file(path)})
+        options = ("--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all")
+        listed = git.run("status", *options, at_notes=True).stdout.split("\0")
+        paths = [entry[3:] for entry in listed if entry and not entry.endswith("/") and self._is_file(entry[3:])]
         held = {path: reason for path in paths if (reason := self._reason(path))}
         held |= dict.fromkeys(filtered(git, [p for p in paths if p not in held]), "git filters it: commit it yourself")
         self._hide(git, [path for path, reason in held.items() if reason == _LOCAL])

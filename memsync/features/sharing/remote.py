@@ -34,7 +34,7 @@ class Remote:
 
         Raises Rewritten, and GitUnusable with git's reason.
         """
-        options = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap=")
+        options = ("--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap=")
         done = self.git.run(*_QUIET, "fetch", *options, self.address, f"{self.branch}:{SEEN}", with_network=True)
         if done.returncode and "couldn't find remote ref" in done.stderr:
             return ""

@@ -1,0 +1,450 @@
+"""`memsync share`: several machines have the same notes, nothing is lost, and nothing private or hostile passes."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memsync.edit import note_file
+from memsync.errors import UsageError, WriteRefused
+from memsync.features.sharing import checkout
+from memsync.features.sharing.beginning import copy_shared
+from memsync.features.sharing.share import exchange as exchange_now
+from memsync.memory import Memory
+from memsync.model.status import Shared
+from memsync.notes.git import Git
+from memsync.ports import WRITES_FOR_AGENT
+from memsync.settings.load import load_settings
+from tests.conftest import MakeMemory, Patch
+from tests.support.repository import Repository
+
+KEY = "ghp_" + "q7R2m9Kx4Lw8Zt1Vb6Nc3Yp5Hd0Jf2Sg7Ta8"
+Join = Callable[[str], Memory]
+
+
+@pytest.fixture(autouse=True)
+def _author(tmp_path: Path) -> None:
+    """Somebody who has told git his name."""
+    (home := tmp_path / "home").mkdir(exist_ok=True)
+    (home / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Path:
+    return tmp_path / "shared.git"
+
+
+@pytest.fixture
+def here(memory: Memory, address: Path) -> Memory:
+    """Share a memory with one note."""
+    put(memory, "a.md", "# A\n\none\n\ntwo\n\nthree\n")
+    assert in_order(memory.share(str(address)))
+    return memory
+
+
+@pytest.fixture
+def join(address: Path, tmp_path: Path, make_memory: MakeMemory) -> Join:
+    """Give another machine the shared notes."""
+
+    def joined(name: str) -> Memory:
+        copy_shared(str(address), tmp_path / name)
+        return make_memory(own_settings=load_settings(root=tmp_path / name, environ={}, cwd=tmp_path / name))
+
+    return joined
+
+
+@pytest.fixture
+def there(here: Memory, join: Join) -> Memory:
+    """Give another machine the same memory."""
+    return join("there")
+
+
+def put(memory: Memory, path: str, text: str | bytes) -> Path:
+    place = memory.settings.root / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return place
+
+
+def text_of(memory: Memory, path: str) -> str:
+    return (memory.settings.root / path).read_text()
+
+
+def in_order(shared: Shared) -> Shared:
+    assert not shared.warnings, shared
+    return shared
+
+
+def exchanged(*memories: Memory) -> None:
+    for memory in (*memories, *memories):
+        in_order(exchange_now(memory))
+
+
+def files(memory: Memory) -> dict[str, bytes]:
+    root = memory.settings.root
+    paths = [path for path in root.rglob("*") if path.is_file() and ".git" not in path.relative_to(root).parts]
+    return {str(path.relative_to(root)): path.read_bytes() for path in paths}
+
+
+def is_clean(memory: Memory) -> bool:
+    return not Repository(memory.settings.root).git("status", "--porcelain")
+
+
+# ---------------------------------------------------------------------------------- what both have afterwards
+
+BOTH: dict[str, tuple[str | None, str | None, str | None, str]] = {
+    "a log": ("# D\n\n- 10:00 a\n", "# D\n\n- 10:00 a\n- 10:02 b\n", "# D\n\n- 10:00 a\n- 10:01 c\n",
+        "# D\n\n- 10:00 a\n- 10:01 c\n- 10:02 b\n"),
+    "a new log": (None, "# D\n\n- 10:02 b\n", "# D\n\n- 10:01 c\n", "# D\n\n- 10:01 c\n- 10:02 b\n"),
+    "an edited line below which another was added": ("- x\n", "- x, or y\n", "- x\n- z\n", "- x, or y\n- z\n"),
+    "a removed line beside which another was added": ("- x\n- y\n", "- y\n", "- x\n- z\n- y\n", "- z\n- y\n"),
+    "the same entry": ("- x\n", "- x\n- y\n", "- x\n- y\n", "- x\n- y\n"),
+    "one entry in common": ("- x\n", "- x\n- y\n- z\n", "- x\n- y\n- v\n", "- x\n- y\n- z\n- v\n"),
+    "no line end": ("- x", "- x\n- y", "- x\n- z", "- x\n- y\n- z\n"),
+    "CRLF": ("- x\r\n", "- x\r\n- y\r\n", "- x\r\n- z\r\n", "- x\r\n- y\r\n- z\r\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_logs_and_lists_keep_what_either_machine_added(name: str, here: Memory, there: Memory) -> None:
+    """And what either removed is gone, although `.gitattributes` of older roots asks git for `merge=union`."""
+    put(here, ".gitattributes", "*.md merge=union\n")
+    base, ours, theirs, both = BOTH[name]
+    path = "daily/2026-01-02.md" if "log" in name else "MEMORY.md"
+    if base is not None:
+        put(here, path, base)
+    exchanged(here, there)
+    put(here, path, ours or "")
+    put(there, path, theirs or "")
+    exchanged(there, here)
+    assert (here.settings.root / path).read_bytes() == both.encode() == (there.settings.root / path).read_bytes()
+    assert is_clean(here) and is_clean(there)
+
+
+def test_messages_of_two_machines_stay_whole_and_in_their_order(here: Memory, there: Memory) -> None:
+    """Whatever they contain: equal lists, headings and fences."""
+    put(here, "threads/t.md", "# T\n\n## user @ 2026-01-01 09:00\n\nfirst\n")
+    exchanged(here, there)
+    said = "\n## {} @ 2026-01-01 10:0{}\n\n- yes\n\n```\n## no heading\n```\n\n### Part\n\n- yes\n"
+    for memory, role, minute in ((here, "user", 2), (there, "assistant", 1)):
+        with open(memory.settings.root / "threads/t.md", "a") as file:
+            file.write(said.format(role, minute))
+    exchanged(here, there)
+    assert text_of(here, "threads/t.md").endswith(said.format("assistant", 1) + said.format("user", 2))
+    assert [one.role for one in here.thread("t").messages] == ["user", "assistant", "user"]
+
+
+def test_later_preference_counts(here: Memory, there: Memory, set_day: Callable[[str], None]) -> None:
+    """By the commit that brought it; other keys keep what either machine said."""
+    put(here, "preferences.md", "# Preferences\n\n- language: English\n- tabs: yes\n")
+    exchanged(here, there)
+    repository = Repository(there.settings.root)
+    put(there, "preferences.md", "# Preferences\n\n- language: French\n- tabs: no\n")
+    repository.git("commit", "-qam", "x", at=2_000_000_000)  # later than what is committed now
+    put(here, "preferences.md", "# Preferences\n\n- language: German\n- tabs: yes\n- sign: yes\n")
+    exchanged(here, there)
+    assert [(one.key, one.value) for one in here.preferences()] == [
+        ("language", "French"),
+        ("tabs", "no"),
+        ("sign", "yes"),
+    ]
+    assert files(here) == files(there)
+
+
+@pytest.mark.parametrize("is_edited_here", [True, False])
+def test_edited_note_is_not_deleted_by_the_other_machine(here: Memory, there: Memory, is_edited_here: bool) -> None:
+    """Nor lost when the other machine renamed it."""
+    editing, deleting = (here, there) if is_edited_here else (there, here)
+    put(here, "b.md", "# B\n\none\n\ntwo\n\nthree\n")
+    exchanged(here, there)
+    put(editing, "a.md", "# A\n\none, edited\n\ntwo\n\nthree\n")
+    put(editing, "b.md", "# B\n\none, edited\n\ntwo\n\nthree\n")
+    (deleting.settings.root / "a.md").unlink()
+    (deleting.settings.root / "b.md").rename(deleting.settings.root / "c.md")
+    exchanged(here, there)
+    assert files(here) == files(there)
+    assert "edited" in text_of(here, "a.md") and "edited" in text_of(here, "c.md")
+
+
+def test_files_of_any_kind_and_name_are_exchanged(here: Memory, there: Memory) -> None:
+    """Executable ones stay so; of a picture that both changed, both versions are kept."""
+    names = [" a b.md", "größe/ü.md", "-x.md", "a[1].md", "tab\there.md", os.fsdecode(b"caf\xe9.md")]
+    for name in names:
+        put(here, name, f"{len(name)}\n")
+    put(here, "run.sh", "echo\n").chmod(0o755)
+    put(here, "p.png", b"\0\1")
+    exchanged(here, there)
+    assert files(here) == files(there) and os.access(there.settings.root / "run.sh", os.X_OK)
+    put(here, "p.png", b"\0\2")
+    put(there, "p.png", b"\0\3")
+    exchanged(here, there)
+    assert files(here) == files(there)
+    assert {content for name, content in files(here).items() if name.endswith(".png")} == {b"\0\2", b"\0\3"}
+    (here.settings.root / "größe/ü.md").unlink()
+    exchanged(here, there)
+    assert not (there.settings.root / "größe").exists()
+
+
+def test_conflict_without_a_rule_stays_in_the_note_until_it_is_solved(
+    here: Memory, there: Memory, address: Path
+) -> None:
+    """Nothing is sent meanwhile; search and status name it; other changes have arrived."""
+    put(here, "a.md", "# A\n\none, here\n\ntwo\n\nthree\n")
+    put(here, "b.md", "of here\n")
+    exchange_now(here)
+    put(there, "a.md", "# A\n\none, there\n\ntwo\n\nthree\n")
+    newest = Repository(address).git("rev-parse", "main")
+    for _ in range(2):
+        shared = exchange_now(there)
+        assert shared.conflicts == ("a.md",) and "a.md was changed in two ways" in shared.warnings[0]
+    assert Repository(address).git("rev-parse", "main") == newest
+    assert text_of(there, "b.md") == "of here\n"
+    assert all(part in text_of(there, "a.md") for part in ("<<<<<<<", "one, here", "=======", "one, there", ">>>>>>>"))
+    there.sync()
+    assert any("in two ways" in warning for warning in there.search("one there").warnings)
+    assert any("a.md" in one.reason for one in there.status().warnings if one.path == "(share)")
+    put(there, "a.md", "# A\n\none, here and there\n\ntwo\n\nthree\n")
+    exchanged(there, here)
+    assert text_of(here, "a.md") == text_of(there, "a.md") and "here and there" in text_of(here, "a.md")
+
+
+# ---------------------------------------------------------------------------------- what does not leave
+
+
+def test_local_only_notes_stay(here: Memory, there: Memory) -> None:
+    """Those of a pattern and those that say so; not even the user's own `git add` takes them."""
+    put(here, "diary [x].md", "---\nlocal-only: true\n---\nsecret thoughts\n")
+    shared = exchange_now(here)
+    assert [(one.path, one.reason) for one in shared.held] == [("diary [x].md", "it is local-only")]
+    Repository(here.settings.root).git("add", "-A")
+    exchanged(here, there)
+    assert "diary [x].md" not in files(there)
+
+
+def test_secret_stays_until_the_user_says_so(here: Memory, there: Memory) -> None:
+    """Also in a note that was sent before; by its digest, so that another secret in the note still stays."""
+    put(here, "a.md", f"# A\n\nThe token is {KEY}.\n")
+    (held,) = exchange_now(here).held
+    digest = held.reason.rpartition(", ")[2].rstrip(")")
+    exchange_now(there)
+    assert KEY not in text_of(there, "a.md")
+    put(there, "a.md", "# A\n\nof there\n")
+    exchange_now(there)
+    assert "changed on another machine" in exchange_now(here).problem and KEY in text_of(here, "a.md")
+    with pytest.raises(UsageError):
+        here.share(allow=(KEY,))
+    here.share(allow=(digest,))
+    assert "a.md" in exchange_now(here).conflicts
+
+
+def test_only_the_user_begins_to_share(here: Memory, memory: Memory, address: Path) -> None:
+    """No agent does, and no clone brings it with it."""
+    token = WRITES_FOR_AGENT.set("claude")
+    try:
+        with pytest.raises(WriteRefused):
+            memory.share(str(address))
+    finally:
+        WRITES_FOR_AGENT.reset(token)
+    here.share(stop=True)
+    assert exchange_now(here) == Shared() and here.status().shared is None
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "core.sshCommand=touch {0}; false", "credential.helper=!touch {0}", "core.hooksPath={1}",
+        "filter.x.clean=touch {0}", "core.fsmonitor=touch {0}", "url.ext::touch {0}.insteadOf=/",
+        "merge.x.driver=touch {0}", "include.path={2}", "remote.origin.receivepack=touch {0};",
+        "diff.external=touch {0}", "gpg.program={1}/pre-push",
+    ],
+)  # fmt: skip
+def test_nothing_that_the_repository_configures_runs(setting: str, here: Memory, there: Memory, tmp_path: Path) -> None:
+    """Neither its hooks nor the programs and addresses in its settings."""
+    mark, hooks, config = tmp_path / "ran", tmp_path / "hooks", tmp_path / "more"
+    hooks.mkdir()
+    for name in ("pre-commit", "pre-push", "post-checkout", "post-merge", "reference-transaction"):
+        (hooks / name).write_text(f"#!/bin/sh\ntouch {mark}\n")
+        (hooks / name).chmod(0o755)
+    config.write_text(f"[core]\n\tsshCommand = touch {mark}\n")
+    name, _, value = setting.format(mark, hooks, config).partition("=")
+    for memory in (here, there):
+        Repository(memory.settings.root).git("config", name, value)
+        put(memory, ".gitattributes", "*.txt filter=x merge=x diff=x\n")
+    put(here, "a.md", "# A\n\nhere\n")
+    put(there, "c.md", "there\n")
+    for memory in (here, there, here):
+        exchange_now(memory)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("path", [".git/hooks/post-checkout", "../out.md", "link.md", "sub/.GIT/config"])
+def test_hostile_commit_is_refused(path: str, here: Memory, there: Memory, address: Path, tmp_path: Path) -> None:
+    """It writes nothing outside of the notes, and nothing else of it arrives."""
+    before = {**files(here)}
+    raw = f"100644 blob {_blob(address, b'evil')}\t{path.rpartition('/')[2]}\n"
+    if path == "link.md":
+        raw = raw.replace("100644", "120000")
+    for folder in reversed(path.split("/")[:-1]):
+        raw = f"040000 tree {_given(address, raw, 'mktree')}\t{folder}\n"
+    commit = _given(address, "x", "commit-tree", _given(address, raw, "mktree"), "-p", "main")
+    Repository(address).git("update-ref", "refs/heads/main", commit)
+    assert exchange_now(here).problem
+    assert files(here) == before and not (tmp_path / "out.md").exists()
+    assert not (here.settings.root / ".git/hooks/post-checkout").exists()
+
+
+def _given(folder: Path, text: str, *arguments: str) -> str:
+    command = ["git", "-c", "user.name=A", "-c", "user.email=a@b", *arguments]
+    return subprocess.run(command, cwd=folder, input=text, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _blob(folder: Path, content: bytes) -> str:
+    return _given(folder, content.decode(), "hash-object", "-w", "--stdin")
+
+
+# ---------------------------------------------------------------------------------- what is in the way
+
+
+def _rewritten(here: Memory, address: Path) -> None:
+    put(here, "b.md", "b\n")
+    exchange_now(here)
+    Repository(address).git("update-ref", "refs/heads/main", "main~1")
+    other = _given(address, "x", "commit-tree", "main^{tree}")
+    Repository(address).git("update-ref", "refs/heads/main", other)
+
+
+def _in_git(*arguments: str) -> Callable[[Memory, Path], object]:
+    return lambda here, _: Repository(here.settings.root).git(*arguments)
+
+
+WAYS: dict[str, tuple[Callable[[Memory, Path], object], str]] = {
+    "no address": (
+        lambda _, address: address.rename(address.with_name("gone")),
+        "does not appear to be a git repository",
+    ),
+    "a branch that was rewritten": (_rewritten, "was rewritten"),
+    "no branch": (_in_git("checkout", "-q", "--detach"), "is on no branch"),
+    "another branch": (_in_git("checkout", "-qb", "other"), "is on refs/heads/other"),
+    "a merge": (lambda here, _: put(here, ".git/MERGE_HEAD", "x\n"), "a merge is under way"),
+    "a lock": (lambda here, _: put(here, ".git/index.lock", ""), "another git is at work"),
+    "something staged": (lambda here, _: (put(here, "a.md", "x\n"), _in_git("add", "a.md")(here, _)), "staged"),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_what_is_in_the_way_is_said_and_nothing_is_forced(name: str, here: Memory, address: Path) -> None:
+    """The notes stay as they are."""
+    do, told = WAYS[name]
+    do(here, address)
+    put(here, "c.md", "c\n")
+    before = files(here)
+    assert told in exchange_now(here).problem
+    assert files(here) == before
+
+
+def test_notes_that_cannot_be_shared_are_refused(memory: Memory, address: Path, tmp_path: Path) -> None:
+    """A folder of a larger repository; an address that is an option; a program in place of an address."""
+    for wrong in ("--upload-pack=x", "ext::sh -c true", str(tmp_path / "home")):
+        with pytest.raises(UsageError):
+            memory.share(wrong)
+    Repository(tmp_path).git("init", "-q")
+    with pytest.raises(UsageError, match="is a part of the repository"):
+        memory.share(str(address))
+    with pytest.raises(UsageError, match="is not shared"):
+        memory.share()
+    with pytest.raises(UsageError, match="is not empty"):
+        copy_shared(str(address), tmp_path)
+
+
+def test_change_offline_is_sent_later(here: Memory, there: Memory, address: Path) -> None:
+    """It is committed at once, so that its time is right."""
+    address.rename(away := address.with_name("away"))
+    put(here, "b.md", "b\n")
+    assert exchange_now(here).problem and is_clean(here)
+    away.rename(address)
+    exchanged(here, there)
+    assert files(here) == files(there)
+
+
+def test_save_in_the_moment_of_writing_is_kept(here: Memory, there: Memory, monkeypatch: Patch) -> None:
+    """An editor saves after the commit and before the file is written: the next turn merges that, too."""
+    put(there, "a.md", "# A\n\none\n\ntwo\n\nthree, there\n")
+    exchange_now(there)
+    write, texts = checkout.write, iter(["# A\n\none, saved\n\ntwo\n\nthree\n"])
+
+    def saving(*arguments: object) -> str:
+        for text in texts:
+            put(here, "a.md", text)
+        return write(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(checkout, "write", saving)
+    exchanged(here, there)
+    assert text_of(here, "a.md") == text_of(there, "a.md") == "# A\n\none, saved\n\ntwo\n\nthree, there\n"
+
+
+# ---------------------------------------------------------------------------------- at random
+
+NAMES = ("daily/2026-01-02.md", "MEMORY.md", "threads/t.md", "notes/a.md", "notes/b.md")
+
+
+def edit(chance: random.Random, memory: Memory, number: int, said: set[str]) -> None:
+    """Change a file as a person, a program or an agent does; `said` collects what must not be lost."""
+    word = f"w{number}"
+    match chance.randrange(5):
+        case 0:
+            memory.log(f"saw {word}")
+        case 1:
+            memory.remember(f"knows {word}")
+        case 2:
+            put(memory, f"notes/{word}.md", f"# {word}\n\n{word}\n")
+        case 3:
+            memory.set_preference(chance.choice("ab"), f"p{number}")
+            return
+        case _:
+            path = memory.settings.root / chance.choice(NAMES[:3])
+            path.parent.mkdir(exist_ok=True)
+            text = path.read_text() if path.exists() else "# N\n"
+            begins = f"\n## user @ 2026-01-02 10:{number % 60:02}\n\n" if "threads" in str(path) else "- "
+            path.write_text(f"{text}{begins}{word}\n")
+    said.add(word)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_three_machines_end_equal_and_lose_nothing(
+    seed: int, here: Memory, join: Join, address: Path, monkeypatch: Patch
+) -> None:
+    """With the network cut at random, and exchanges that are killed at any command of git or change of a file."""
+    chance = random.Random(seed)
+    memories, said = [here, join("there"), join("yonder")], set[str]()
+    killed = 0
+
+    def cut(function: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **options: object) -> object:
+            if chance.random() < 0.03:
+                raise KeyboardInterrupt
+            return function(*arguments, **options)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Git, "run", cut(Git.run))
+        for name in ("swap", "create", "remove"):
+            patch.setattr(note_file, name, cut(getattr(note_file, name)))
+        for number in range(60):
+            memory = chance.choice(memories)
+            try:
+                edit(chance, memory, number, said)
+                if chance.random() < 0.5:
+                    exchange_now(chance.choice(memories))
+            except KeyboardInterrupt:
+                killed += 1
+    exchanged(*memories, *memories)
+    assert killed and files(memories[0]) == files(memories[1]) == files(memories[2])
+    words = b" ".join(files(here).values()).decode().replace("#", " ").split()
+    assert {word: words.count(word) for word in said if word not in words} == {}
