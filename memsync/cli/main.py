@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -169,10 +170,21 @@ def _rows(path: str, command: click.Command | None) -> Iterator[tuple[str, click
         yield from _rows(f"{path} {name}", member)
 
 
+def _commit() -> str:
+    """Return the commit from which memsync was built, or that of the checkout it runs from; empty if unknown."""
+    from memsync.notes.git_files import commit_in, head_state
+
+    package = Path(__file__).parents[1]
+    try:
+        return (package / "commit.txt").read_text().strip()
+    except OSError:
+        return commit_in(head_state(package.parent).name)[:12]
+
+
 def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
     """Print the version and exit. click's own option for it loads the locale, which takes as long as this module."""
     if is_wanted and not context.resilient_parsing:
-        say(f"memsync, version {__version__}")
+        say(f"memsync, version {__version__}{f', commit {commit}' if (commit := _commit()) else ''}")
         context.exit()
 
 

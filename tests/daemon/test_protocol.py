@@ -35,6 +35,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "edit_proposal": {"number": 1, "text": "The heron nests there."}, "undo_accept": {}, "duplicates": {}, "stale": {},
     "notes": {}, "collections": {}, "stats": {}, "logged": {}, "history": {"location": "birds.md:5"},
     "blame": {"location": "birds.md:5"}, "diff": {"before": "main"}, "digest": {"since": "main"},
+    "share": {"stop": True},
 }  # fmt: skip
 
 

@@ -198,21 +198,23 @@ def test_server_that_hangs_at_its_start_does_not_hold_up_the_end(
     assert server.join(60.0) and server._child is None
 
 
-def test_daemon_with_pages_is_never_idle(settings: Settings, server: WebServer, monkeypatch: Patch) -> None:
-    """Otherwise a page that is open would stop to be live after some minutes."""
+def test_daemon_with_pages_or_shared_notes_is_never_idle(
+    settings: Settings, server: WebServer, monkeypatch: Patch
+) -> None:
+    """Otherwise an open page would stop to be live after some minutes, and changes of other machines would not come."""
 
-    async def ends_when_idle() -> bool:
+    async def ends_when_idle(*, is_shared: bool = False) -> bool:
         daemon = process.Daemon(settings, Mock(), lambda: True, until_idle=True)
         daemon._why_anew = lambda *_: ""  # type: ignore[method-assign]  # because there is no socket
         socket = Mock()
         socket.idle_seconds.return_value = float("inf")
-        checks = asyncio.create_task(daemon._check(socket, Mock(web=server)))
+        checks = asyncio.create_task(daemon._check(socket, Mock(web=server, sharer=Mock(is_on=is_shared))))
         while not daemon._until.is_set() and socket.idle_seconds.call_count < 3:
             await asyncio.sleep(0)
         checks.cancel()
         return daemon._until.is_set()
 
     monkeypatch.setattr(process, "CHECK_SECONDS", 0.01)
-    assert asyncio.run(ends_when_idle())
+    assert asyncio.run(ends_when_idle()) and not asyncio.run(ends_when_idle(is_shared=True))
     turn_on(settings, Page(1))
     assert not asyncio.run(ends_when_idle())

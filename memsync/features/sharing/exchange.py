@@ -17,6 +17,7 @@ from memsync.edit import commits
 from memsync.features.sharing import checkout, merging
 from memsync.features.sharing.holding import Holding
 from memsync.features.sharing.remote import SEEN, Remote
+from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import MAX_NOTE_BYTES
 from memsync.notes.git import Git, open_git, use_identity
@@ -104,7 +105,7 @@ class Exchange:
         with self._memory.writer.lock():
             paths, self.done.held = self._holding.sorted(git)
             if paths:
-                what = paths[0] if len(paths) == 1 else f"{len(paths)} files"
+                what = paths[0] if len(paths) == 1 else count(len(paths), "file")
                 _, complaint = commits.commit(self._revisions.root, [*map(NotePath, paths)], f"memsync share: {what}")
                 if complaint:
                     raise GitUnusable(complaint)
