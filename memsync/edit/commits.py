@@ -6,6 +6,7 @@ No filter, hook or signature runs: git is called as in `memsync.notes.git`. A no
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ from memsync.notes.git_files import (
 
 GIT_SECONDS = 30.0
 MAX_INDEX_BYTES = 1_000_000_000
+MAX_HOLDER_BYTES = 1_000
 _UNDER_WAY = {
     "MERGE_HEAD": "a merge",
     "CHERRY_PICK_HEAD": "a cherry-pick",
@@ -78,10 +80,14 @@ class LockedIndex:
         self.copy = copy
         self._index, self._lock = index, f"{index}.lock"
         self._is_kept = False
+        if _is_left(self._lock):
+            Path(self._lock).unlink(missing_ok=True)
         try:
-            os.close(os.open(self._lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+            descriptor = os.open(self._lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         except FileExistsError as error:
             raise GitUnusable(f"another git is at work: {self._lock} is there. If none is, delete that file") from error
+        with open(descriptor, "wb") as file:
+            file.write(_holder(os.getpid()))
 
     def read(self) -> None:
         """Copy the index, with its time, by which git knows what may have changed in the same tick."""
@@ -101,6 +107,23 @@ class LockedIndex:
         """Delete the lock file, unless it has become the index."""
         if not self._is_kept:
             Path(self._lock).unlink(missing_ok=True)
+
+
+def _holder(process: int) -> bytes:
+    """Return what a lock file of ours has in it."""
+    return f"memsync {process} on {platform.node()}\n".encode()
+
+
+def _is_left(lock: str) -> bool:
+    """Tell whether a process of ours made a lock file and was killed: nothing else would ever delete it."""
+    with suppress(OSError, GitUnusable, ValueError, LookupError):
+        process = int((content := read_file(lock, MAX_HOLDER_BYTES)).split()[1])
+        if content == _holder(process):
+            try:
+                os.kill(process, 0)
+            except ProcessLookupError:
+                return True
+    return False
 
 
 @contextmanager

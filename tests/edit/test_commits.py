@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 from collections.abc import Callable
 from itertools import pairwise
@@ -207,6 +208,20 @@ def test_nothing_is_committed_while_git_is_in_the_midst_of_something(
     """A commit would become part of the merge, or be lost with the bisection."""
     (repository / ".git" / name).write_text("")
     assert_refused(git, repository, committing(repository), "is under way")
+
+
+def test_lock_of_a_killed_memsync_is_removed(repository: Path, git: Git, committing: Open) -> None:
+    """Otherwise nothing would be committed any more. One of a process that runs is respected, as one of git is."""
+    lock = repository / ".git/index.lock"
+    with (ended := subprocess.Popen(["true"])):
+        pass
+    for process in (os.getpid(), "1x"):
+        lock.write_text(f"memsync {process} on {platform.node()}\n")
+        assert_refused(git, repository, memory := committing(repository), "another git is at work")
+        (repository / "new.md").unlink()
+    lock.write_text(f"memsync {ended.pid} on {platform.node()}\n")
+    assert_committed(git, repository, memory, "other.md")
+    assert not lock.exists()
 
 
 def test_lock_of_another_git_is_respected(repository: Path, git: Git, committing: Open) -> None:
