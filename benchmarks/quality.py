@@ -40,7 +40,7 @@ from memsync.features.evaluation.measures import (
 )
 from memsync.memory import Memory
 from memsync.model.answer import Hit
-from memsync.settings.load import SETTINGS
+from memsync.settings.settings_list import SETTINGS
 from memsync.wiring import make_token_counter
 
 HITS, HITS_FOR_NOTES = 50, 100

@@ -20,7 +20,7 @@ from benchmarks.figures import Row, in_turn, seconds
 from benchmarks.measures import Question, read_questions
 from benchmarks.memories import MEMSYNC, opened, own_user_folders, serving
 from memsync.features.evaluation.measures import interval
-from memsync.memories.recall import Recaller
+from memsync.memories.hook_answer import Recaller
 from memsync.settings.roots import RegisteredRoot, add, registered_roots, remove_root
 from memsync.wiring import make_token_counter
 

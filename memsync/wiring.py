@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import ConfigError, IndexBusy, how_to_install
-from memsync.settings.load import BUILT_IN_MODEL, Settings
+from memsync.settings.load import Settings
+from memsync.settings.settings_list import BUILT_IN_MODEL
 from memsync.system.plugins import MODELS, load_plugin, plugins
 
 if TYPE_CHECKING:
@@ -107,8 +108,9 @@ def forget_memory(name: str, *, apply: bool, take_over: bool = False) -> HeldByI
     daemon or a sync does not end, IndexFailure also if somebody else writes a memory of a database and `take_over` is
     not set.
     """
-    from memsync.settings.load import DSN, default_of, settings_of
+    from memsync.settings.load import default_of, settings_of
     from memsync.settings.roots import registered_roots, unknown_root
+    from memsync.settings.settings_list import DSN
 
     roots = registered_roots()
     if name in roots and roots[name].path:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from memsync.model.note import Chunk
     from memsync.notes.files import NoteFiles
     from memsync.notes.parse import NoteReader
-    from memsync.search.freshness import FreshSearch
+    from memsync.search.fresh_search import FreshSearch
     from memsync.search.retrievals import UsageCounter
 
 POOL_THREADS = 8
@@ -111,7 +111,7 @@ class Workspace:
 
     def _work_on(self, settings: Settings, files: NoteFiles, index: Index) -> None:
         """Make what keeps an index equal to files, and what searches it and counts the searches."""
-        from memsync.search.freshness import DEADLINE_SECONDS, FreshSearch
+        from memsync.search.fresh_search import DEADLINE_SECONDS, FreshSearch
         from memsync.search.retrievals import UsageCounter
         from memsync.search.searcher import Searcher
         from memsync.sync.syncer import Syncer

@@ -26,7 +26,8 @@ from memsync.notes.chunk import ChunkLimits
 from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.ports import Reranker
-from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
+from memsync.settings.load import Settings, load_settings
+from memsync.settings.settings_list import DEFAULT_KINDS, DEFAULT_TIERS
 from memsync.system import clock
 from memsync.system.user_folders import cache_folder
 from memsync.wiring import make_vector_cache

@@ -57,7 +57,7 @@ def covered(
     if KEPT.get():  # a daemon serves one memory
         raise NotServed
     from memsync.memories import several
-    from memsync.memories.opener import Opener
+    from memsync.memories.reopening import Opener
     from memsync.settings.roots import registered_roots
 
     chosen, given = several.covered(operation, arguments, [*names, *[several.ALL_ROOTS] * is_all])

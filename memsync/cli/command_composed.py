@@ -8,8 +8,8 @@ from memsync.cli.build import option
 from memsync.cli.common import answering, opened
 from memsync.cli.output import NO_EXIT_CODE, CommandAnswer, local_time
 from memsync.errors import UsageError
+from memsync.features.overwritten import MAX_DAYS, overwritten
 from memsync.features.preferences import preferences
-from memsync.features.recovery import MAX_DAYS, overwritten
 from memsync.model.text import count
 from memsync.model.written import Overwritten
 

@@ -211,7 +211,7 @@ def service() -> None:
 @click.pass_context
 def install(context: click.Context, dry_run: bool) -> None:
     """Write a systemd user unit (Linux) or a launchd agent (macOS) for this memory root, and start it."""
-    from memsync.daemon import service as services
+    from memsync.daemon import user_service as services
 
     unit = services.service_of(load(context))
     say(f"# {printable(str(unit.path))}")
@@ -228,7 +228,7 @@ def install(context: click.Context, dry_run: bool) -> None:
 @click.pass_context
 def uninstall(context: click.Context, dry_run: bool) -> None:
     """Stop the service and remove its file."""
-    from memsync.daemon import service as services
+    from memsync.daemon import user_service as services
 
     unit = services.service_of(load(context))
     if dry_run:
@@ -245,7 +245,7 @@ def uninstall(context: click.Context, dry_run: bool) -> None:
 @answering
 def status(context: click.Context) -> CommandAnswer:
     """Say whether a service is installed and runs. Exits with 1 if not."""
-    from memsync.daemon import service as services
+    from memsync.daemon import user_service as services
 
     unit = services.service_of(load(context))
     installed = unit.path.exists()

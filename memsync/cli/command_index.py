@@ -81,8 +81,9 @@ def status(context: click.Context, name: str | None) -> CommandAnswer:
 
 def _status_of(context: click.Context, name: str | None) -> DatabaseStatus:
     """Return what the database holds that `status` is for. Raises ConfigError, UsageError, IndexFailure."""
-    from memsync.settings.load import DSN, default_of, settings_of
+    from memsync.settings.load import default_of, settings_of
     from memsync.settings.roots import chosen_roots
+    from memsync.settings.settings_list import DSN
     from memsync.wiring import database_status
 
     settings = None

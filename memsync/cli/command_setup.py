@@ -66,7 +66,7 @@ def config() -> None:
 @answering
 def show(context: click.Context) -> CommandAnswer:
     """Print every setting, its value and its source."""
-    from memsync.settings.load import DSN
+    from memsync.settings.settings_list import DSN
 
     settings = load(context)
     values = {**settings.values, "memsync.root": str(settings.root)}
@@ -100,7 +100,7 @@ def trust(context: click.Context, file: str, revoke: bool, is_list: bool) -> Com
     FILE is by default the config file that memsync finds in this folder or above it. Read it first: it can send your
     notes to another model, put the index elsewhere, or commit to git. The command prints what FILE may decide now.
     """
-    from memsync.settings import trust as trusting
+    from memsync.settings import config_trust as trusting
 
     if is_list:
         if file or revoke:
@@ -129,7 +129,7 @@ def _path_found(context: click.Context) -> str:
 
 def _trust(path: str) -> dict[str, object]:
     """Trust a config file and return the settings that need the trust. Raises ConfigError."""
-    from memsync.settings import trust as trusting
+    from memsync.settings import config_trust as trusting
     from memsync.settings.config_file import parse_config
     from memsync.settings.load import settings_to_trust
     from memsync.system.user_folders import other_writer

@@ -91,7 +91,7 @@ def http(context: click.Context, port: int | None, read_only: bool, public_url: 
 
 
 def _serve(settings: Settings, page: Page, *, is_read_only: bool, is_child: bool) -> None:
-    from memsync.memories.opener import Opener
+    from memsync.memories.reopening import Opener
     from memsync.web.access import TOKEN
     from memsync.web.app import make_app
     from memsync.web.serving import listening, serve

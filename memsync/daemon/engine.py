@@ -21,7 +21,7 @@ from memsync.daemon.transcripts import TranscriptKeeper
 from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.daemon.watch import MakeWatcher
 from memsync.daemon.web_server import WebServer
-from memsync.memories.recall import Recaller
+from memsync.memories.hook_answer import Recaller
 from memsync.memory import Memory
 from memsync.model.answer import Freshness
 from memsync.model.status import DaemonStatus, Status

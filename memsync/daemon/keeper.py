@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from memsync.daemon.debounce import EVERYTHING, ReportedPaths
 from memsync.daemon.health import DaemonFaults
-from memsync.daemon.reported_paths import EVERYTHING, ReportedPaths
 from memsync.daemon.watch import MakeWatcher
 from memsync.daemon.worker import NEVER, Worker
 from memsync.errors import MemsyncError, RootError

@@ -10,7 +10,7 @@ from memsync.errors import UsageError
 from memsync.model.vocabulary import Kind, NotePath
 from memsync.notes.files import NoteFiles, Places
 from memsync.notes.rules import PathRules
-from memsync.settings.load import DATED_NAME
+from memsync.settings.settings_list import DATED_NAME
 
 USUAL_FOLDER = "daily/"
 USUAL_NAME = "%Y-%m-%d"

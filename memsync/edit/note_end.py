@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memsync.errors import WriteRefused
+from memsync.notes import conflict_marks
 from memsync.notes.blocks import Heading, parse_blocks
 from memsync.notes.decode import decode, is_binary, is_utf16
 from memsync.notes.frontmatter import head_is_open, read_head
 from memsync.notes.message_format import open_fence
 
-_CONFLICT = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|[\r\n])(?:<{7}|>{7})(?: |[\r\n]|\Z)")
-"""Matches in bytes what CONFLICT_MARK of notes/message_format.py matches in lines, which a lone CR ends, too."""
-_CONFLICT_MARKS = (b"<<<<<<<", b">>>>>>>")
 _OPENERS = (b"```", b"~~~", b"<")
 _HEAD_BEGINS = (b"---", b"\xef\xbb\xbf---")
 _OPENS = re.compile(r" {0,3}(?:(`{3,}|~{3,})|<)")
@@ -57,7 +55,7 @@ def read_end(path: str, content: bytes) -> NoteEnd:
         raise WriteRefused(f"{path} is UTF-16", hint="Save it as UTF-8, then write again.")
     if is_binary(content):
         raise WriteRefused(f"{path} is not a text file", hint="Name another note.")
-    if any(mark in content for mark in _CONFLICT_MARKS) and _CONFLICT.search(content):
+    if conflict_marks.are_in(content):
         raise WriteRefused(
             f"{path} has git conflict markers", hint="Resolve the conflict in an editor, then write again."
         )

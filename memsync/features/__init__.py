@@ -20,10 +20,10 @@ if TYPE_CHECKING:
         listing,
         log,
         moving,
+        overwritten,
         patterns,
         preferences,
         pruning,
-        recovery,
         search,
         threads,
         usage,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "checking", "contradictions", "difference", "duplicates", "forgetting", "history", "indexing", "linking", "listing",
-    "log", "moving", "patterns", "preferences", "pruning", "recovery", "search", "threads", "usage",
+    "log", "moving", "overwritten", "patterns", "preferences", "pruning", "search", "threads", "usage",
 ]  # fmt: skip
 
 

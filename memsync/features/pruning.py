@@ -11,7 +11,7 @@ from memsync.edit.run_records import Work
 from memsync.errors import UsageError, WriteRefused
 from memsync.model.text import count, not_shared
 from memsync.model.upkeep import Pruning, Retirement
-from memsync.notes.retiring import due
+from memsync.notes.prune_ages import due
 from memsync.operation import Command, operation
 from memsync.system import clock
 

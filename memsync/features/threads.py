@@ -35,9 +35,9 @@ from memsync.model.note import Message, Note
 from memsync.model.text import not_shared, whole_characters
 from memsync.model.vocabulary import THREAD_STATUSES, NotePath
 from memsync.model.written import Written
+from memsync.notes.conflict_marks import conflict_in
 from memsync.notes.dates import parse_when
 from memsync.notes.message_format import original_of
-from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
 from memsync.operation import At, Cli, Command, Several, Tool, one_of, operation
 from memsync.search.excerpt import read_note

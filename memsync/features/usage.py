@@ -13,7 +13,7 @@ from msgspec import Meta
 from memsync.model.text import not_shared
 from memsync.model.upkeep import DayOfSearches, NoteUse, Stale, Stats
 from memsync.notes.dates import last_active
-from memsync.notes.retiring import unused
+from memsync.notes.prune_ages import unused
 from memsync.operation import Cli, Command, operation
 from memsync.system import clock
 

@@ -11,7 +11,7 @@ from memsync.settings.roots import chosen_roots, registered_roots
 from memsync.system.once import once_property
 
 if TYPE_CHECKING:
-    from memsync.memories.opener import Opener
+    from memsync.memories.reopening import Opener
     from memsync.memories.several import Memories
     from memsync.memory import MemoryApi
     from memsync.operation import Operation
@@ -57,7 +57,7 @@ class ServedMemories:
 
     @once_property
     def _opener(self) -> Opener:
-        from memsync.memories.opener import Opener
+        from memsync.memories.reopening import Opener
 
         return Opener(self._own)
 

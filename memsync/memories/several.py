@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from memsync import features
 from memsync.errors import MemsyncError, NoSuchNote, UsageError, own_error
 from memsync.memories.merging import AnsweredMemory, merged
-from memsync.memories.opener import Opener, open_stored
+from memsync.memories.reopening import Opener, open_stored
 from memsync.model.answer import Excerpt, SearchResult
 from memsync.model.conversation import Neighbours
 from memsync.model.query import EmbeddedQuestion, Query, SearchRequest

@@ -32,12 +32,13 @@ from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.operation import AT, Operation
 from memsync.search.excerpt import read_excerpt
-from memsync.search.freshness import FreshSearch
+from memsync.search.fresh_search import FreshSearch
 from memsync.search.query_syntax import parse_request
 from memsync.search.reranking import Reranking
 from memsync.search.retrievals import UsageCounter
 from memsync.search.searcher import Searcher
-from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, default_of
+from memsync.settings.load import default_of
+from memsync.settings.settings_list import DEFAULT_KINDS, DEFAULT_TIERS
 from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.gate import Gate
 from memsync.sync.indexer import TextReport

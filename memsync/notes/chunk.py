@@ -24,10 +24,10 @@ from operator import itemgetter
 
 from memsync.model.note import Block, Chunk, Entry, Note, Section, with_children
 from memsync.model.vocabulary import Form, Kind, Origin, Trait
+from memsync.notes import conflict_marks
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.entry_text import opening_of, said, speaker_of, tasks_in, traits_of, without_comments
 from memsync.notes.links import outside_code
-from memsync.notes.message_format import CONFLICT_MARK
 from memsync.notes.origin import BY, least_trusted, origin_of
 from memsync.notes.validity_marks import STATUS_LINES, attributes_in, marks_of
 
@@ -424,7 +424,7 @@ def readable(note: Note) -> tuple[str, ...]:
     """
     lines = _without_blobs(note.lines)
     kept = lines if note.kind is Kind.THREAD else without_comments(lines, fill=" ")  # columns stay as they are
-    is_conflicted = any(map(CONFLICT_MARK.match, lines))
+    is_conflicted = conflict_marks.is_conflicted(lines)
     for number, line in outside_code(lines):
         if _MAY_BE_MARK.match(line) and _is_mark(line, is_conflicted=is_conflicted):
             kept[number - 1] = ""

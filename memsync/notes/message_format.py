@@ -19,6 +19,7 @@ from memsync.model.note import Message, Note, Section
 from memsync.model.text import printable, quoted, whole_characters
 from memsync.notes.attributes import CONTROL, attribute_block, cut_attributes, unicode_escape
 from memsync.notes.blocks import Heading, parse_blocks
+from memsync.notes.conflict_marks import is_conflicted
 from memsync.notes.dates import parse_moment
 from memsync.notes.frontmatter import closes_head
 
@@ -45,7 +46,6 @@ _ESCAPED_UNDERLINE = re.compile(r"( {0,3})\\(\\*(?:=+|-+)[ \t]*)")
 _CONTROL_OR_BACKSLASH = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\\]")
 _ESCAPE_SEQUENCE = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
 _TIME = re.compile(r"[0-9W:.,Z+-]+(?:[T ][0-9:.,Z+-]+)?")
-CONFLICT_MARK = re.compile(r"(?:<{7}|>{7})(?: |$)")
 FENCE_MARKS = re.compile(r"`{3,}")
 _DOUBTFUL_LINE = re.compile(r"\n[ \t]*(?:\#{1,6}(?:[ \t]|$)|<|`{3}|~{3}|>{7}|(?:=+|-+|\.{3})[ \t]*$)", re.MULTILINE)
 """Matches lines that may be more than paragraphs, lists and quotes: headings, underlines, fences, HTML blocks.
@@ -212,7 +212,7 @@ def written_message(role: str, text: str, time: str, attributes: Mapping[str, st
     for form in forms if len(text) <= _MAX_PARSED_CHARS else ():
         written = _message_text(heading, attributes, changes, form)
         lines = written.split("\n")
-        if not any(map(CONFLICT_MARK.match, lines)) and _is_one_message(lines) and _original_of(form) == text:
+        if not is_conflicted(lines) and _is_one_message(lines) and _original_of(form) == text:
             return written, safe if any(map(closes_head, lines)) else ""
     return safe, ""
 

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from memsync.model.note import Block, Chunk, Note, Section, Tag
 from memsync.model.text import quoted
 from memsync.model.vocabulary import JsonValue, Kind, NotePath, Origin, Tier
+from memsync.notes import conflict_marks
 from memsync.notes.agent_forms import of_fact
 from memsync.notes.blocks import BlockTree, Heading, paragraphs, parse_blocks, thread_parser
 from memsync.notes.chunk import ChunkLimits, CountTokens, chunk_note
@@ -37,7 +38,7 @@ from memsync.notes.dates import (
 from memsync.notes.decode import decode
 from memsync.notes.frontmatter import is_clear, names_local_only, properties_in, read_head
 from memsync.notes.inline import InlineFinds, find_inline, links_in_head, parse_inline, plain_text
-from memsync.notes.message_format import CONFLICT_MARK, MESSAGE_LEVEL, find_headings, messages_in, read_message_heading
+from memsync.notes.message_format import MESSAGE_LEVEL, find_headings, messages_in, read_message_heading
 from memsync.notes.naming import aliases_in, text_of, texts_of
 from memsync.notes.origin import BY, least_trusted
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
@@ -141,8 +142,8 @@ def _body(
     lines: Sequence[str], first_line: int, kind: Kind, date: str, warnings: list[str], *, is_large: bool
 ) -> _Body:
     """Parse the body, as plain paragraphs if it is too large or complex; add a warning for each problem."""
-    if is_conflicted := any(map(CONFLICT_MARK.match, lines)):  # otherwise `=======` makes headings of one side
-        lines = ["" if CONFLICT_MARK.match(line) or line == "=======" else line for line in lines]
+    if is_conflicted := conflict_marks.is_conflicted(lines):
+        lines = conflict_marks.blanked(lines)
     body = None if is_large else _parse_body(lines, first_line, kind, date)
     if body is None and not is_large:
         warnings.append("file has too many or too deeply nested elements: indexed as plain paragraphs")
@@ -154,13 +155,6 @@ def _body(
     if is_conflicted:
         warnings.append("file has git conflict markers")
     return body
-
-
-def conflict_in(path: NotePath, lines: Sequence[str]) -> tuple[str, ...]:
-    """Return the warning that a note is in a merge conflict; nothing if it is not."""
-    if not any(map(CONFLICT_MARK.match, lines)):
-        return ()
-    return (f"{path} has git conflict markers: its text may be incomplete or misread until you resolve the conflict",)
 
 
 def _plain_body(lines: Sequence[str], first_line: int, kind: Kind) -> _Body:

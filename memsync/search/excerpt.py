@@ -16,12 +16,12 @@ from memsync.model.answer import Excerpt
 from memsync.model.note import Note
 from memsync.model.text import count, did_you_mean, listed
 from memsync.model.vocabulary import NotePath
+from memsync.notes.conflict_marks import conflict_in
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.ignore import is_note_name
 from memsync.notes.inline import wiki_parts
 from memsync.notes.links import block_line, names_place
 from memsync.notes.naming import spellings
-from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.notes.validity_marks import statements
 

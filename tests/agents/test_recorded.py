@@ -12,7 +12,7 @@ import pytest
 
 from memsync.agents import NAMES, agent_named, recall_records
 from memsync.agents.ingest import ingest, transcripts_root
-from memsync.memories.recall import Recaller
+from memsync.memories.hook_answer import Recaller
 from memsync.settings.roots import RegisteredRoot, add
 from tests.conftest import PROJECT, MakeMemory, Write
 
@@ -26,8 +26,8 @@ SESSIONS = sorted(RECORDED.glob("*/session.*"))
 @pytest.fixture
 def recaller(make_memory: MakeMemory, write: Write, root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recaller]:
     """Open a memory with a fact. Scores of the fake model are no probabilities, so that the floor is lower."""
-    monkeypatch.setattr("memsync.memories.recall.FLOOR", 0.01)
-    monkeypatch.setattr("memsync.memories.recall.PATIENCE_SECONDS", 120.0)
+    monkeypatch.setattr("memsync.memories.hook_answer.FLOOR", 0.01)
+    monkeypatch.setattr("memsync.memories.hook_answer.PATIENCE_SECONDS", 120.0)
     write("birds.md", f"# Birds\n\n{RECALLED}\n")
     write("prompts/assistant.md", "Cite path and line.\n")
     add(RegisteredRoot("mine", str(root), default=True))

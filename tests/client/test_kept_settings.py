@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from memsync.client.kept_settings import MOST, Served, keep, kept
+from memsync.settings.config_trust import revoke, trust
 from memsync.settings.load import find_config, load_settings, settings_to_trust
-from memsync.settings.trust import revoke, trust
 from memsync.system.state_file import state_of_user
 from memsync.system.user_folders import cache_folder
 from tests.conftest import Patch

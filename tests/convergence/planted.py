@@ -14,7 +14,7 @@ from memsync.index.sqlite.writer import SqliteWriter
 from memsync.model.status import ChangeType
 from memsync.notes.files import FileScan, NoteFiles, Places
 from memsync.notes.ignore import IgnoreRules
-from memsync.search.freshness import FreshSearch
+from memsync.search.fresh_search import FreshSearch
 from memsync.sync.indexer import TextReport
 from memsync.sync.plan import Scanner, Settling, plan_sync
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsync.search.freshness import FreshSearch
+from memsync.search.fresh_search import FreshSearch
 from tests.convergence.divergence import Divergence
 from tests.convergence.engine import on_backend
 from tests.convergence.planted import PLANTED, PLANTED_IN_POSTGRES, Plant, instead

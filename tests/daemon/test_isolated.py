@@ -16,7 +16,7 @@ import pytest
 from memsync.daemon import isolated
 from memsync.daemon.isolated import IsolatedEmbedder, IsolatedReranker
 from memsync.errors import EmbedderError, UnknownModel
-from memsync.settings.load import RERANK_MODEL
+from memsync.settings.settings_list import RERANK_MODEL
 from memsync.sync.gate import Stopped
 from memsync.wiring import make_embedder, make_reranker
 from tests.conftest import Patch

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.daemon.service import service_of
+from memsync.daemon.user_service import service_of
 from memsync.errors import ConfigError, DaemonError
 from memsync.settings.load import load_settings
 from tests.conftest import Patch

@@ -18,8 +18,9 @@ from memsync.model.note import Message, Note
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
 from memsync.notes import parse
+from memsync.notes.conflict_marks import is_conflicted
 from memsync.notes.decode import decode, is_binary
-from memsync.notes.message_format import CONFLICT_MARK, WRITING_ATTRIBUTES, body_of, text_of_message
+from memsync.notes.message_format import WRITING_ATTRIBUTES, body_of, text_of_message
 from memsync.notes.parse import NoteReader
 from tests.conftest import COUNTER, LIMITS, RULES, Write
 from tests.support.daemon_process import Cli
@@ -60,7 +61,7 @@ def why_refused(content: bytes) -> str:
     """Return the only reason for which a note of this content is not written to."""
     if is_binary(content):
         return "is not a text file"
-    assert any(map(CONFLICT_MARK.match, decode(content).lines))
+    assert is_conflicted(decode(content).lines)
     return "has git conflict markers"
 
 

@@ -23,7 +23,8 @@ from memsync.features.conversations.read import read_conversations
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.rules import PathRules
-from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings, with_changes
+from memsync.settings.load import Settings, load_settings, with_changes
+from memsync.settings.settings_list import DEFAULT_KINDS, DEFAULT_TIERS
 from tests.conftest import MakeMemory, Patch, Write
 from tests.features.test_conversations import CHATGPT, CLAUDE
 from tests.support.daemon_process import Cli

@@ -10,7 +10,7 @@ import pytest
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
-from memsync.search.freshness import DEADLINE_SECONDS
+from memsync.search.fresh_search import DEADLINE_SECONDS
 from memsync.settings.load import Settings
 from memsync.sync import indexer
 from memsync.system.child import Child

@@ -11,7 +11,7 @@ import pytest
 
 from memsync.errors import MemsyncError, RootError, UsageError
 from memsync.features.scaffold import create_root
-from memsync.memories.opener import Opener
+from memsync.memories.reopening import Opener
 from memsync.memories.several import Memories
 from memsync.memory import Memory
 from memsync.settings.load import load_settings

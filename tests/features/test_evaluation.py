@@ -17,7 +17,7 @@ from memsync.features.evaluation.measures import area_under_roc, bins_of, highes
 from memsync.features.evaluation.questions import Question, paths_besides, questions_of, read_questions, without_answers
 from memsync.memory import Memory
 from memsync.model.vocabulary import Mode, NotePath
-from memsync.settings.load import SETTINGS
+from memsync.settings.settings_list import SETTINGS
 from tests.conftest import PROJECT, Parse, Run, Write
 
 KNOWN = [NotePath("a.md"), NotePath("b.md")]

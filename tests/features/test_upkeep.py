@@ -20,7 +20,7 @@ from memsync.memory import Memory, MemoryApi
 from memsync.model.query import IndexedNote
 from memsync.model.upkeep import NoteUse, Pruning, Retirement
 from memsync.model.vocabulary import Kind, NotePath, Tier
-from memsync.notes.retiring import due, unused
+from memsync.notes.prune_ages import due, unused
 from memsync.settings.load import Settings, with_changes
 from memsync.system import clock
 from memsync.system.renames import rename_new

@@ -16,11 +16,12 @@ from memsync import Memory
 from memsync.errors import MemsyncError
 from memsync.mcp_server.http import TOKEN
 from memsync.mcp_server.memories import ServedMemories
-from memsync.memories.opener import Opener
+from memsync.memories.reopening import Opener
 from memsync.memory import MemoryApi
 from memsync.model.status import DaemonStatus
 from memsync.model.vocabulary import WatcherState
-from memsync.settings.load import DEFAULT_KINDS, Settings, load_settings
+from memsync.settings.load import Settings, load_settings
+from memsync.settings.settings_list import DEFAULT_KINDS
 from memsync.web.serving import token_of
 from tests.conftest import COUNTER, Write
 from tests.support.mcp_client import client_of, hits_in, talk, text_of

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from memsync.agents import NAMES, agent_named
 from memsync.agents.recall_records import TOO_LATE, failures, last_delivered, recorded, sessions
 from memsync.errors import IndexBusy
-from memsync.memories.recall import MAX_LINES, MAX_TOKENS, Recaller
+from memsync.memories.hook_answer import MAX_LINES, MAX_TOKENS, Recaller
 from memsync.memories.several import Memories
 from memsync.memory import Memory
 from memsync.model.answer import SearchResult
@@ -43,9 +43,9 @@ def memory(make_memory: MakeMemory, write: Write, root: Path) -> Memory:
 @pytest.fixture
 def ask(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
     """Answer an event as a hook does. Scores of the fake model are no probabilities, so that the floor is lower."""
-    monkeypatch.setattr("memsync.memories.recall.FLOOR", 0.01)
-    monkeypatch.setattr("memsync.memories.recall.NEAR_BEST", 0.0)
-    monkeypatch.setattr("memsync.memories.recall.PATIENCE_SECONDS", 120.0)
+    monkeypatch.setattr("memsync.memories.hook_answer.FLOOR", 0.01)
+    monkeypatch.setattr("memsync.memories.hook_answer.NEAR_BEST", 0.0)
+    monkeypatch.setattr("memsync.memories.hook_answer.PATIENCE_SECONDS", 120.0)
     recaller = Recaller(memory)
 
     def answer(prompt: str = "", event: str = "prompt", agent: str = "claude-code", **payload: str) -> str:
@@ -125,7 +125,7 @@ def test_prompt_may_be_anything(prompt: str, ask: Ask) -> None:
 
 def test_what_is_improbable_is_held_back_and_the_record_says_why(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence is the rule."""
-    monkeypatch.setattr("memsync.memories.recall.FLOOR", 1.1)
+    monkeypatch.setattr("memsync.memories.hook_answer.FLOOR", 1.1)
     assert ask("where does the heron nest?") == ""
     (recall,) = recorded("claude-code", "s1")
     assert {line.held for line in recall.lines} == {"below 1.10"}

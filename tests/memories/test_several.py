@@ -18,8 +18,8 @@ from memsync.client import connection, wire
 from memsync.errors import EmbedderError, IndexFailure, MemsyncError, NoteError, RootError, UsageError
 from memsync.features.search import get
 from memsync.index.sqlite.index import SqliteIndex
-from memsync.memories import opener, several
-from memsync.memories.opener import Opener
+from memsync.memories import reopening, several
+from memsync.memories.reopening import Opener
 from memsync.memories.several import Memories, covered
 from memsync.memory import Memory, MemoryApi
 from memsync.model.query import EmbeddedQuestion, SearchRequest
@@ -59,7 +59,7 @@ def connect(settings: Settings, _: object = None) -> Memory:
 def fake_models(monkeypatch: Patch) -> None:
     """Open each memory with a quick embedder of the name that its settings give."""
     CountingEmbedder.questions = []
-    monkeypatch.setattr(opener, "open_memory", connect)
+    monkeypatch.setattr(reopening, "open_memory", connect)
     monkeypatch.setenv("MEMSYNC_EMBEDDER_MODEL", "fake")
 
 
@@ -123,7 +123,7 @@ def test_two_models_are_merged_by_score(register: Register, monkeypatch: Patch) 
     monkeypatch.setenv("MEMSYNC_EMBEDDER_MODEL", "other")
     register("third", {"a.md": "A heron.\n"})
     monkeypatch.delenv("MEMSYNC_EMBEDDER_MODEL")
-    monkeypatch.setattr(opener, "settings_of", settings_with_models)
+    monkeypatch.setattr(reopening, "settings_of", settings_with_models)
     with Memories.open() as memories:
         result = memories.search("heron")
     assert sorted(CountingEmbedder.questions) == [("fake", "heron"), ("other", "heron")]
@@ -189,7 +189,7 @@ def test_commands_in_advice_name_the_memory_root(register: Register, tmp_path: P
     def broken(settings: Settings, _: object = None) -> Memory:
         raise IndexFailure("there are no tables", hint="First wait.\nThen run: memsync index claim --take-over")
 
-    monkeypatch.setattr(opener, "open_memory", broken)
+    monkeypatch.setattr(reopening, "open_memory", broken)
     with Memories.open(["home"]) as memories, pytest.raises(IndexFailure) as caught:
         memories.search("heron")
     assert caught.value.hint == f"First wait.\nThen run: memsync --root {tmp_path}/home index claim --take-over"
@@ -206,7 +206,7 @@ def test_memories_are_asked_at_the_same_time(register: Register, monkeypatch: Pa
         all_asked.wait()
         return connect(settings)
 
-    monkeypatch.setattr(opener, "open_memory", wait_for_all)
+    monkeypatch.setattr(reopening, "open_memory", wait_for_all)
     with Memories.open() as memories:
         assert {hit.root for hit in memories.search("heron").hits} == set(names)
 
@@ -284,7 +284,7 @@ def test_a_fault_of_memsync_in_one_memory_is_not_that_of_all(memories: Memories,
             raise ZeroDivisionError("one is broken")
         return connect(settings)
 
-    monkeypatch.setattr(opener, "open_memory", broken)
+    monkeypatch.setattr(reopening, "open_memory", broken)
     result = memories.search("heron")
     assert {hit.root for hit in result.hits} == {"home"}
     assert "ZeroDivisionError" in roots_of(result)["work"]
@@ -394,7 +394,7 @@ def test_a_memory_is_asked_through_its_daemon(served: Served, monkeypatch: Patch
     def refused(settings: Settings, _: object = None) -> Memory:
         raise AssertionError(f"{settings.root} was opened")
 
-    monkeypatch.setattr(opener, "open_memory", refused)
+    monkeypatch.setattr(reopening, "open_memory", refused)
     add_root("birds", str(served.settings.root))
     with Memories.open() as memories:
         result = memories.search("heron", limit=1)

@@ -8,7 +8,7 @@ from memsync.model.note import Block, Note
 from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
-from memsync.settings.load import DEFAULT_KINDS
+from memsync.settings.settings_list import DEFAULT_KINDS
 from tests.conftest import Parse
 
 

@@ -21,7 +21,8 @@ from memsync.memory import Memory
 from memsync.model.answer import Hit, Rank, SearchResult
 from memsync.search.budget import CITATION_TOKENS
 from memsync.search.reranking import Reranking
-from memsync.settings.load import RERANK_MODEL, load_settings
+from memsync.settings.load import load_settings
+from memsync.settings.settings_list import RERANK_MODEL
 from memsync.wiring import make_reranker
 from tests.conftest import COUNTER, PROJECT, MakeMemory, Patch, Write
 from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served
@@ -258,7 +259,7 @@ def test_command_prints_relevance_and_json_that_fits_the_schema(cli: Cli, write:
 
 def test_one_search_waits_for_a_model_that_hangs(served: Served, judge: Judge, monkeypatch: Patch) -> None:
     """It says what to do. Those after it are answered at once; the model is not asked again before it has answered."""
-    monkeypatch.setattr("memsync.search.freshness.RERANK_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("memsync.search.fresh_search.RERANK_PATIENCE_SECONDS", 0.05)
     monkeypatch.setattr(served.memory.reranking, "_make", lambda: judge)
     plain = served.memory.search("heron").hits
     judge.goes_on.clear()

@@ -139,7 +139,7 @@ def test_search_indexes_first_what_it_asks_for(
 @pytest.fixture
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let commands in this process index nothing before they answer."""
-    monkeypatch.setattr("memsync.search.freshness.DEADLINE_SECONDS", 0.0)
+    monkeypatch.setattr("memsync.search.fresh_search.DEADLINE_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("no_time")

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from memsync.errors import ConfigError, RootError
-from memsync.settings.load import SETTINGS, load_settings
+from memsync.settings.load import load_settings
 from memsync.settings.paths import is_inside
+from memsync.settings.settings_list import SETTINGS
 from memsync.wiring import make_index
 from tests.conftest import PROJECT, Patch
 

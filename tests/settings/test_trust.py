@@ -19,8 +19,9 @@ from memsync.edit.note_paths import folder_of
 from memsync.errors import ConfigError, FilesystemError, WriteRefused
 from memsync.model.vocabulary import NotePath
 from memsync.settings.config_file import parse_config
-from memsync.settings.load import DSN, SETTINGS, Settings, load_settings
-from memsync.settings.trust import HARMLESS, trust
+from memsync.settings.config_trust import HARMLESS, trust
+from memsync.settings.load import Settings, load_settings
+from memsync.settings.settings_list import DSN, SETTINGS
 from memsync.system.state_file import state_of_user
 from memsync.system.user_folders import STATE, config_folder, own_folder, user_folder
 from tests.conftest import Patch

@@ -23,7 +23,8 @@ from memsync.cli.main import main
 from memsync.daemon.process import _in_background
 from memsync.embed import minilm
 from memsync.ports import Embedder
-from memsync.settings.load import BUILT_IN_MODEL, Settings, load_settings
+from memsync.settings.load import Settings, load_settings
+from memsync.settings.settings_list import BUILT_IN_MODEL
 from memsync.wiring import EMBEDDERS
 from tests.support.cpu_time import shared_cost
 from tests.support.fake_model import fastembed

@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto, helper
 
-from memsync.settings.load import RERANK_MODEL
+from memsync.settings.settings_list import RERANK_MODEL
 
 WORDS = ("heron", "tern", "alder", "harbour", "ketch", "rope", "nest", "herring", "dives", "storm")
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")

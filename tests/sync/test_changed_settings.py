@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memsync.errors import ConfigError, DaemonOutdated
-from memsync.memories.opener import Opener
+from memsync.memories.reopening import Opener
 from memsync.settings.load import load_settings
 from memsync.system.user_folders import config_folder
 from tests.conftest import FakeEmbedder, MakeMemory, Write

@@ -19,9 +19,9 @@ from memsync.model.context import Context
 from memsync.model.note import Chunk, Note
 from memsync.model.query import IndexedNote, SearchRequest
 from memsync.model.vocabulary import Form, Kind, NotePath, Origin, in_root, may_instruct, told_origin, trust
+from memsync.notes.conflict_marks import conflict_in
 from memsync.notes.dates import parse_day
 from memsync.notes.origin import origin_of
-from memsync.notes.parse import conflict_in
 from memsync.operation import At, Cli, Command, Several, Tool, operation
 from memsync.search.validity import Validity
 from memsync.system import clock

@@ -23,10 +23,10 @@ from memsync.features.conversations.read import read_conversations
 from memsync.model.note import Note
 from memsync.model.text import count, listed, quoted, shortened, whole_characters
 from memsync.model.vocabulary import THREAD_STATUSES, JsonValue, NotePath, Tier
+from memsync.notes.conflict_marks import conflict_in
 from memsync.notes.decode import split_lines
 from memsync.notes.frontmatter import MAX_HEAD_BYTES, read_head
 from memsync.notes.message_format import original_of, written_time
-from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER, former_path
 from memsync.ports import Progress, no_progress
 from memsync.system import clock

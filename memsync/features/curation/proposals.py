@@ -30,7 +30,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.links import Linked
 from memsync.notes.origin import BY
-from memsync.notes.retiring import due, unused
+from memsync.notes.prune_ages import due, unused
 from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.notes.validity_marks import SUPERSEDES
 from memsync.operation import Cli, Command, Tool, operation

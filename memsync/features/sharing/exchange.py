@@ -19,10 +19,10 @@ from memsync.features.sharing.holding import Holding
 from memsync.features.sharing.remote import SEEN, Remote
 from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
+from memsync.notes import conflict_marks
 from memsync.notes.files import MAX_NOTE_BYTES
 from memsync.notes.git import Git, open_git, use_identity
 from memsync.notes.git_files import GitUnusable, branch_of
-from memsync.notes.message_format import CONFLICT_MARK
 from memsync.notes.revisions import Revisions
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _check(revisions: Revisions, branch: str) -> None:
 
 def _has_marks(place: Path) -> bool:
     with suppress(OSError):
-        return any(map(CONFLICT_MARK.match, place.read_text(encoding="utf-8", errors="replace").splitlines()))
+        return conflict_marks.are_in(place.read_bytes())
     return False
 
 

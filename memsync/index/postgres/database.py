@@ -10,7 +10,8 @@ from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.opening import dsn_of, machine_id, name_of, open_postgres
 from memsync.index.postgres.refusals import OWN_SOURCE
 from memsync.model.status import HeldByIndex
-from memsync.settings.load import DSN, Settings
+from memsync.settings.load import Settings
+from memsync.settings.settings_list import DSN
 from memsync.system.user_folders import config_folder
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from memsync.errors import ConfigError
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.postgres.kept_claim import KeptClaim, read_claim
-from memsync.settings.load import DSN, Settings
+from memsync.settings.load import Settings
+from memsync.settings.settings_list import DSN
 from memsync.system.state_file import state_of_user
 from memsync.system.user_folders import filesystem_errors, own_folder
 

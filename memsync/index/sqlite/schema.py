@@ -213,12 +213,20 @@ def prepare(connection: apsw.Connection) -> None:
         connection.pragma("user_version", SCHEMA_VERSION)
 
 
+def nearest_table(space: int, dimension: int) -> str:
+    """Return the statement that makes the vec0 table of an embedding space.
+
+    int8 vectors of one space differ in length only by rounding, so L2 gives the same order as cosine, but faster.
+    """
+    return f"CREATE VIRTUAL TABLE vec_{space:d} USING vec0 (embedding int8[{dimension:d}])"
+
+
 def capabilities() -> tuple[str, str]:
     """Return the versions of SQLite and vec0, after testing that they can make our tables. Raises IndexFailure."""
     connection = apsw.Connection(":memory:")
     load_vec0(connection)
     try:
-        run_all(connection, TABLES + "CREATE VIRTUAL TABLE near USING vec0 (embedding int8[8]);")
+        run_all(connection, TABLES + nearest_table(0, 8))
     except apsw.SQLError as error:
         raise IndexFailure(
             f"SQLite lacks what memsync needs: {error}", hint="Reinstall apsw and sqlite-vec."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memsync.index.rows import ChunkRows, NoteRows, to_json
 from memsync.index.sqlite.queries import GROUP_ROWS, MAX_ITEMS
 from memsync.index.sqlite.reader import SqliteReader
+from memsync.index.sqlite.schema import nearest_table
 from memsync.index.vectors import to_int8
 from memsync.index.writing import SqlWriter
 from memsync.model.grouped import grouped
@@ -264,8 +265,7 @@ class SqliteWriter(SqliteReader, SqlWriter):
         self._db.execute("DELETE FROM space WHERE id = ?", (number,))
 
     def _create_nearest(self, number: int, dimension: int) -> None:
-        # int8 vectors of one space differ in length only by rounding, so L2 gives the same order as cosine, but faster.
-        self._db.execute(f"CREATE VIRTUAL TABLE vec_{number} USING vec0 (embedding int8[{dimension:d}])")
+        self._db.execute(nearest_table(number, dimension))
 
     def _queue_all(self, number: int) -> None:
         is_remote = number in self._remote_spaces()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsync.daemon.reported_paths import EVERYTHING, STORM_PATHS, STORM_SETTLES, ReportedPaths
+from memsync.daemon.debounce import EVERYTHING, STORM_PATHS, STORM_SETTLES, ReportedPaths
 
 SETTLE, LONGEST = 0.03, 1.0
 NEVER = float("inf")

@@ -13,8 +13,8 @@ from memsync.memory import Memory
 from memsync.model.answer import SearchResult
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, NoteFiles
-from memsync.search import freshness
-from memsync.search.freshness import FreshSearch
+from memsync.search import fresh_search
+from memsync.search.fresh_search import FreshSearch
 from memsync.sync.indexer import TextReport
 from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.search.test_still_indexing import Backlog
@@ -123,11 +123,11 @@ def test_bounded_in_process_takes_a_comparison_that_is_recent(
 ) -> None:
     """Within BOUND_SECONDS nothing is compared again; after it everything is."""
     write("a.md", "The heron nests.\n")
-    monkeypatch.setattr(freshness, "BOUND_SECONDS", 3600.0)
+    monkeypatch.setattr(fresh_search, "BOUND_SECONDS", 3600.0)
     assert paths(memory.search('"heron"', fresh="bounded")) == ["a.md"]  # there was no comparison yet
     write("new.md", "The bittern booms.\n")
     assert (paths(memory.search('"bittern"', fresh="bounded")), scans.begun) == ([], 1)
-    monkeypatch.setattr(freshness, "BOUND_SECONDS", 0.0)
+    monkeypatch.setattr(fresh_search, "BOUND_SECONDS", 0.0)
     assert (paths(memory.search('"bittern"', fresh="bounded")), scans.begun) == (["new.md"], 2)
 
 
@@ -147,7 +147,7 @@ def test_bounded_with_a_live_watcher_has_what_was_reported(
 def test_bounded_with_a_faulty_watcher_does_not_take_its_word(served: Served, write: Write, monkeypatch: Patch) -> None:
     """A watcher whose reports get lost cannot say that nothing has changed."""
     served.engine.health.fault("watcher", "reports were lost")
-    monkeypatch.setattr(freshness, "BOUND_SECONDS", 0.0)
+    monkeypatch.setattr(fresh_search, "BOUND_SECONDS", 0.0)
     write("new.md", "The bittern booms.\n")
     found = served.memory.search('"bittern"', fresh="bounded")
     assert (paths(found), found.freshness.watcher) == (["new.md"], "degraded")
@@ -272,7 +272,7 @@ def test_search_ends_even_if_the_index_changes_each_time(memory: Memory, write: 
 
     monkeypatch.setattr(FreshSearch, "_freshen", overtaken)
     assert paths(memory.search('"heron"')) == ["a.md"]
-    assert compared == [0] * freshness.MAX_COMPARISONS
+    assert compared == [0] * fresh_search.MAX_COMPARISONS
 
 
 def test_savers_and_searchers_at_once_each_find_what_they_saved(served: Served, write: Write) -> None:
@@ -316,7 +316,7 @@ def test_daemon_does_not_wait_for_a_model_and_a_process_of_its_own_does(
     write("a.md", "The heron nests.\n")
     memory.sync()
     monkeypatch.setattr(memory.fresh_search, "live", Backlog() if has_daemon else None)
-    monkeypatch.setattr(freshness, "MODEL_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(fresh_search, "MODEL_PATIENCE_SECONDS", 0.01)
     later = threading.Timer(0.3, model.let_go.set)
     later.start()
     found = memory.search("heron")

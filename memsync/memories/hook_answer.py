@@ -35,7 +35,7 @@ from memsync.agents.recall_records import (
 )
 from memsync.agents.sources import opened
 from memsync.errors import MemsyncError
-from memsync.memories.opener import Opener
+from memsync.memories.reopening import Opener
 from memsync.memories.several import Memories
 from memsync.model.answer import Hit
 from memsync.model.query import SearchRequest
