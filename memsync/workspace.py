@@ -169,8 +169,8 @@ class Workspace:
         from memsync.notes.git_files import is_bare
 
         result = self.fresh_search.answer(self.parse(request))
-        if unsolved := shared_of(self.state).unsolved:
-            result = replace(result, warnings=(*result.warnings, *unsolved))
+        with suppress(MemsyncError):  # a damaged state costs no answer
+            result = replace(result, warnings=(*result.warnings, *shared_of(self.state).unsolved))
         if not result.hits and is_bare(self.settings.root):
             advice = f"{self.settings.root} is a bare repository, without files: search a commit, with --at HEAD"
             result = replace(result, warnings=(*result.warnings, advice))

@@ -10,7 +10,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from memsync.errors import IndexDamaged, IndexFailure, IndexOutdated, IndexTooNew, MemsyncError
-from memsync.model.status import Difference, Failure, Status, SyncReport
+from memsync.model.status import Difference, Failure, Shared, Status, SyncReport
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.ports import Progress, no_progress
 
@@ -163,7 +163,11 @@ def _status_of_index(memory: Workspace) -> Status:
     from memsync.sync.plan import read_failures
     from memsync.sync.syncer import MODEL_FAILURE
 
-    faults, scan, shared = _write_fault(memory), _walk(memory), shared_of(memory.state)
+    faults, scan, shared = _write_fault(memory), _walk(memory), Shared()
+    try:
+        shared = shared_of(memory.state)
+    except MemsyncError as error:
+        faults.append(Failure("(state)", error.sentences()))
     advice = advice_on_model(memory.files, scan.files, memory.settings["embedder.model"])
     with memory.index.reading() as reader:
         counts, model, dates = reader.counts(), reader.meta(MODEL_FAILURE), read_dates(reader)

@@ -212,7 +212,7 @@ def test_searches_that_come_during_a_scan_share_the_one_after_it(
         scans.goes_on.set()
         assert paths(first.result(PATIENCE_SECONDS)) == ["a.md"]
         assert [paths(other.result(PATIENCE_SECONDS)) for other in others] == [["new.md"]] * 8
-    assert scans.begun == before + 2
+    assert before + 2 <= scans.begun <= before + 4  # one whose index is overtaken by a commit compares again
 
 
 def test_search_never_uses_a_scan_that_began_before_it(memory: Memory, write: Write, scans: Scans) -> None:
