@@ -158,7 +158,10 @@ class Shared(Struct, frozen=True, kw_only=True):
     @property
     def unsolved(self) -> tuple[str, ...]:
         """What a search says about notes with conflicts."""
-        return tuple(f"{path} was changed in two ways: choose between the marks in it" for path in self.conflicts)
+        return tuple(
+            f"{path} was changed on two machines: edit it, remove the marks, and run memsync share"
+            for path in self.conflicts
+        )
 
 
 class Status(Struct, frozen=True):

@@ -6,7 +6,9 @@ import os
 import random
 import subprocess
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +107,9 @@ BOTH: dict[str, tuple[str | None, str | None, str | None, str]] = {
     "a removed line beside which another was added": ("- x\n- y\n", "- y\n", "- x\n- z\n- y\n", "- z\n- y\n"),
     "the same entry": ("- x\n", "- x\n- y\n", "- x\n- y\n", "- x\n- y\n"),
     "one entry in common": ("- x\n", "- x\n- y\n- z\n", "- x\n- y\n- v\n", "- x\n- y\n- z\n- v\n"),
+    "the same entry beside different ones": ("- x\n- y\n", "- x2\n- Z\n", "- x\n- Z\n", "- x2\n- Z\n"),
+    "the second line of an entry that was removed": ("- k\n- a\n  m\n", "- k\n", "- k\n- a\n  n\n", "- k\n- a\n  n\n"),
+    "both lines of a paragraph": ("one\ntwo\n", "ONE\ntwo\n", "one\nTWO\n", "ONE\nTWO\n"),
     "no line end": ("- x", "- x\n- y", "- x\n- z", "- x\n- y\n- z\n"),
     "CRLF": ("- x\r\n", "- x\r\n- y\r\n", "- x\r\n- z\r\n", "- x\r\n- y\r\n- z\r\n"),
 }  # fmt: skip
@@ -124,6 +129,20 @@ def test_logs_and_lists_keep_what_either_machine_added(name: str, here: Memory, 
     exchanged(there, here)
     assert (here.settings.root / path).read_bytes() == both.encode() == (there.settings.root / path).read_bytes()
     assert is_clean(here) and is_clean(there)
+
+
+def test_rest_of_a_removed_message_joins_no_other(here: Memory, there: Memory) -> None:
+    """It would be said by somebody else."""
+    first, second = "## user @ 2026-01-01 10:00\n\nkept\n", "\n## assistant @ 2026-01-01 11:00\n\nold\n"
+    put(here, "threads/t.md", f"# T\n\n{first}{second}")
+    exchanged(here, there)
+    put(here, "threads/t.md", f"# T\n\n{first}")
+    put(there, "threads/t.md", f"# T\n\n{first}{second.replace('old', 'new')}")
+    exchanged(here, there)
+    assert [(one.role, one.text.strip()) for one in here.thread("t").messages] == [
+        ("user", "kept"),
+        ("assistant", "new"),
+    ]
 
 
 def test_messages_of_two_machines_stay_whole_and_in_their_order(here: Memory, there: Memory) -> None:
@@ -201,16 +220,51 @@ def test_conflict_without_a_rule_stays_in_the_note_until_it_is_solved(
     newest = Repository(address).git("rev-parse", "main")
     for _ in range(2):
         shared = exchange_now(there)
-        assert shared.conflicts == ("a.md",) and "a.md was changed in two ways" in shared.warnings[0]
+        assert shared.conflicts == ("a.md",) and "a.md was changed on two machines" in shared.warnings[0]
     assert Repository(address).git("rev-parse", "main") == newest
     assert text_of(there, "b.md") == "of here\n"
     assert all(part in text_of(there, "a.md") for part in ("<<<<<<<", "one, here", "=======", "one, there", ">>>>>>>"))
     there.sync()
-    assert any("in two ways" in warning for warning in there.search("one there").warnings)
+    assert any("on two machines" in warning for warning in there.search("one there").warnings)
     assert any("a.md" in one.reason for one in there.status().warnings if one.path == "(share)")
     put(there, "a.md", "# A\n\none, here and there\n\ntwo\n\nthree\n")
     exchanged(there, here)
     assert text_of(here, "a.md") == text_of(there, "a.md") and "here and there" in text_of(here, "a.md")
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_no_marks_leave_the_machine_where_the_conflict_is(
+    is_killed: bool, here: Memory, there: Memory, monkeypatch: Patch
+) -> None:
+    """Not in a note that is renamed before it is solved, nor if the exchange is killed just after it wrote them."""
+    put(here, "a.md", "# A\n\none, here\n\ntwo\n\nthree\n")
+    exchange_now(here)
+    put(there, "a.md", "# A\n\none, there\n\ntwo\n\nthree\n")
+    run = Git.run
+
+    def killed(git: Git, *arguments: str, **options: Any) -> Any:
+        if arguments[:2] == ("update-ref", "-m") and arguments[2] == "memsync share":
+            raise KeyboardInterrupt
+        return run(git, *arguments, **options)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) if is_killed else nullcontext():
+        patch.setattr(Git, "run", killed if is_killed else run)
+        exchange_now(there)
+    root = there.settings.root
+    if not is_killed:
+        (root / "a.md").rename(root / "b.md")
+    for _ in range(2):
+        assert exchange_now(there).warnings
+        exchange_now(here)
+        assert not any(b"<<<<<<<" in content for content in files(here).values())
+        assert text_of(there, "a.md" if is_killed else "b.md").count("<<<<<<<") == 1
+    put(there, "a.md" if is_killed else "b.md", "# A\n\none, both\n\ntwo\n\nthree\n")
+    for memory in (there, there, here, there):
+        shared = exchange_now(memory)
+        for path in shared.conflicts:  # after the kill it has to be solved a second time
+            put(memory, path, "# A\n\none, both\n\ntwo\n\nthree\n")
+    exchanged(there, here)
+    assert files(here) == files(there) and b"one, both" in b"".join(files(here).values())
 
 
 # ---------------------------------------------------------------------------------- what does not leave
@@ -240,6 +294,17 @@ def test_secret_stays_until_the_user_says_so(here: Memory, there: Memory) -> Non
         here.share(allow=(KEY,))
     here.share(allow=(digest,))
     assert "a.md" in exchange_now(here).conflicts
+
+
+@pytest.mark.parametrize("text", [f"The token is {KEY}.\n", "---\nlocal-only: true\n---\nprivate\n"])
+def test_what_the_user_committed_by_mistake_is_not_sent(text: str, here: Memory, address: Path) -> None:
+    """Also if it became private between the check and the commit."""
+    put(here, "b.md", text)
+    Repository(here.settings.root).git("add", "-Af")
+    Repository(here.settings.root).git("commit", "-qm", "x")
+    newest = Repository(address).git("rev-parse", "main")
+    assert "b.md is committed, but it" in exchange_now(here).problem
+    assert Repository(address).git("rev-parse", "main") == newest
 
 
 def test_only_the_user_begins_to_share(here: Memory, memory: Memory, address: Path) -> None:
@@ -349,7 +414,7 @@ def test_what_is_in_the_way_is_said_and_nothing_is_forced(name: str, here: Memor
 
 def test_notes_that_cannot_be_shared_are_refused(memory: Memory, address: Path, tmp_path: Path) -> None:
     """A folder of a larger repository; an address that is an option; a program in place of an address."""
-    for wrong in ("--upload-pack=x", "ext::sh -c true", str(tmp_path / "home")):
+    for wrong in ("--upload-pack=x", "ext::sh -c true", str(tmp_path / "home"), str(tmp_path / "no/such/x.git")):
         with pytest.raises(UsageError):
             memory.share(wrong)
     Repository(tmp_path).git("init", "-q")
@@ -359,6 +424,24 @@ def test_notes_that_cannot_be_shared_are_refused(memory: Memory, address: Path, 
         memory.share()
     with pytest.raises(UsageError, match="is not empty"):
         copy_shared(str(address), tmp_path)
+
+
+def test_address_of_a_new_repository_with_another_head(memory: Memory, join: Join, address: Path) -> None:
+    """Hosts make HEAD name `master`, although `main` is what is sent; the other machine takes what there is."""
+    address.mkdir()
+    Repository(address).git("init", "-q", "--bare", "-b", "master")
+    put(memory, "a.md", "a\n")
+    in_order(memory.share(str(address)))
+    assert text_of(join("there"), "a.md") == "a\n"
+
+
+def test_notes_that_began_apart_are_told_what_to_do(here: Memory, make_memory: MakeMemory, tmp_path: Path) -> None:
+    """Nothing of either is changed."""
+    (other := tmp_path / "other").mkdir()
+    apart = make_memory(own_settings=load_settings(root=other, environ={}, cwd=other))
+    put(apart, "a.md", "other\n")
+    assert "began apart: run memsync init --from" in apart.share(str(tmp_path / "shared.git")).problem
+    assert text_of(apart, "a.md") == "other\n"
 
 
 def test_change_offline_is_sent_later(here: Memory, there: Memory, address: Path) -> None:

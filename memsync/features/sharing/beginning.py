@@ -26,6 +26,8 @@ _SAFE = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 def begin(root: Path, address: str) -> Shared:
     """Return how a root is shared from now on. Raises UsageError if its repository is not fit for that."""
     if os.path.isabs(address) and not os.path.exists(address):
+        if not os.path.isdir(above := os.path.dirname(address)):
+            raise UsageError(f"{above} does not exist", hint="Mount it or make it, then run memsync share again.")
         _git("init", "--quiet", "--bare", f"--initial-branch={BRANCH}", "--", address)
     theirs = _branch_at(address)
     try:
@@ -35,7 +37,9 @@ def begin(root: Path, address: str) -> Shared:
             repository = find_repository(root)
         branch = branch_of(repository).removeprefix("refs/heads/") if repository else ""
     except (GitUnusable, OSError) as error:
-        raise UsageError(f"{root}: {reason_of(error)}", hint="Mend the repository, then share it.") from error
+        raise UsageError(
+            f"{root}: {reason_of(error)}", hint="Repair the repository, then run memsync share again."
+        ) from error
     if repository is None or os.path.realpath(root) != repository.work_tree:
         hint = "Share a memory root that is the top folder of its repository."
         raise UsageError(f"{root} is a part of the repository {repository and repository.work_tree}", hint=hint)
@@ -52,7 +56,9 @@ def copy_shared(address: str, folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty", hint="Name a new folder: memsync init --from ADDRESS FOLDER")
     address = full_address(address)
-    _git("clone", "--quiet", "--no-recurse-submodules", "--template=", "--", address, os.path.abspath(folder))
+    branch = _branch_at(address)
+    named = [f"--branch={branch}"] if branch else []
+    _git("clone", "--quiet", "--no-recurse-submodules", "--template=", *named, "--", address, os.path.abspath(folder))
     settings, _ = settings_of_root(str(folder))
     keep_shared(state_of_root(settings.keep_dir), begin(folder, address))
 
@@ -65,11 +71,21 @@ def full_address(address: str) -> str:
 
 
 def _branch_at(address: str) -> str:
-    """Return the branch of the repository at an address; empty if it has no commit. Raises UsageError."""
-    for line in _git("ls-remote", "--symref", "--", address, "HEAD").splitlines():
-        if line.startswith("ref: refs/heads/"):
-            return line.split()[1].removeprefix("refs/heads/")
-    return ""
+    """Return the branch to share of the repository at an address; empty if it has none. Raises UsageError.
+
+    It is the one that HEAD names, if it exists: a new repository's HEAD often names another than the one that was sent.
+    """
+    branches, named = [], ""
+    for line in _git("ls-remote", "--symref", "--", address, "HEAD", "refs/heads/*").splitlines():
+        name, _, reference = line.partition("\t")
+        if name.startswith("ref: refs/heads/"):
+            named = name.removeprefix("ref: refs/heads/")
+        elif reference.startswith("refs/heads/"):
+            branches.append(reference.removeprefix("refs/heads/"))
+    preferred = [name for name in (named, BRANCH) if name in branches]
+    if len(branches) > 1 and not preferred:
+        raise UsageError(f"{address} has several branches and no HEAD", hint="Set its HEAD with git symbolic-ref.")
+    return next(iter((*preferred, *branches)), "")
 
 
 def _git(*arguments: str) -> str:

@@ -20,7 +20,7 @@ from memsync.notes.git_files import GitUnusable
 from memsync.notes.revisions import Blob, Revisions
 
 MAX_LISTING_BYTES = 500_000_000
-BATCH = 200
+BATCH = 50
 """How many files are in memory at once."""
 _REGULAR = ("100644", "100755")
 _NONE = "000000"
@@ -37,19 +37,23 @@ class Changed(NamedTuple):
 
 def changed(git: Git, before: str, after: str) -> list[Changed]:
     """Return the files that differ between two trees. Raises GitUnusable if one is a link or a submodule."""
+    return [*_differing(git, before, after, only_regular=False)]
+
+
+def listed(git: Git, before: str, after: str) -> list[Changed]:
+    """Return the regular files that differ between two trees. Raises GitUnusable."""
+    return [*_differing(git, before, after, only_regular=True)]
+
+
+def _differing(git: Git, before: str, after: str, *, only_regular: bool) -> Iterator[Changed]:
     options = ("-r", "-z", "--no-renames", "--no-ext-diff", before, after)
-    listed = b"".join(git.stream("diff-tree", *options, max_bytes=MAX_LISTING_BYTES))
-    return list(_read(iter(os.fsdecode(listed).split("\0"))))
-
-
-def _read(listed: Iterator[str]) -> Iterator[Changed]:
-    for entry in listed:
-        if entry:
-            path, (old_mode, mode, old, new, _) = next(listed), entry.removeprefix(":").split(" ")
-            if not {old_mode, mode} <= {*_REGULAR, _NONE}:
-                raise GitUnusable(f"{path} is a link or a submodule there")
-            old, new = "" if old_mode == _NONE else old, "" if mode == _NONE else new
-            yield Changed(path, old, new, is_executable=mode == _REGULAR[1])
+    entries = iter(os.fsdecode(b"".join(git.stream("diff-tree", *options, max_bytes=MAX_LISTING_BYTES))).split("\0"))
+    for entry in filter(None, entries):
+        path, (old_mode, mode, old, new, _) = next(entries), entry.removeprefix(":").split(" ")
+        if not {old_mode, mode} <= {*_REGULAR, _NONE} and not only_regular:
+            raise GitUnusable(f"at the address, {path} is a link or a submodule: remove it there")
+        is_file = mode in _REGULAR
+        yield Changed(path, old if old_mode in _REGULAR else "", new if is_file else "", mode == _REGULAR[1])
 
 
 def write(revisions: Revisions, git: Git, changes: Sequence[Changed]) -> str:

@@ -15,20 +15,21 @@ from typing import TYPE_CHECKING
 
 from memsync.edit import commits
 from memsync.features.sharing import checkout, merging
-from memsync.features.sharing.holding import Holding
+from memsync.features.sharing.holding import MARKED, Holding
 from memsync.features.sharing.remote import SEEN, Remote
+from memsync.model.grouped import grouped
 from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.notes import conflict_marks
 from memsync.notes.files import MAX_NOTE_BYTES
 from memsync.notes.git import Git, open_git, use_identity
 from memsync.notes.git_files import GitUnusable, branch_of
-from memsync.notes.revisions import Revisions
+from memsync.notes.revisions import Blob, Revisions
 
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
-SECONDS = 300.0
+SECONDS = 1_800.0
 """For one exchange; a first one fetches everything."""
 ATTEMPTS = 8
 _REGULAR = ("100644", "100755")
@@ -74,7 +75,9 @@ class Exchange:
         with self._git() as git:
             remote = Remote(git, self._address, self._branch)
             for _ in range(ATTEMPTS):
-                head = self._commit(git)
+                head = self._commit(git, is_solving=bool(conflicts))
+                if self.done.conflicts:
+                    return self.done
                 theirs = remote.fetch()
                 if not theirs or _is_ancestor(git, theirs, head):
                     if not head or theirs == head or self._pushed(git, remote, theirs, head):
@@ -100,11 +103,16 @@ class Exchange:
 
     # ------------------------------------------------------------------------------------------ from here
 
-    def _commit(self, git: Git) -> str:
-        """Commit what changed in the files and may be sent; return HEAD's commit, no text before the first one."""
+    def _commit(self, git: Git, *, is_solving: bool) -> str:
+        """Commit what changed in the files and may be sent; return HEAD's commit, no text before the first one.
+
+        With `is_solving`, files that still have marks are conflicts: a note with marks may have been renamed.
+        """
         with self._memory.writer.lock():
             paths, self.done.held = self._holding.sorted(git)
-            if paths:
+            marked = [path for path, reason in self.done.held.items() if reason == MARKED]
+            self.done.conflicts = tuple(marked) if is_solving else ()
+            if paths and not self.done.conflicts:
                 what = paths[0] if len(paths) == 1 else count(len(paths), "file")
                 _, complaint = commits.commit(self._revisions.root, [*map(NotePath, paths)], f"memsync share: {what}")
                 if complaint:
@@ -112,11 +120,23 @@ class Exchange:
         return git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}").stdout.strip()
 
     def _pushed(self, git: Git, remote: Remote, before: str, commit: str) -> bool:
+        self._check_private(git, before or _empty_tree(git), commit)
         if not remote.push(commit):
             return False
         listed = _output(git, "diff-tree", "-r", "--name-only", before or _empty_tree(git), commit)
         self.done.sent += len(listed.splitlines())
         return True
+
+    def _check_private(self, git: Git, before: str, commit: str) -> None:
+        """Raise GitUnusable if a commit would send what may not leave this machine: the user may have committed it."""
+        new = [(one.path, one.after) for one in checkout.listed(git, before, commit) if one.after]
+        for start in range(0, len(new), checkout.BATCH):
+            names = grouped((name, path) for path, name in new[start : start + checkout.BATCH])
+            sizes = self._revisions.sizes(git, names)
+            for name, content in self._revisions.contents(git, (Blob(*item) for item in sizes.items())):
+                for path in names[name]:
+                    if reason := self._holding.reason_of(path, content):
+                        raise GitUnusable(f"{path} is committed, but {reason}")
 
     # ------------------------------------------------------------------------------------------ merging
 
@@ -124,9 +144,10 @@ class Exchange:
         """Return a commit that merges HEAD with the branch that was fetched; `conflicts` names what no rule decides."""
         done = git.run("merge-tree", "--write-tree", "-z", "--no-messages", "HEAD", SEEN)
         if done.returncode not in (0, 1):
-            raise GitUnusable(
-                "these notes and those at the address have no commit in common, or git is older than 2.38"
-            )
+            if git.run("merge-base", "HEAD", SEEN).returncode:
+                reason = "the notes here and those at the address began apart"
+                raise GitUnusable(f"{reason}: run memsync init --from, and copy your notes into the new folder")
+            raise GitUnusable("git cannot merge: memsync share needs git 2.38")
         tree, *entries = done.stdout.rstrip("\0").split("\0")
         stages: dict[str, dict[int, tuple[str, str]]] = {}
         for entry in filter(None, entries):
@@ -195,7 +216,7 @@ class Exchange:
             self._missed = checkout.write(self._revisions, git, changes)
             if self._missed in self.done.held:
                 reason = self.done.held[self._missed]
-                raise GitUnusable(f"{self._missed} changed on another machine, and here {reason}")
+                raise GitUnusable(f"{self._missed} was changed on another machine, too, but here {reason}")
             if self._missed:
                 return False
             git.run("update-index", "-q", "--refresh", index=index.copy, at_notes=True)

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memsync.edit.commits import filtered
+from memsync.model.text import quoted
 from memsync.model.vocabulary import NotePath
+from memsync.notes.conflict_marks import are_in
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import MAX_NOTE_BYTES
 from memsync.notes.git import Git
+from memsync.notes.git_files import GitUnusable
 from memsync.notes.ignore import is_note_name
 from memsync.notes.secrets import secrets_in
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
 _LOCAL = "it is local-only"
+MARKED = "it has git's marks of a conflict"
 _FILTERED = "git filters it: commit it yourself"
 
 
@@ -34,9 +38,12 @@ class Holding:
         Local-only notes are also hidden from the user's own `git add`.
         """
         options = ("--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all")
-        listed = git.run("status", *options, at_notes=True).stdout.split("\0")
+        done = git.run("status", *options, at_notes=True)
+        if done.returncode:
+            raise GitUnusable(f"git cannot tell what has changed: {quoted(done.stderr, 200)}")
+        listed = done.stdout.split("\0")
         paths = [entry[3:] for entry in listed if entry and not entry.endswith("/") and self._is_file(entry[3:])]
-        held = {path: reason for path in paths if (reason := self._reason(path))}
+        held = {path: reason for path in paths if (reason := self._reason(git, path))}
         held |= dict.fromkeys(filtered(git, [p for p in paths if p not in held]), "git filters it: commit it yourself")
         self._hide(git, [path for path, reason in held.items() if reason == _LOCAL])
         return [path for path in paths if path not in held], held
@@ -45,23 +52,31 @@ class Holding:
         place = self._root / path
         return not place.is_symlink() and (place.is_file() or not place.exists())
 
-    def _reason(self, path: str) -> str:
+    def _reason(self, git: Git, path: str) -> str:
         """Return why a file is not sent; no text if it is."""
-        place = self._root / path
         with suppress(FileNotFoundError):
+            place = self._root / path
             if place.stat().st_size > MAX_NOTE_BYTES:
                 return f"it is over {MAX_NOTE_BYTES // 1_000_000} MB"
             content = place.read_bytes()
-            if is_note_name(place.name):
-                with suppress(BinaryFileError):
-                    if self._reader.read(NotePath(path), content)[0].local_only:
-                        return _LOCAL
-            with suppress(BinaryFileError):
-                text = "\n".join(decode(content).lines)
-                found = [one for one in secrets_in(text) if one.digest not in self._allowed]
-                if found:
-                    line = text.count("\n", 0, found[0].start) + 1
-                    return f"line {line} seems to have a secret ({found[0].kind}, {found[0].digest})"
+            if are_in(content) and not are_in(
+                git.run("show", f"HEAD:{path}").stdout.encode("utf-8", "surrogateescape")
+            ):
+                return MARKED
+            return self.reason_of(path, content)
+        return ""
+
+    def reason_of(self, path: str, content: bytes) -> str:
+        """Return why the content of a file may not leave this machine; no text if it may."""
+        with suppress(BinaryFileError):
+            if is_note_name(path.rpartition("/")[2]) and self._reader.read(NotePath(path), content)[0].local_only:
+                return _LOCAL
+            text = "\n".join(decode(content).lines)
+            found = [secret for secret in secrets_in(text) if secret.digest not in self._allowed]
+            if found:
+                line = text.count("\n", 0, found[0].start) + 1
+                named = "; ".join(dict.fromkeys(f"{secret.kind}, {secret.digest}" for secret in found))
+                return f"it seems to have a secret in line {line} ({named})"
         return ""
 
     def _hide(self, git: Git, paths: Sequence[str]) -> None:

@@ -88,20 +88,24 @@ def _key(line: bytes) -> bytes:
 
 
 def _united(ours: Lines, base: Lines, theirs: Lines, begins: re.Pattern[bytes]) -> list[bytes]:
-    """Return the lines of one place with what either side added, without what either side removed."""
-    (kept, added), (kept_there, added_there) = _changes(base, ours), _changes(base, theirs)
+    """Return the entries of one place with what either side added, once, without what either side removed."""
+    before, here, there = (_entries(lines, begins) for lines in (base, ours, theirs))
+    (kept, added), (kept_there, added_there) = _changes(before, here), _changes(before, there)
+    known = {entry.strip() for entries in added for entry in entries}
     lines: list[bytes] = []
-    for number in range(len(base) + 1):
-        lines += _joined(added[number], added_there[number], begins)
-        if number < len(base) and kept[number] and kept_there[number]:
-            lines.append(base[number])
+    for number in range(len(before) + 1):
+        new = [entry for entry in added_there[number] if entry.strip() not in known]
+        lines += _joined(added[number], new)
+        if number < len(before) and kept[number] and kept_there[number]:
+            lines.append(before[number])
     return lines
 
 
 def _changes(base: Lines, side: Lines) -> tuple[list[bool], list[Lines]]:
-    """Return which lines of the base a side kept, and what it added before each and at the end."""
+    """Return which entries of the base a side kept, and what it added before each and at the end."""
     kept, added = [False] * len(base), list[Lines]([()] * (len(base) + 1))
-    for tag, first, last, begin, end in SequenceMatcher(None, base, side, autojunk=False).get_opcodes():
+    old, new = [entry.strip() for entry in base], [entry.strip() for entry in side]
+    for tag, first, last, begin, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":
             kept[first:last] = [True] * (last - first)
         else:
@@ -109,13 +113,11 @@ def _changes(base: Lines, side: Lines) -> tuple[list[bool], list[Lines]]:
     return kept, added
 
 
-def _joined(ours: Lines, theirs: Lines, begins: re.Pattern[bytes]) -> list[bytes]:
-    """Return the entries that both sides added in one place, each once; those with times in their order."""
+def _joined(ours: Lines, theirs: Lines) -> list[bytes]:
+    """Return the entries that both sides added in one place; those with times in their order."""
     if not ours or not theirs:
         return [*ours, *theirs]
-    here = _entries(ours, begins)
-    known = {entry.strip() for entry in here}
-    entries = [*here, *(entry for entry in _entries(theirs, begins) if entry.strip() not in known)]
+    entries = [*ours, *theirs]
     times = [b"".join(filter(None, match.groups())) if (match := _TIME.match(entry)) else b"" for entry in entries]
     first = next((number for number, time in enumerate(times) if time), len(times))
     if all(times[first:]):
@@ -127,14 +129,17 @@ def _joined(ours: Lines, theirs: Lines, begins: re.Pattern[bytes]) -> list[bytes
 
 
 def _entries(lines: Lines, begins: re.Pattern[bytes]) -> list[bytes]:
-    """Split lines where an entry begins, but not inside of a fence."""
-    entries: list[list[bytes]] = [[]]
-    fence = b""
+    """Split lines into entries: an item with its indented lines, a message with all of its lines, or a line."""
+    entries: list[list[bytes]] = []
+    fence, is_open = b"", False
     for line in lines:
-        match = _FENCE.match(line)
-        if not fence and begins.match(line) and entries[-1]:
-            entries.append([])
-        entries[-1].append(line)
-        if match and (not fence or match[1].startswith(fence)):
+        goes_on = bool(fence) or not line.strip() or (is_open and (begins is _MESSAGE or line[:1] in b" \t"))
+        is_new = not fence and begins.match(line) is not None
+        if entries and goes_on and not is_new:
+            entries[-1].append(line)
+        else:
+            entries.append([line])
+            is_open = is_new
+        if (match := _FENCE.match(line)) and (not fence or match[1].startswith(fence)):
             fence = b"" if fence else match[1]
     return [b"".join(entry) for entry in entries]

@@ -45,10 +45,10 @@ _DIGEST = re.compile("[0-9a-f]{8}")
 def share(
     memory: Workspace,
     address: Annotated[
-        str, Meta(description="A git repository. Default: the one in use, or the branch's own."), Cli(metavar="ADDRESS")
+        str, Meta(description="A git repository. Default: the address in use."), Cli(metavar="ADDRESS")
     ] = "",
     *,
-    stop: Annotated[bool, Meta(description="Exchange nothing any more; all notes stay where they are.")] = False,
+    stop: Annotated[bool, Meta(description="Stop exchanging; all notes stay where they are.")] = False,
     allow: Annotated[tuple[str, ...], Meta(description="Digest of a secret that may be sent.")] = (),
 ) -> Shared:
     """Exchange the notes with other machines, now and from now on, through a git repository.
