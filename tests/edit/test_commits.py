@@ -236,6 +236,17 @@ def test_lock_of_another_git_is_respected(repository: Path, git: Git, committing
     assert not lock.exists()
 
 
+def test_save_in_the_tick_of_the_last_commit_is_committed(repository: Path, git: Git) -> None:
+    """With the same size and time: git then compares contents, if the index keeps its time while it is copied."""
+    path, before = repository / "mine.md", (SPRING, SPRING)
+    for text in ("six\n", "two\n"):
+        path.write_text(text)
+        os.utime(path, before)
+        assert commit(repository, [NotePath("mine.md")], "x")[0]
+        os.utime(repository / ".git/index", before)
+    assert git(repository, "show", "HEAD:mine.md").strip() == "two"
+
+
 def test_skip_worktree_is_respected(repository: Path, git: Git) -> None:
     """The person told git to keep its own version."""
     git(repository, "update-index", "--skip-worktree", "mine.md")
