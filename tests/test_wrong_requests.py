@@ -131,7 +131,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def http(world: Served) -> Iterator[TestClient]:
-    """Serve the same memory by HTTP, to whoever has the token."""
+    """Serve the same memory by HTTP, with a token."""
     site = Site(world.settings, lambda: nullcontext(world.memory), PORT)
     with TestClient(make_app(site), base_url=URL) as client:
         client.headers["Authorization"] = f"Bearer {token_of(world.settings.keep_dir, TOKEN)}"

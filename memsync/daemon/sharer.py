@@ -12,8 +12,9 @@ from memsync.system import clock as system_clock
 SETTLE_SECONDS = 2.0
 """How long after a change it is sent: a file may still be saved again."""
 ASK_SECONDS = 60.0
+"""Time between two exchanges."""
 ASK_SOON_SECONDS = 5.0
-"""How often others are asked for changes while somebody works here."""
+"""Time between two exchanges while the memory is in use: for WORKING_SECONDS after a request or a change."""
 WORKING_SECONDS = 120.0
 
 
@@ -26,7 +27,7 @@ class Sharer(Worker):
         self._worked_at = -NEVER
 
     def worked(self) -> None:
-        """Take note that somebody works with this memory now."""
+        """Exchange more often for a while: the memory is in use."""
         self._worked_at = self._clock.monotonic()
 
     def looked(self, *, found: bool) -> None:

@@ -150,30 +150,30 @@ def _commit_locked(git: Git, index: str, paths: Sequence[str], what: str, messag
     Returns the commit's name; empty if there is nothing to commit, as when notes were moved and moved back.
     """
     head = git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}").stdout.strip()
-    base = head or done(git, "hash-object", "-t", "tree", "--stdin")  # the empty tree
+    base = head or output(git, "hash-object", "-t", "tree", "--stdin")  # the empty tree
     if _differing(git, index, base, paths):
         raise GitUnusable(f"you have staged changes of {what}")
-    tracked = set(done(git, "ls-files", "-z", index=index).split("\0"))
+    tracked = set(output(git, "ls-files", "-z", index=index).split("\0"))
     places = {path: os.path.join(git.repository.work_tree, path) for path in paths}
     existing = [path for path, place in places.items() if os.path.isfile(place) and not os.path.islink(place)]
     _check_rules(git, [path for path in existing if path not in tracked], existing)
     deleted = [path for path in paths if path in tracked and path not in existing]
     tree_index = f"{git.folder}/tree"
-    done(git, "read-tree", base, index=tree_index)
+    output(git, "read-tree", base, index=tree_index)
     for file in (tree_index, index):
-        done(git, "update-index", "--add", *_PATHS, given="\0".join(existing), index=file, at_notes=True)
-        done(git, "update-index", "--force-remove", *_PATHS, given="\0".join(deleted), index=file, at_notes=True)
-    tree = done(git, "write-tree", "--missing-ok", index=tree_index)
-    if head and tree == done(git, "rev-parse", f"{head}^{{tree}}"):
+        output(git, "update-index", "--add", *_PATHS, given="\0".join(existing), index=file, at_notes=True)
+        output(git, "update-index", "--force-remove", *_PATHS, given="\0".join(deleted), index=file, at_notes=True)
+    tree = output(git, "write-tree", "--missing-ok", index=tree_index)
+    if head and tree == output(git, "rev-parse", f"{head}^{{tree}}"):
         return ""
     if _differing(git, index, tree, paths):
         raise GitUnusable(f"git's index keeps its own version of {what}")  # `git update-index --skip-worktree`
-    made = done(git, "commit-tree", tree, *(("-p", head) if head else ()), given=f"{message}\n")
-    done(git, "update-ref", "-m", f"commit: {message}", "HEAD", made, head or "0" * len(made))
+    made = output(git, "commit-tree", tree, *(("-p", head) if head else ()), given=f"{message}\n")
+    output(git, "update-ref", "-m", f"commit: {message}", "HEAD", made, head or "0" * len(made))
     return made
 
 
-def done(git: Git, *arguments: str, given: str = "", index: str = "", at_notes: bool = False) -> str:
+def output(git: Git, *arguments: str, given: str = "", index: str = "", at_notes: bool = False) -> str:
     """Run git and return its output. Raises GitUnusable with git's reason if the command fails."""
     done = git.run(*arguments, given=given, index=index, at_notes=at_notes)
     if done.returncode != 0:
@@ -188,7 +188,7 @@ def done(git: Git, *arguments: str, given: str = "", index: str = "", at_notes: 
 def _differing(git: Git, index: str, tree: str, paths: Sequence[str]) -> bool:
     """Tell whether an index and a tree have different versions of one of these paths."""
     options = ("--cached", "--ita-invisible-in-index", "--no-ext-diff", "--no-renames", "--name-only", "-z")
-    listed = done(git, "diff-index", *options, tree, index=index)
+    listed = output(git, "diff-index", *options, tree, index=index)
     return not set(listed.split("\0")).isdisjoint(paths)
 
 
@@ -243,7 +243,7 @@ def _check_rules(git: Git, new: Sequence[str], paths: Sequence[str]) -> None:
 def filtered(git: Git, paths: Sequence[str]) -> dict[str, str]:
     """Return the attribute of each path for which git would run a filter or change the encoding. Raises GitUnusable."""
     attributes = ("filter", "working-tree-encoding")
-    listed = done(git, "check-attr", *_PATHS, *attributes, given="\0".join(paths), at_notes=True).split("\0")
+    listed = output(git, "check-attr", *_PATHS, *attributes, given="\0".join(paths), at_notes=True).split("\0")
     return {
         path: f"{name}={quoted(value)}"
         for path, name, value in zip(listed[0::3], listed[1::3], listed[2::3], strict=False)

@@ -154,7 +154,6 @@ def status(memory: Workspace) -> Status:
 def _status_of_index(memory: Workspace) -> Status:
     """Return all but the daemon. Raises IndexFailure."""
     # Imported here, because a process that only declares this operation does not sync.
-    from memsync.edit.share_state import shared_of
     from memsync.notes.copies import copies_of
     from memsync.notes.git_files import commit_in
     from memsync.notes.languages import advice_on_model
@@ -163,11 +162,8 @@ def _status_of_index(memory: Workspace) -> Status:
     from memsync.sync.plan import read_failures
     from memsync.sync.syncer import MODEL_FAILURE
 
-    faults, scan, shared = _write_fault(memory), _walk(memory), Shared()
-    try:
-        shared = shared_of(memory.state)
-    except MemsyncError as error:
-        faults.append(Failure("(state)", error.sentences()))
+    faults, scan = _write_fault(memory), _walk(memory)
+    shared = _shared(memory, faults)
     advice = advice_on_model(memory.files, scan.files, memory.settings["embedder.model"])
     with memory.index.reading() as reader:
         counts, model, dates = reader.counts(), reader.meta(MODEL_FAILURE), read_dates(reader)
@@ -203,6 +199,17 @@ def _status_of_index(memory: Workspace) -> Status:
             ),
             failures=(*faults, *(failed.failure for failed in read_failures(reader).values())),
         )
+
+
+def _shared(memory: Workspace, faults: list[Failure]) -> Shared:
+    """Return how the memory is shared with other machines; if that cannot be read, add a fault."""
+    from memsync.edit.share_state import shared_of
+
+    try:
+        return shared_of(memory.state)
+    except MemsyncError as error:
+        faults.append(Failure("(state)", error.sentences()))
+        return Shared()
 
 
 def _walk(memory: Workspace) -> FileScan:

@@ -244,7 +244,7 @@ class NoteFiles:
         folders, met, known_of = [], 0, scan.known.get
         for entry in entries:
             name = entry.name
-            path: NotePath = folder + name  # type: ignore[assignment]
+            path: NotePath = folder + name  # type: ignore[assignment]  # a call of NotePath is dear here
             known = known_of(path)
             try:
                 if known is not None or is_note_name(name):

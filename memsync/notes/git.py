@@ -38,7 +38,7 @@ _SECONDS_TO_END = 2.0
 _KEPT_VARIABLES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
 _USERS_OWN = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 _FOR_NETWORK = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_SSL_CAINFO", "GIT_SSL_NO_VERIFY", "GIT_PROXY_COMMAND")
-_PROTOCOLS = "file:git:http:https:ssh"
+PROTOCOLS = "file:git:http:https:ssh"
 _FLAG = re.compile(r"true|false|yes|no|on|off|1|0|", re.IGNORECASE)
 _ONE_LINE = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
 _IDENTITY = ("user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email")
@@ -195,7 +195,7 @@ class Git:
             "GIT_COMMON_DIR": self.folder,
             "GIT_WORK_TREE": repository.work_tree,
             "GIT_OBJECT_DIRECTORY": f"{repository.common_dir}/objects",
-            "GIT_ALLOW_PROTOCOL": _PROTOCOLS if with_network else "none",
+            "GIT_ALLOW_PROTOCOL": PROTOCOLS if with_network else "none",
             "GIT_NO_LAZY_FETCH": "1",
             "GIT_NO_REPLACE_OBJECTS": "1",
             "GIT_OPTIONAL_LOCKS": "0",

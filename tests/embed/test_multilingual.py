@@ -65,7 +65,7 @@ def run(code: str, cache: Path) -> subprocess.CompletedProcess[str]:
 
 @needs_extra
 def test_its_files_are_for_their_user_alone(folder: Path) -> None:
-    """Nobody else can read or change them."""
+    """Other users can neither read nor change them."""
     assert {stat.S_IMODE(path.stat().st_mode) for path in [folder, *folder.iterdir()]} == {0o700, 0o600}
 
 

@@ -27,9 +27,10 @@ from memsync.model.vocabulary import Fresh
 from memsync.settings.load import load_settings
 from tests.convergence.oracle import places_of
 from tests.convergence.test_index_purity import fresh_dump
+from tests.convergence.texts import WORDS
 from tests.support.fake_daemon import connect
 from tests.support.index_checks import assert_sound, dump
-from tests.support.random_editor import WORDS, Editor
+from tests.support.random_editor import Editor
 
 START_SECONDS = 30.0
 REST_SECONDS = 20.0

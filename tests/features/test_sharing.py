@@ -31,7 +31,7 @@ Join = Callable[[str], Memory]
 
 @pytest.fixture(autouse=True)
 def _author(tmp_path: Path) -> None:
-    """Somebody who has told git his name."""
+    """Set the name that git needs for commits."""
     (home := tmp_path / "home").mkdir(exist_ok=True)
     (home / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
 
@@ -132,7 +132,7 @@ def test_logs_and_lists_keep_what_either_machine_added(name: str, here: Memory, 
 
 
 def test_rest_of_a_removed_message_joins_no_other(here: Memory, there: Memory) -> None:
-    """It would be said by somebody else."""
+    """Otherwise its text would become part of another author's message."""
     first, second = "## user @ 2026-01-01 10:00\n\nkept\n", "\n## assistant @ 2026-01-01 11:00\n\nold\n"
     put(here, "threads/t.md", f"# T\n\n{first}{second}")
     exchanged(here, there)
@@ -146,7 +146,7 @@ def test_rest_of_a_removed_message_joins_no_other(here: Memory, there: Memory) -
 
 
 def test_messages_of_two_machines_stay_whole_and_in_their_order(here: Memory, there: Memory) -> None:
-    """Whatever they contain: equal lists, headings and fences."""
+    """Even if both contain the same lists, headings and fences."""
     put(here, "threads/t.md", "# T\n\n## user @ 2026-01-01 09:00\n\nfirst\n")
     exchanged(here, there)
     said = "\n## {} @ 2026-01-01 10:0{}\n\n- yes\n\n```\n## no heading\n```\n\n### Part\n\n- yes\n"

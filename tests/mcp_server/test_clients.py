@@ -190,7 +190,7 @@ def test_degraded_index_says_so_and_what_to_do(
 
 
 def test_server_says_that_the_root_was_moved(cli: Cli, write: Write) -> None:
-    """On stderr, at the first call: whoever moved it looks for its index."""
+    """On stderr, at the first call."""
     write("a.md", "The heron nests.\n")
     cli("sync")
     moved = cli.root.rename(cli.root.with_name("moved"))

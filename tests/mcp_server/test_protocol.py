@@ -217,7 +217,7 @@ NEAR_TOKENS = (
     "", "Bearer", "secret", "Bearer ", "Bearer secre", "Bearer secrets", "Bearer ecret", "Bearer SECRET",
     "Basic secret", "Bearersecret", "bearersecret", "Bearer secretsecret", "Bearer  secret",
 )  # fmt: skip
-"""What comes close to the header that lets somebody in."""
+"""Headers that are nearly right, but give no access."""
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_what_is_no_regular_file_has_no_identity(path: str, root: Path, write: W
 
 @pytest.mark.parametrize("change", ["none", "touched", "new", "gone", "excluded", "folder gone", "link", "moved"])
 def test_a_scan_that_knows_the_files_finds_the_same_as_one_that_does_not(change: str, root: Path, write: Write) -> None:
-    """What is as known is only counted, and nothing that is no longer so can hide behind the count."""
+    """Files that are as known are only counted, but each change among them is still found."""
     for name in ("a.md", "b/c.md", "b/d.md"):
         write(name, "text")
     known = scan(root).files

@@ -562,7 +562,7 @@ DAMAGES: list[tuple[str, bytes | None]] = [
     ("files/a.md", b""), ("files/new.md", HERONS), ("files/.gitignore", b""), ("index.db", None), ("index.db", b""),
     ("index.db", b"nonsense" * 10_000), ("ready.json", None), ("ready.json", b""), ("ready.json", b'{"a.md": 1}'),
 ]  # fmt: skip
-"""A place in a state, and what stands there afterwards, if anything does."""
+"""A place in a state, and its new content; None deletes it."""
 
 
 @only_sqlite

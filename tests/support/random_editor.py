@@ -14,17 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-WORDS = ["heron", "alder", "eel", "ketch", "harbour", "tide", "rope", "漢字", "用SQLite", "сова", "café", "C++"]
-PIECES = [
-    "# {0} {1}\n\n{2} {3}.\n\n",
-    "## {0}\n\n{1} {2} #tag-{3}\n\n",
-    "- {0} {1}\n- {2} {3} {{emotion={0}}}\n- [[{1}]] and {2}\n",
-    "## user @ 2026-11-21 10:02\n\n{0} {1} {2}?\n\n",
-    "- 10:02 {0} {1}\n- 11:15 {2} {3}\n",
-    "```\n# {0} is no heading\n{1}\n```\n\n",
-    "| {0} | {1} |\n|---|---|\n| {2} | {3} |\n\n",
-    "{0} {1} {2} {3}\n",
-]
+from tests.convergence import texts
+from tests.convergence.texts import WORDS
+
+PIECES = [*texts.PIECES, "{0} {1} {2} {3}\n"]
 NAMES = ["a.md", "b.md", "daily/2026-11-21.md", "daily/2026-11-20.md", "threads/t.md", "deep/er/c.md", "deep/d.md"]
 FOLDERS = ["daily", "threads", "deep", "deep/er", "moved", "moved/on"]
 HEADS = ["", "---\ntitle: {0}\ntags: [{1}, {2}]\n---\n", "---\n[broken: {0}\n---\n"]

@@ -224,7 +224,7 @@ def test_of_many_who_use_a_link_at_once_one_gets_in(access: Access) -> None:
 
 
 def test_keys_are_kept_from_other_users(access: Access, site: Site) -> None:
-    """The state has only digests of links: nobody can enter with a copy of it."""
+    """The state has only digests of links, so a copy of it gives no access."""
     key, keep = key_of(access.make_link()).encode(), site.settings.keep_dir
     assert not any(key in path.read_bytes() for path in keep.glob(f"{STATE}*"))
     assert (keep / TOKEN).stat().st_mode & 0o777 == 0o600

@@ -12,6 +12,7 @@ from memsync.edit.share_state import keep_shared
 from memsync.errors import UsageError
 from memsync.model.status import Shared
 from memsync.model.text import quoted
+from memsync.notes.git import PROTOCOLS
 from memsync.notes.git_files import GitUnusable, branch_of, find_repository, reason_of
 from memsync.settings.load import settings_of_root
 from memsync.system.programs import search_path
@@ -94,7 +95,7 @@ def _git(*arguments: str) -> str:
     if program is None:
         raise UsageError("git is not installed", hint="Install git, then share the notes.")
     environment = {name: value for name, value in os.environ.items() if name not in ("GIT_DIR", "GIT_WORK_TREE")}
-    environment |= {"LC_ALL": "C", "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh"}
+    environment |= {"LC_ALL": "C", "GIT_ALLOW_PROTOCOL": PROTOCOLS}
     try:
         done = subprocess.run(  # noqa: S603 (because no shell reads the arguments, and the user chooses which git runs)
             [program, *_SAFE, *arguments], cwd="/", env=environment, capture_output=True, text=True, errors="replace",

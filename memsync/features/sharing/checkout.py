@@ -22,7 +22,7 @@ from memsync.notes.revisions import Blob, Revisions
 MAX_LISTING_BYTES = 500_000_000
 BATCH = 50
 """How many files are in memory at once."""
-_REGULAR = ("100644", "100755")
+REGULAR = ("100644", "100755")
 _NONE = "000000"
 
 
@@ -50,10 +50,10 @@ def _differing(git: Git, before: str, after: str, *, only_regular: bool) -> Iter
     entries = iter(os.fsdecode(b"".join(git.stream("diff-tree", *options, max_bytes=MAX_LISTING_BYTES))).split("\0"))
     for entry in filter(None, entries):
         path, (old_mode, mode, old, new, _) = next(entries), entry.removeprefix(":").split(" ")
-        if not {old_mode, mode} <= {*_REGULAR, _NONE} and not only_regular:
+        if not {old_mode, mode} <= {*REGULAR, _NONE} and not only_regular:
             raise GitUnusable(f"at the address, {path} is a link or a submodule: remove it there")
-        is_file = mode in _REGULAR
-        yield Changed(path, old if old_mode in _REGULAR else "", new if is_file else "", mode == _REGULAR[1])
+        is_file = mode in REGULAR
+        yield Changed(path, old if old_mode in REGULAR else "", new if is_file else "", mode == REGULAR[1])
 
 
 def write(revisions: Revisions, git: Git, changes: Sequence[Changed]) -> str:

@@ -32,14 +32,8 @@ if TYPE_CHECKING:
 SECONDS = 1_800.0
 """For one exchange; a first one fetches everything."""
 ATTEMPTS = 8
-_REGULAR = ("100644", "100755")
-_NONE = "0"
 _MOST_CONFLICTS = 127
 """The exit code of `git merge-file` counts conflicts up to here; a higher one is an error."""
-
-
-class Interrupted(GitUnusable):
-    """Files changed faster than they could be exchanged: the next exchange goes on."""
 
 
 @dataclass
@@ -63,7 +57,7 @@ class Exchange:
         self._missed = ""
         self.done = Exchanged()
 
-    def run(self, conflicts: Sequence[str] = ()) -> Exchanged:
+    def exchange(self, conflicts: Sequence[str] = ()) -> Exchanged:
         """Exchange once; `conflicts` are the notes that the last exchange left with marks.
 
         Raises GitUnusable with the reason, MemsyncError.
@@ -88,7 +82,7 @@ class Exchange:
                     continue
                 if self._check_out(git, head, target):
                     return self.done
-        raise Interrupted(f"{self._missed} is being changed" if self._missed else "other machines send all the time")
+        raise GitUnusable(f"{self._missed} is being changed" if self._missed else "other machines send all the time")
 
     @contextmanager
     def _git(self) -> Iterator[Git]:
@@ -123,7 +117,7 @@ class Exchange:
         self._check_private(git, before or _empty_tree(git), commit)
         if not remote.push(commit):
             return False
-        listed = _output(git, "diff-tree", "-r", "--name-only", before or _empty_tree(git), commit)
+        listed = commits.output(git, "diff-tree", "-r", "--name-only", before or _empty_tree(git), commit)
         self.done.sent += len(listed.splitlines())
         return True
 
@@ -151,23 +145,24 @@ class Exchange:
         tree, *entries = done.stdout.rstrip("\0").split("\0")
         stages: dict[str, dict[int, tuple[str, str]]] = {}
         for entry in filter(None, entries):
-            (mode, name, stage), path = entry.partition("\t")[0].split(" "), entry.partition("\t")[2]
+            about, _, path = entry.partition("\t")
+            mode, name, stage = about.split(" ")
             stages.setdefault(path, {})[int(stage)] = (mode, name)
         index = f"{git.folder}/merged"
-        _output(git, "read-tree", tree, index=index)
+        commits.output(git, "read-tree", tree, index=index)
         undecided = []
         for path, versions in sorted(stages.items()):
             decided = self._decided(git, path, versions)
             undecided += [path] * (decided is None)
             for place, name in (decided or {}).items():
                 mode = next(mode for mode, _ in versions.values())
-                line = f"{mode if name else _NONE} {name or '0' * len(tree)}\t{place}\0"
-                _output(git, "update-index", "-z", "--index-info", given=line, index=index)
+                line = f"{mode if name else '0'} {name or '0' * len(tree)}\t{place}\0"
+                commits.output(git, "update-index", "-z", "--index-info", given=line, index=index)
         self.done.conflicts = tuple(undecided)
-        tree = _output(git, "write-tree", index=index)
-        parents = ("-p", head, "-p", _output(git, "rev-parse", SEEN))
+        tree = commits.output(git, "write-tree", index=index)
+        parents = ("-p", head, "-p", commits.output(git, "rev-parse", SEEN))
         what = f"conflicts in {', '.join(undecided)}" if undecided else "merge"
-        return _output(git, "commit-tree", tree, *parents, given=f"memsync share: {what}\n")
+        return commits.output(git, "commit-tree", tree, *parents, given=f"memsync share: {what}\n")
 
     def _decided(self, git: Git, path: str, versions: Mapping[int, tuple[str, str]]) -> dict[str, str] | None:
         """Return git's names for the files that replace a conflict, no text for none; None if no rule decides.
@@ -175,16 +170,14 @@ class Exchange:
         Stage 1 is the common version, 2 ours, 3 theirs. What one side changed and the other deleted is kept.
         """
         sides = [versions[stage][1] for stage in (2, 3) if stage in versions]
-        if any(mode not in _REGULAR for mode, _ in versions.values()):
+        if any(mode not in checkout.REGULAR for mode, _ in versions.values()):
             return None
         if len(sides) < 2:
             return {path: "".join(sides)}
         names = [f"{git.folder}/{side}" for side in ("ours", "base", "theirs")]
         for stage, name in zip((2, 1, 3), names, strict=True):
             blob = versions[stage][1] if stage in versions else ""
-            Path(name).write_bytes(
-                b"".join(git.stream("cat-file", "blob", blob, max_bytes=MAX_NOTE_BYTES)) if blob else b""
-            )
+            Path(name).write_bytes(_content(git, blob) if blob else b"")
         size = f"--marker-size={merging.MARKER_SIZE}"
         if git.run("merge-file", "--quiet", "--diff3", size, *names).returncode > _MOST_CONFLICTS:  # not text
             stem, dot, suffix = path.rpartition(".")
@@ -195,7 +188,7 @@ class Exchange:
             return None
         text = merging.resolved(path, rules, Path(names[0]).read_bytes(), partial(self._is_later, git, path))
         Path(names[0]).write_bytes(text)
-        return {path: _output(git, "hash-object", "-w", "--no-filters", names[0])}
+        return {path: commits.output(git, "hash-object", "-w", "--no-filters", names[0])}
 
     def _is_later(self, git: Git, path: str, ours: bytes, theirs: bytes) -> bool:
         """Tell whether the commit that brought their line is later than the one that brought ours."""
@@ -212,7 +205,7 @@ class Exchange:
         """Write the files of a commit and make it HEAD's; return False if a file has just been changed."""
         changes = checkout.changed(git, head or _empty_tree(git), target)
         with self._memory.writer.lock(), commits.locked_index(git) as index:
-            _output(git, "read-tree", "-i", "-m", target, index=index.copy)
+            commits.output(git, "read-tree", "-i", "-m", target, index=index.copy)
             self._missed = checkout.write(self._revisions, git, changes)
             if self._missed in self.done.held:
                 reason = self.done.held[self._missed]
@@ -220,7 +213,7 @@ class Exchange:
             if self._missed:
                 return False
             git.run("update-index", "-q", "--refresh", index=index.copy, at_notes=True)
-            _output(git, "update-ref", "-m", "memsync share", "HEAD", target, head or "0" * len(target))
+            commits.output(git, "update-ref", "-m", "memsync share", "HEAD", target, head or "0" * len(target))
             index.keep()
         self.done.taken += len(changes)
         return True
@@ -251,8 +244,4 @@ def _is_ancestor(git: Git, older: str, newer: str) -> bool:
 
 
 def _empty_tree(git: Git) -> str:
-    return _output(git, "hash-object", "-t", "tree", "--stdin")
-
-
-def _output(git: Git, *arguments: str, given: str = "", index: str = "") -> str:
-    return commits.done(git, *arguments, given=given, index=index)
+    return commits.output(git, "hash-object", "-t", "tree", "--stdin")

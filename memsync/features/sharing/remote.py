@@ -17,10 +17,6 @@ SEEN = "refs/memsync/shared"
 _QUIET = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
 
 
-class Rewritten(GitUnusable):
-    """The shared branch lost commits that it had."""
-
-
 @dataclass(frozen=True, slots=True)
 class Remote:
     """A branch of the repository at an address."""
@@ -32,14 +28,14 @@ class Remote:
     def fetch(self) -> str:
         """Return the newest commit of the branch, with its objects; empty if there is no branch yet.
 
-        Raises Rewritten, and GitUnusable with git's reason.
+        Raises GitUnusable with git's reason, also if the branch lost commits that it had.
         """
         options = ("--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap=")
         done = self.git.run(*_QUIET, "fetch", *options, self.address, f"{self.branch}:{SEEN}", with_network=True)
         if done.returncode and "couldn't find remote ref" in done.stderr:
             return ""
         if done.returncode and "non-fast-forward" in done.stderr:
-            raise Rewritten(f"{self.branch} of {quoted(self.address)} was rewritten")
+            raise GitUnusable(f"{self.branch} of {quoted(self.address)} was rewritten")
         if done.returncode:
             raise GitUnusable(_reason(done.stderr))
         return self.git.run("rev-parse", "--verify", SEEN).stdout.strip()

@@ -9,7 +9,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from memsync.edit.share_state import keep_shared, shared_of
-from memsync.errors import IndexBusy, MemsyncError, UsageError, own_error
+from memsync.errors import IndexBusy, MemsyncError, UsageError
 from memsync.model.status import Failure, Shared
 from memsync.operation import Cli, Command, operation
 from memsync.system import clock
@@ -81,13 +81,14 @@ def exchange(memory: Workspace) -> Shared:
         shared = shared_of(memory.state)
         if not shared.address:
             return shared
-        one = Exchange(memory, shared.address, shared.branch, shared.allowed)
-        problem = ""
+        run, problem = Exchange(memory, shared.address, shared.branch, shared.allowed), ""
         try:
-            one.run(shared.conflicts)
-        except (GitUnusable, MemsyncError, OSError) as error:
-            problem = reason_of(error) if isinstance(error, (GitUnusable, OSError)) else own_error(error).sentences()
-        done = one.done
+            run.exchange(shared.conflicts)
+        except MemsyncError as error:
+            problem = error.sentences()
+        except (GitUnusable, OSError) as error:
+            problem = reason_of(error)
+        done = run.done
         held = tuple(Failure(path, reason) for path, reason in done.held.items())
         at = shared.at if problem or done.conflicts else clock.utc().isoformat(timespec="seconds")
         after = replace(
