@@ -39,6 +39,8 @@ RECENCY = 0.01
 """Maximum recency bonus in the score."""
 HALF_LIFE_DAYS = 90
 """Half-life of the recency bonus."""
+A_DAY = 2e-9
+"""What a day of age costs beside that: twice the precision of scores, or of two notes of long ago none were newer."""
 IMPORTANCE = 0.02
 """Maximum effect of a note's `importance` on the score."""
 PINNED = 0.01
@@ -90,7 +92,8 @@ def prior_of(chunk: IndexedChunk, now: float) -> float:
     standing = IMPORTANCE * 2.0 * (chunk.importance - 0.5) + PINNED * chunk.pinned
     if not may_instruct(chunk.origin):  # a web page cannot raise its own
         standing = min(standing, 0.0)
-    recency: float = RECENCY * 0.5 ** (age_in_days(chunk, now) / HALF_LIFE_DAYS)
+    age = age_in_days(chunk, now)
+    recency: float = RECENCY * 0.5 ** (age / HALF_LIFE_DAYS) - A_DAY * age
     return standing + recency
 
 
