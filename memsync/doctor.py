@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from memsync.agents.recall_records import failures
 from memsync.cli.hook import trial
 from memsync.daemon.daemon_lock import running
-from memsync.errors import IndexDamaged, MemsyncError, how_to_install
+from memsync.errors import IndexDamaged, MemsyncError
 from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.load import Settings
 from memsync.settings.roots import registered_roots, roots_path
 from memsync.settings.settings_list import DSN
-from memsync.system.extras import EXTRAS, lacking
+from memsync.system.extras import EXTRAS, how_to_install, lacking
 from memsync.system.user_folders import config_folder
 from memsync.wiring import backend_versions, check_built_in_files, make_embedder, make_index
 

@@ -51,11 +51,6 @@ def sentences(message: str, hint: str = "") -> str:
     return " ".join([*(text if text.endswith((".", "!", "?", "…")) else f"{text}." for text in first), last])
 
 
-def how_to_install(extra: str) -> str:
-    """Return the hint to install an optional part of memsync; memsync itself is installed from a clone."""
-    return f"Run in your clone of memsync: pip install '.[{extra}]'"
-
-
 class MemsyncError(Exception):
     """Base of all errors; `hint` says what to do about it, `exit_code` is what the CLI returns."""
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from memsync.errors import ConfigError, IndexBusy, how_to_install
+from memsync.errors import ConfigError, IndexBusy
 from memsync.settings.load import Settings
 from memsync.settings.settings_list import BUILT_IN_MODEL
 from memsync.system.plugins import MODELS, load_plugin, plugins
@@ -237,6 +237,8 @@ def _load(target: str) -> Callable[..., Any]:
     except ModuleNotFoundError as error:
         if error.name != "psycopg":
             raise
+        from memsync.system.extras import how_to_install
+
         raise ConfigError(
             "an index in PostgreSQL needs psycopg, which is not installed", hint=how_to_install("postgres")
         ) from error

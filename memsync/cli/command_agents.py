@@ -131,18 +131,25 @@ def disconnect(context: click.Context, name: str, yes: bool) -> CommandAnswer:
 
     A file that was not edited since gets back the bytes that it had before connect.
     """
-    from memsync.agents.connecting import apply, taken_back
-    from memsync.settings.roots import OWN_MEMORY, registered_roots, remove_root
+    from memsync.agents.connecting import taken_back
 
     agent = agent_named(name)
     changes, remarks = taken_back(agent, own_program())
     document = _shown(context, changes, [], is_agreed=yes)
-    apply(agent, changes)
-    for own in (name, name + OWN_MEMORY):
-        if (root := registered_roots().get(own)) and root.only:
-            remove_root(own)
+    take_back(agent, changes)
     done = "is disconnected" if changes else "was not connected"
     return CommandAnswer(document, [f"{agent.title} {done}"], remarks, code=int(bool(remarks)))
+
+
+def take_back(agent: Agent, changes: Sequence[SetupChange]) -> None:
+    """Make the changes that disconnect an agent, and unregister its own memories. Raises MemsyncError."""
+    from memsync.agents.connecting import apply
+    from memsync.settings.roots import OWN_MEMORY, registered_roots, remove_root
+
+    apply(agent, changes)
+    for own in (agent.name, agent.name + OWN_MEMORY):
+        if (root := registered_roots().get(own)) and root.only:
+            remove_root(own)
 
 
 @agents_.command()

@@ -16,6 +16,7 @@ from memsync.settings.load import Settings
 from memsync.settings.paths import require_clean
 from memsync.system.user_folders import config_folder, deciding_variables, filesystem_errors
 
+_CONTROL = ("systemctl", "--user")
 UNIT = """\
 [Unit]
 Description=memsync, memory in {root}
@@ -64,20 +65,44 @@ def _command(settings: Settings) -> list[str]:
 
 
 def _systemd(settings: Settings, name: str) -> Service:
-    folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     command = " ".join(_setting(part.replace("$", "$$")) for part in _command(settings))  # systemd expands variables
     variables = _variables().items()
     environment = "".join(f"Environment={_setting(f'{name}={value}')}\n" for name, value in variables)
     root = str(settings.root).replace("%", "%%")
     text = UNIT.format(root=root, environment=environment, command=command)
-    control = ["systemctl", "--user"]
     return Service(
         name,
-        folder / "systemd" / "user" / name,
+        _folder_of_systemd() / name,
         text,
-        enable=([*control, "daemon-reload"], [*control, "enable", "--now", name]),
-        disable=([*control, "disable", "--now", name], [*control, "daemon-reload"]),
+        enable=([*_CONTROL, "daemon-reload"], [*_CONTROL, "enable", "--now", name]),
+        disable=_disable_systemd(name),
     )
+
+
+def installed(platform: str = sys.platform) -> list[Service]:
+    """Return the services of all memory roots for which there is a file, each with what removes it alone."""
+    digest = "[0-9a-f]" * 32
+    if platform == "darwin":
+        plists = sorted(_folder_of_launchd().glob(f"memsync.{digest}.plist"))
+        return [Service(path.stem, path, "", (), _disable_launchd(path.stem)) for path in plists]
+    units = sorted(_folder_of_systemd().glob(f"memsync-{digest}.service"))
+    return [Service(path.name, path, "", (), _disable_systemd(path.name)) for path in units]
+
+
+def _folder_of_systemd() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
+
+
+def _folder_of_launchd() -> Path:
+    return Path.home() / "Library" / "LaunchAgents"
+
+
+def _disable_systemd(name: str) -> Sequence[Sequence[str]]:
+    return [*_CONTROL, "disable", "--now", name], [*_CONTROL, "daemon-reload"]
+
+
+def _disable_launchd(label: str) -> Sequence[Sequence[str]]:
+    return (["launchctl", "bootout", f"gui/{os.getuid()}/{label}"],)
 
 
 def _setting(value: str) -> str:
@@ -98,7 +123,7 @@ def _variables() -> dict[str, str]:
 
 
 def _launchd(settings: Settings, label: str) -> Service:
-    path = Path.home() / "Library" / "LaunchAgents" / f"{label}.plist"
+    path = _folder_of_launchd() / f"{label}.plist"
     content = {
         "Label": label,
         "ProgramArguments": _command(settings),
@@ -108,13 +133,12 @@ def _launchd(settings: Settings, label: str) -> Service:
         "ProcessType": "Background",
         "StandardErrorPath": str(settings.index_dir / "service.log"),
     }
-    domain = f"gui/{os.getuid()}"
     return Service(
         label,
         path,
         plistlib.dumps(content, sort_keys=False).decode(),
-        enable=(["launchctl", "bootstrap", domain, str(path)],),
-        disable=(["launchctl", "bootout", f"{domain}/{label}"],),
+        enable=(["launchctl", "bootstrap", f"gui/{os.getuid()}", str(path)],),
+        disable=_disable_launchd(label),
     )
 
 

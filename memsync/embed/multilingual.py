@@ -12,8 +12,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from memsync.embed.fastembed import FastembedEmbedder, checked_content
-from memsync.errors import EmbedderError, how_to_install
+from memsync.errors import EmbedderError
 from memsync.model.query import EmbeddingSpace
+from memsync.system.extras import how_to_install
 from memsync.system.user_folders import cache_folder
 
 WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
@@ -22,8 +23,6 @@ LAYOUT = 3
 DIGESTS = "digests.json"
 """The file with the SHA-256 of all others, by name. It is written last, so a folder without it has no model."""
 _BUILD = "memsync.embed.build_multilingual"  # where a wheel has the tool
-_COMMAND = f"{sys.executable} -m {_BUILD}" if find_spec(_BUILD) else "python tools/build_multilingual.py"
-MAKE = f"{how_to_install('multilingual')}\nThen run {_COMMAND}, or use minilm."
 _NAME = "memsync/multilingual-e5-small"
 
 SPACE = EmbeddingSpace(
@@ -40,8 +39,13 @@ def load() -> FastembedEmbedder:
     """Return the multilingual embedder; it checks its files at the first use. Raises EmbedderError without them."""
     folder = model_folder()
     if not (folder / DIGESTS).is_file():
-        raise EmbedderError("the multilingual model is not made yet", hint=MAKE)
+        raise EmbedderError("the multilingual model is not made yet", hint=_how_to_make())
     return FastembedEmbedder(SPACE, _NAME, folder=folder, check=prepare)
+
+
+def _how_to_make() -> str:
+    command = f"{sys.executable} -m {_BUILD}" if find_spec(_BUILD) else "python tools/build_multilingual.py"
+    return f"{how_to_install('multilingual')}\nThen run {command}, or use minilm."
 
 
 def model_folder() -> Path:
@@ -54,13 +58,13 @@ def prepare() -> None:
     from fastembed import TextEmbedding
     from fastembed.common.model_description import ModelSource, PoolingType
 
-    folder = model_folder()
+    folder, how_to_make = model_folder(), _how_to_make()
     try:
         digests: dict[str, str] = json.loads((folder / DIGESTS).read_bytes())
     except (OSError, ValueError) as error:
-        raise EmbedderError(f"the multilingual model's {folder / DIGESTS} cannot be read", hint=MAKE) from error
+        raise EmbedderError(f"the multilingual model's {folder / DIGESTS} cannot be read", hint=how_to_make) from error
     for name, digest in digests.items():
-        checked_content(folder / name, digest, model="multilingual model", hint=MAKE)
+        checked_content(folder / name, digest, model="multilingual model", hint=how_to_make)
     if any(model["model"] == _NAME for model in TextEmbedding.list_supported_models()):
         return
     TextEmbedding.add_custom_model(

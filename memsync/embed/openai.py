@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from memsync.errors import EmbedderError, how_to_install
+from memsync.errors import EmbedderError
 from memsync.model.query import EmbeddingSpace
 from memsync.model.text import count
+from memsync.system.extras import how_to_install
 
 if TYPE_CHECKING:
     from memsync.ports import Vector

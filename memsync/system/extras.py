@@ -1,10 +1,15 @@
-"""The optional parts of memsync: which packages each needs, and for what."""
+"""How memsync is installed here, and its optional parts: which packages each needs, and for what."""
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
+import sys
 from importlib.util import find_spec
+from typing import NamedTuple
 
-from memsync.errors import ConfigError, how_to_install
+from memsync.errors import ConfigError
 
 EXTRAS = {
     "web": (("jinja2", "starlette", "uvicorn"), "memsync web, memsync http, mcp --http and thread export --html"),
@@ -13,6 +18,40 @@ EXTRAS = {
     "multilingual": (("onnx",), "making the model multilingual"),
 }
 """Extra of pyproject.toml -> its packages, and the features that need them."""
+
+
+class Installer(NamedTuple):
+    """The commands that change this installation: `add` ends before the requirement to install."""
+
+    add: str
+    remove: str
+
+
+def installer() -> Installer:
+    """Return the commands of uv or pipx if one of them made this environment, otherwise those of its own pip."""
+    if os.path.exists(os.path.join(sys.prefix, "uv-receipt.toml")):
+        return Installer("uv tool install", "uv tool uninstall memsync")
+    if os.path.exists(os.path.join(sys.prefix, "pipx_metadata.json")):
+        return Installer("pipx install --force", "pipx uninstall memsync")
+    pip = f"{shlex.quote(sys.executable)} -m pip"
+    return Installer(f"{pip} install", f"{pip} uninstall memsync")
+
+
+def how_to_install(extra: str) -> str:
+    """Return the hint to install an optional part of memsync, from where memsync itself was installed."""
+    from importlib.metadata import PackageNotFoundError, distribution  # which only a hint needs
+    from urllib.parse import unquote
+
+    try:
+        source = json.loads(distribution("memsync").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        source = {}
+    url = source.get("url", "")
+    requirement = f"memsync[{extra}]" + (f" @ {url}" if url else "")
+    if "dir_info" in source:  # a clone: pip takes an editable one by its path only
+        requirement = f"{unquote(url.removeprefix('file://'))}[{extra}]"
+    is_editable = source.get("dir_info", {}).get("editable", False)
+    return f"Run: {installer().add} {'-e ' * is_editable}{shlex.quote(requirement)}"
 
 
 def lacking(extra: str) -> str:

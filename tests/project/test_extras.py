@@ -16,8 +16,10 @@ import pytest
 from memsync.cli.main import run
 from memsync.doctor import _extras
 from memsync.system import extras
-from memsync.system.extras import EXTRAS
+from memsync.system.extras import EXTRAS, how_to_install
 from tests.conftest import PROJECT, Write
+
+PIP = f"{sys.executable} -m pip"
 
 
 @pytest.fixture
@@ -49,7 +51,7 @@ def test_command_says_how_to_install_what_it_needs(
     assert run(["--root", str(root), *arguments]) == 3
     said = capsys.readouterr().err
     assert f"{feature} needs jinja2, which is not installed" in said
-    assert "Run in your clone of memsync: pip install '.[web]'" in said
+    assert how_to_install("web") in said
     assert not Path("page.html").exists()
 
 
@@ -92,3 +94,37 @@ def test_plain_memory_and_mcp_load_no_optional_package(root: Path, write: Write)
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 and "a.md" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("made_by", "source", "wanted"),
+    [
+        ("", {}, f"{PIP} install 'memsync[web]'"),
+        (
+            "",
+            {"url": "file:///a%20b", "dir_info": {"editable": True}},
+            f"{sys.executable} -m pip install -e '/a b[web]'",
+        ),
+        ("uv-receipt.toml", {"url": "file:///clone", "dir_info": {}}, "uv tool install '/clone[web]'"),
+        (
+            "uv-receipt.toml",
+            {"url": "file:///m.whl", "archive_info": {}},
+            "uv tool install 'memsync[web] @ file:///m.whl'",
+        ),
+        ("pipx_metadata.json", {}, "pipx install --force 'memsync[web]'"),
+    ],
+)
+def test_hint_is_the_command_for_this_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_by: str, source: dict[str, Any], wanted: str
+) -> None:
+    """By the installer that made the environment, and from where memsync was installed."""
+    info = tmp_path / "memsync-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: memsync\nVersion: 0.1.0\n")
+    if source:
+        (info / "direct_url.json").write_text(json.dumps(source))
+    if made_by:
+        (tmp_path / made_by).touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert how_to_install("web") == f"Run: {wanted}"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from memsync.errors import ConfigError
+from memsync.system.extras import how_to_install
 from memsync.wiring import forget_memory
 from tests.conftest import PROJECT
 
@@ -93,4 +94,4 @@ def test_missing_client_of_postgresql_is_named_with_how_to_install_it(monkeypatc
     monkeypatch.setenv("MEMSYNC_INDEX_DSN", "postgresql://db/memories")
     with pytest.raises(ConfigError, match="needs psycopg, which is not installed") as caught:
         forget_memory("other", apply=False)
-    assert caught.value.hint == "Run in your clone of memsync: pip install '.[postgres]'"
+    assert caught.value.hint == how_to_install("postgres")
