@@ -28,17 +28,22 @@ class Installer(NamedTuple):
 
 
 def installer() -> Installer:
-    """Return the commands of uv or pipx if one of them made this environment, otherwise those of its own pip."""
+    """Return the commands of the tool that made this environment: uv, pipx or pip."""
     if os.path.exists(os.path.join(sys.prefix, "uv-receipt.toml")):
         return Installer("uv tool install", "uv tool uninstall memsync")
     if os.path.exists(os.path.join(sys.prefix, "pipx_metadata.json")):
         return Installer("pipx install --force", "pipx uninstall memsync")
-    pip = f"{shlex.quote(sys.executable)} -m pip"
-    return Installer(f"{pip} install", f"{pip} uninstall memsync")
+    python = shlex.quote(sys.executable)
+    if find_spec("pip") is None:  # uv makes environments without it
+        return Installer(f"uv pip install --python {python}", f"uv pip uninstall --python {python} memsync")
+    return Installer(f"{python} -m pip install", f"{python} -m pip uninstall memsync")
 
 
 def how_to_install(extra: str) -> str:
-    """Return the hint to install an optional part of memsync, from where memsync itself was installed."""
+    """Return the hint to install an optional part of memsync, from where memsync itself was installed.
+
+    It names the parts that are there, too, because uv and pipx make the environment anew.
+    """
     from importlib.metadata import PackageNotFoundError, distribution  # which only a hint needs
     from urllib.parse import unquote
 
@@ -47,9 +52,10 @@ def how_to_install(extra: str) -> str:
     except PackageNotFoundError:
         source = {}
     url = source.get("url", "")
-    requirement = f"memsync[{extra}]" + (f" @ {url}" if url else "")
+    parts = f"[{','.join([*(name for name in EXTRAS if name != extra and not lacking(name)), extra])}]"
+    requirement = f"memsync{parts}" + (f" @ {url}" if url else "")
     if "dir_info" in source:  # a clone: pip takes an editable one by its path only
-        requirement = f"{unquote(url.removeprefix('file://'))}[{extra}]"
+        requirement = f"{unquote(url.removeprefix('file://'))}{parts}"
     is_editable = source.get("dir_info", {}).get("editable", False)
     return f"Run: {installer().add} {'-e ' * is_editable}{shlex.quote(requirement)}"
 

@@ -115,9 +115,9 @@ def test_plain_memory_and_mcp_load_no_optional_package(root: Path, write: Write)
     ],
 )
 def test_hint_is_the_command_for_this_installation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_by: str, source: dict[str, Any], wanted: str
+    plain: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_by: str, source: dict[str, Any], wanted: str
 ) -> None:
-    """By the installer that made the environment, and from where memsync was installed."""
+    """By the installer that made the environment, from where memsync was installed, with the parts that are there."""
     info = tmp_path / "memsync-0.1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Name: memsync\nVersion: 0.1.0\n")
@@ -128,3 +128,5 @@ def test_hint_is_the_command_for_this_installation(
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     assert how_to_install("web") == f"Run: {wanted}"
+    monkeypatch.setattr(extras, "find_spec", lambda name: name != "uvicorn" or None)
+    assert how_to_install("web") == f"Run: {wanted.replace('[', '[postgres,openai,multilingual,')}"
