@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from memsync.cli.common import answering, load
-from memsync.cli.output import NO_EXIT_CODE, CommandAnswer, say_as_it_is
+from memsync.cli.output import DOORS, NO_EXIT_CODE, CommandAnswer, say_as_it_is
 from memsync.errors import ConfigError, MemsyncError, UsageError
 from memsync.model.text import count, json_line
 
@@ -53,7 +53,7 @@ def init(context: click.Context, directory: str, address: str) -> CommandAnswer:
     if without_our_table(str(scaffold.root)):
         lines.append("config.toml belongs to another program: memsync knows this folder by its identity")
     first = "" if scaffold.root == Path.cwd() else f"cd {shlex.quote(str(scaffold.root))} && "
-    lines += ["", f'Next: {first}memsync sync && memsync search "something you know is in your notes"']
+    lines += ["", f'Next: {first}memsync sync && memsync search "something you know is in your notes"', *DOORS[1:]]
     return CommandAnswer({"root": str(scaffold.root), "created": scaffold.created, "kept": scaffold.kept}, lines)
 
 
@@ -163,6 +163,7 @@ def doctor(context: click.Context) -> CommandAnswer:
     for check in checks:
         lines.append(f"{'ok   ' if check.ok else 'FAULT'} {check.name:<12} {check.finding}")
         lines += [f"{'':18} {line}" for line in check.advice.splitlines()]
+    lines += ["", *DOORS] * is_healthy
     return CommandAnswer({"healthy": is_healthy, "checks": checks}, lines, code=0 if is_healthy else NO_EXIT_CODE)
 
 

@@ -15,7 +15,7 @@ import click
 from memsync import __version__
 from memsync.cli.arguments import Arranged
 from memsync.cli.common import Invocation
-from memsync.cli.output import COLOUR, KEPT, CapturedOutput, NotServed, after_failed_output, remark, report, say
+from memsync.cli.output import COLOUR, DOORS, KEPT, CapturedOutput, NotServed, after_failed_output, remark, report, say
 from memsync.cli.table import COMMANDS, SERVED
 from memsync.cli.typed_line import GLOBAL_OPTIONS, INTERRUPTED, INTERRUPTED_EXIT_CODE, served_path, split_global_options
 from memsync.errors import MemsyncError, UsageError
@@ -34,7 +34,7 @@ GROUPS = {
     "pref": "Show and set preferences: the `- key: value` lines of preferences.md.",
     "pattern": "Show and record learned patterns: list items with `{.pattern …}`, counted each time they are observed.",
 }
-FIRST = {
+_NOTES = {
     "init": "Make a memory root, or adopt a folder of notes.",
     "sync": "Bring the index up to date.",
     "search": "Find what the notes say, by meaning and by word.",
@@ -43,15 +43,18 @@ FIRST = {
     "log": "Append an entry to today's log.",
     "remember": "Add a line to long-term memory (log: to today's log).",
     "note": "Make and list notes.",
-    "thread": "Write, show, import and export conversations.",
     "links": "Print the links in a note and to it.",
     "mv": "Move a note, and repair the links to it.",
     "check": "Find faults in the notes (index verify: in the index).",
-    "curate": "Propose changes to long-term memory.",
-    "agents": "Connect coding agents with memsync.",
     "web": "Open the memory in your browser.",
     "status": "Print what the index holds now (stats: its use).",
 }
+_AGENTS = {
+    "agents": "Connect coding agents with memsync.",
+    "thread": "Write, show, import and export conversations.",
+    "curate": "Propose changes to long-term memory.",
+}
+FIRST = {**_NOTES, **_AGENTS}
 """What `memsync --help` shows: what a person needs first."""
 RENAMED = {
     **{word: f"history {word}" for word in ("blame", "diff", "digest")},
@@ -113,11 +116,13 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print the commands that a person needs first; after `help --all`, all commands by task."""
         if not ctx.meta.get(_ALL):
-            with formatter.section("Commands"):
-                formatter.write_dl(list(FIRST.items()))
-            formatter.write_paragraph()
-            formatter.write_text("Options: --root DIR|NAME, --config FILE, --color WHEN, --version, --help.")
-            formatter.write_text("All commands and options: memsync help --all. One: memsync help search.")
+            notes, agents, code = DOORS
+            for door, commands in ((notes, _NOTES), (agents, _AGENTS)):
+                formatter.write(f"{'' if commands is _AGENTS else chr(10)}{door}\n")
+                formatter.indent()
+                formatter.write_dl([(f"{name:<8}", text) for name, text in commands.items()])
+                formatter.dedent()
+            formatter.write(f"{code}\nAll commands and options: memsync help --all. One: memsync help search.\n")
             return
         for title, words in COMMANDS.items():
             rows = [row for word in words for row in _rows(word, self.get_command(ctx, word))]

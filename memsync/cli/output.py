@@ -19,6 +19,13 @@ from memsync.system import clock
 if TYPE_CHECKING:
     from memsync.errors import MemsyncError
 
+DOORS = (
+    "Your notes: memsync init, memsync sync, memsync search WORDS",
+    "Your agents: memsync agents connect claude-code",
+    "Your code: from memsync import Memory; other languages: memsync http",
+)
+"""What memsync is for, with the first command of each. Help, `init`, `doctor` and the pages lead to it."""
+
 
 def say(text: str = "", *, err: bool = False, end: str = "\n") -> None:
     """Print text, made safe for a terminal. A name in it also needs `printable`."""

@@ -13,9 +13,10 @@ from click.testing import CliRunner
 
 from memsync.agents import NAMES
 from memsync.cli.main import FIRST, RENAMED, cli, run
+from memsync.cli.output import DOORS
 from tests.conftest import PROJECT
 
-NEEDED = "init sync search open get log remember note thread links mv check curate agents web status"
+NEEDED = "init sync search open get log remember note links mv check web status agents thread curate"
 COMMAND = r"memsync (?:--\w+ \S+ )*([a-z]+(?: [a-z]+){0,2})"
 TOLD = re.compile(rf"(?:`|^\$ |^### |\b[Rr]un:? |\b[Ss]ee:? |with: ){COMMAND}", re.MULTILINE)
 FORMER = re.compile(rf"(?<!from )\bmemsync (?:--\w+ \S+ )*({'|'.join({*RENAMED} - {'runs'})})\b(?! cli)")
@@ -54,7 +55,7 @@ def test_first_screen_is_one_and_names_what_a_person_needs() -> None:
     assert len(lines) <= 24 and max(map(len, lines)) <= 80
     listed = [line.split() for line in lines if re.match("  [a-z]", line)]
     assert [words[0] for words in listed] == NEEDED.split() == [*FIRST] and all(words[1:] for words in listed)
-    assert "memsync help --all" in lines[-1]
+    assert "memsync help --all" in lines[-1] and set(DOORS) < set(lines)
 
 
 @pytest.mark.parametrize("asked", [["help", "--all"], ["help", "all"]])

@@ -101,7 +101,7 @@ def test_config_of_another_program_is_left_alone_and_the_root_works(cli: Cli, ro
     assert cli("sync", cwd=root).returncode == 3
     made = cli("init", ".", cwd=root)
     assert "config.toml belongs to another program" in made.stdout
-    assert "Next: memsync sync" in made.stdout
+    assert "Next: memsync sync" in made.stdout and "memsync agents connect" in made.stdout
     assert cli("sync", cwd=root).returncode == 0
     assert "heron.md" in cli("search", "heron", "--mode", "keyword", cwd=root / "content").stdout
     assert (root / "config.toml").read_text() == site
