@@ -456,12 +456,12 @@ def test_change_offline_is_sent_later(here: Memory, there: Memory, address: Path
 
 
 def test_save_in_the_moment_of_writing_is_kept(here: Memory, there: Memory, monkeypatch: Patch) -> None:
-    """An editor saves after the commit and before the file is written: the next turn merges that, too."""
+    """An editor saves after the commit and before the file is written: that is merged, too."""
     put(there, "a.md", "# A\n\none\n\ntwo\n\nthree, there\n")
     exchange_now(there)
     write, texts = checkout.write, iter(["# A\n\none, saved\n\ntwo\n\nthree\n"])
 
-    def saving(*arguments: object) -> str:
+    def saving(*arguments: object) -> object:
         for text in texts:
             put(here, "a.md", text)
         return write(*arguments)  # type: ignore[arg-type]
@@ -469,6 +469,37 @@ def test_save_in_the_moment_of_writing_is_kept(here: Memory, there: Memory, monk
     monkeypatch.setattr(checkout, "write", saving)
     exchanged(here, there)
     assert text_of(here, "a.md") == text_of(there, "a.md") == "# A\n\none, saved\n\ntwo\n\nthree, there\n"
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_file_that_arrived_is_no_change_of_ours(
+    here: Memory, there: Memory, monkeypatch: Patch, is_killed: bool
+) -> None:
+    """Even if an editor saves another file at that moment, or the process is killed before that is written."""
+    put(here, "b.md", "# B\n\none\n\ntwo\n\nthree\n")
+    exchanged(here, there)
+    put(there, "a.md", "# A\n\none\n\ntwo\n\nthree, there\n")
+    put(there, "b.md", "# B\n\none\n\ntwo\n\nthree, there\n")
+    exchange_now(there)
+    written = checkout._written
+
+    def interrupted(*arguments: Any) -> bool:
+        if arguments[2].path == "b.md":
+            monkeypatch.undo()
+            put(there, "a.md", "# A\n\none\n\ntwo\n\nthree, there again\n")
+            exchange_now(there)
+            if is_killed:
+                raise KeyboardInterrupt
+            put(here, "b.md", "# B\n\none, saved\n\ntwo\n\nthree\n")
+        return written(*arguments)
+
+    monkeypatch.setattr(checkout, "_written", interrupted)
+    with pytest.raises(KeyboardInterrupt) if is_killed else nullcontext():
+        in_order(exchange_now(here))
+    exchanged(here, there)
+    assert files(here) == files(there)
+    assert text_of(here, "a.md") == "# A\n\none\n\ntwo\n\nthree, there again\n"
+    assert text_of(here, "b.md") == f"# B\n\none{', saved' * (not is_killed)}\n\ntwo\n\nthree, there\n"
 
 
 # ---------------------------------------------------------------------------------- at random

@@ -56,11 +56,12 @@ def _differing(git: Git, before: str, after: str, *, only_regular: bool) -> Iter
         yield Changed(path, old if old_mode in REGULAR else "", new if is_file else "", mode == REGULAR[1])
 
 
-def write(revisions: Revisions, git: Git, changes: Sequence[Changed]) -> str:
-    """Write the files of a later tree; return the path of the first that has not the earlier content, or no text.
+def write(revisions: Revisions, git: Git, changes: Sequence[Changed]) -> list[Changed]:
+    """Write the files of a later tree; return those that are left because they have not the earlier content.
 
-    Files before that one are written already. Raises GitUnusable, MemsyncError; the caller holds the writers' lock.
+    Raises GitUnusable, MemsyncError; the caller holds the writers' lock.
     """
+    missed: list[Changed] = []
     for start in range(0, len(changes), BATCH):
         batch = changes[start : start + BATCH]
         names = dict.fromkeys(name for one in batch for name in (one.before, one.after) if name)
@@ -68,10 +69,25 @@ def write(revisions: Revisions, git: Git, changes: Sequence[Changed]) -> str:
         if large := next((one.path for one in batch if sizes.get(one.after, 0) > MAX_NOTE_BYTES), ""):
             raise GitUnusable(f"{large} is over {MAX_NOTE_BYTES // 1_000_000} MB there")
         contents = dict(revisions.contents(git, (Blob(name, size) for name, size in sizes.items())))
-        for one in batch:
-            if not _written(revisions, git, one, contents.get(one.before), contents.get(one.after)):
-                return one.path
-    return ""
+        missed += [
+            one for one in batch if not _written(revisions, git, one, contents.get(one.before), contents.get(one.after))
+        ]
+    return missed
+
+
+def content_of(revisions: Revisions, path: str) -> bytes | None:
+    """Return the content of a file as it is now; None if there is none. Raises MemsyncError."""
+    with suppress(FileNotFoundError), folder_of(revisions.root, NotePath(path)) as folder:
+        return _content(folder, NotePath(path), path.rpartition("/")[2])
+    return None
+
+
+def stored(git: Git, path: str, content: bytes, *, is_kept: bool = True) -> str:
+    """Return git's name of what it would commit for a file: line ends may differ. Store that unless not `is_kept`."""
+    options = ("-w",) * is_kept + ("--stdin", f"--path={path}")
+    return git.run(
+        "hash-object", *options, given=content.decode("utf-8", "surrogateescape"), at_notes=True
+    ).stdout.strip()
 
 
 def _written(revisions: Revisions, git: Git, one: Changed, before: bytes | None, after: bytes | None) -> bool:
@@ -109,10 +125,8 @@ def _content(folder: int, path: NotePath, name: str) -> bytes | None:
 
 
 def _is_clean(git: Git, one: Changed, content: bytes) -> bool:
-    """Tell whether git would commit this content as what it has: line ends may differ."""
-    given = content.decode("utf-8", "surrogateescape")
-    name = git.run("hash-object", "--stdin", f"--path={one.path}", given=given, at_notes=True).stdout.strip()
-    return bool(one.before) and name == one.before
+    """Tell whether git would commit this content as what it has."""
+    return bool(one.before) and stored(git, one.path, content, is_kept=False) == one.before
 
 
 def _set_mode(folder: int, name: str, *, is_executable: bool) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from memsync.edit import commits
 from memsync.features.sharing import checkout, merging
-from memsync.features.sharing.holding import MARKED, Holding
+from memsync.features.sharing.holding import FILTERED, MARKED, Holding
 from memsync.features.sharing.remote import SEEN, Remote
 from memsync.model.grouped import grouped
 from memsync.model.text import count
@@ -29,9 +29,13 @@ from memsync.notes.revisions import Blob, Revisions
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
+ARRIVING = "refs/memsync/arriving"
+"""The commit whose files are being written."""
 SECONDS = 1_800.0
 """For one exchange; a first one fetches everything."""
 ATTEMPTS = 8
+Entry = tuple[str, str, str]
+"""A file's path, its mode and git's name of its content; an empty name takes the file out."""
 _MOST_CONFLICTS = 127
 """The exit code of `git merge-file` counts conflicts up to here; a higher one is an error."""
 
@@ -54,7 +58,6 @@ class Exchange:
         self._address, self._branch = address, branch
         self._holding = Holding(memory, allowed)
         self._revisions = Revisions.of(memory.settings.root)
-        self._missed = ""
         self.done = Exchanged()
 
     def exchange(self, conflicts: Sequence[str] = ()) -> Exchanged:
@@ -68,6 +71,9 @@ class Exchange:
             return self.done
         with self._git() as git:
             remote = Remote(git, self._address, self._branch)
+            self._finish(git)
+            if self.done.conflicts:
+                return self.done
             for _ in range(ATTEMPTS):
                 head = self._commit(git, is_solving=bool(conflicts))
                 if self.done.conflicts:
@@ -77,12 +83,12 @@ class Exchange:
                     if not head or theirs == head or self._pushed(git, remote, theirs, head):
                         return self.done
                     continue
-                target = theirs if not head or _is_ancestor(git, head, theirs) else self._merged(git, head)
+                target = theirs if not head or _is_ancestor(git, head, theirs) else self._merged(git, head, theirs)
                 if target != theirs and not self.done.conflicts and not self._pushed(git, remote, theirs, target):
                     continue
-                if self._check_out(git, head, target):
+                if self._check_out(git, head, target) or self.done.conflicts:
                     return self.done
-        raise GitUnusable(f"{self._missed} is being changed" if self._missed else "other machines send all the time")
+        raise GitUnusable("other machines send all the time")
 
     @contextmanager
     def _git(self) -> Iterator[Git]:
@@ -111,7 +117,7 @@ class Exchange:
                 _, complaint = commits.commit(self._revisions.root, [*map(NotePath, paths)], f"memsync share: {what}")
                 if complaint:
                     raise GitUnusable(complaint)
-        return git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}").stdout.strip()
+        return _commit_named(git, "HEAD")
 
     def _pushed(self, git: Git, remote: Remote, before: str, commit: str) -> bool:
         self._check_private(git, before or _empty_tree(git), commit)
@@ -134,37 +140,34 @@ class Exchange:
 
     # ------------------------------------------------------------------------------------------ merging
 
-    def _merged(self, git: Git, head: str) -> str:
-        """Return a commit that merges HEAD with the branch that was fetched; `conflicts` names what no rule decides."""
-        done = git.run("merge-tree", "--write-tree", "-z", "--no-messages", "HEAD", SEEN)
+    def _merged(self, git: Git, ours: str, theirs: str) -> str:
+        """Return a commit that merges two; `conflicts` also names what no rule decides."""
+        done = git.run("merge-tree", "--write-tree", "-z", "--no-messages", ours, theirs)
         if done.returncode not in (0, 1):
-            if git.run("merge-base", "HEAD", SEEN).returncode:
+            if git.run("merge-base", ours, theirs).returncode:
                 reason = "the notes here and those at the address began apart"
                 raise GitUnusable(f"{reason}: run memsync init --from, and copy your notes into the new folder")
             raise GitUnusable("git cannot merge: memsync share needs git 2.38")
-        tree, *entries = done.stdout.rstrip("\0").split("\0")
+        tree, *listed = done.stdout.rstrip("\0").split("\0")
         stages: dict[str, dict[int, tuple[str, str]]] = {}
-        for entry in filter(None, entries):
+        for entry in filter(None, listed):
             about, _, path = entry.partition("\t")
             mode, name, stage = about.split(" ")
             stages.setdefault(path, {})[int(stage)] = (mode, name)
-        index = f"{git.folder}/merged"
-        commits.output(git, "read-tree", tree, index=index)
-        undecided = []
+        undecided, entries = [], []
         for path, versions in sorted(stages.items()):
-            decided = self._decided(git, path, versions)
+            decided = self._decided(git, path, versions, partial(self._is_later, git, path, ours, theirs))
             undecided += [path] * (decided is None)
-            for place, name in (decided or {}).items():
-                mode = next(mode for mode, _ in versions.values())
-                line = f"{mode if name else '0'} {name or '0' * len(tree)}\t{place}\0"
-                commits.output(git, "update-index", "-z", "--index-info", given=line, index=index)
-        self.done.conflicts = tuple(undecided)
-        tree = commits.output(git, "write-tree", index=index)
-        parents = ("-p", head, "-p", commits.output(git, "rev-parse", SEEN))
+            mode = next(mode for mode, _ in versions.values())
+            entries += [(place, mode, name) for place, name in (decided or {}).items()]
+        self.done.conflicts = tuple(dict.fromkeys((*self.done.conflicts, *undecided)))
+        tree = _tree(git, tree, entries)
         what = f"conflicts in {', '.join(undecided)}" if undecided else "merge"
-        return commits.output(git, "commit-tree", tree, *parents, given=f"memsync share: {what}\n")
+        return _committed(git, tree, f"memsync share: {what}", ours, theirs)
 
-    def _decided(self, git: Git, path: str, versions: Mapping[int, tuple[str, str]]) -> dict[str, str] | None:
+    def _decided(
+        self, git: Git, path: str, versions: Mapping[int, tuple[str, str]], is_later: merging.IsLater
+    ) -> dict[str, str] | None:
         """Return git's names for the files that replace a conflict, no text for none; None if no rule decides.
 
         Stage 1 is the common version, 2 ours, 3 theirs. What one side changed and the other deleted is kept.
@@ -186,14 +189,14 @@ class Exchange:
         rules = self._memory.reader.rules
         if not merging.has_rule(path, rules):
             return None
-        text = merging.resolved(path, rules, Path(names[0]).read_bytes(), partial(self._is_later, git, path))
+        text = merging.resolved(path, rules, Path(names[0]).read_bytes(), is_later)
         Path(names[0]).write_bytes(text)
         return {path: commits.output(git, "hash-object", "-w", "--no-filters", names[0])}
 
-    def _is_later(self, git: Git, path: str, ours: bytes, theirs: bytes) -> bool:
-        """Tell whether the commit that brought their line is later than the one that brought ours."""
+    def _is_later(self, git: Git, path: str, ours: str, theirs: str, own: bytes, other: bytes) -> bool:
+        """Tell whether the commit that brought a line to `theirs` is later than the one that brought one to `ours`."""
         times = []
-        for line, here, there in ((ours, "HEAD", SEEN), (theirs, SEEN, "HEAD")):
+        for line, here, there in ((own, ours, theirs), (other, theirs, ours)):
             text = line.decode("utf-8", "surrogateescape").strip("\r\n")
             found = git.run("log", "-1", "--format=%ct", f"-S{text}", here, "--not", there, "--", path).stdout.strip()
             times.append(int(found or 0))
@@ -201,22 +204,58 @@ class Exchange:
 
     # ------------------------------------------------------------------------------------------ to here
 
+    def _finish(self, git: Git) -> None:
+        """Finish what a process began that was killed while it wrote the files of a commit.
+
+        A file that was edited since counts as edited before that commit, even if it had been written already.
+        """
+        commit, head = (_commit_named(git, name) for name in (ARRIVING, "HEAD"))
+        if commit != head and _is_ancestor(git, head, commit):
+            self._check_out(git, head, commit)
+            if not _is_ancestor(git, commit, SEEN):  # it was not sent, perhaps because of conflicts
+                paths = [one.path for one in checkout.listed(git, head, commit)]
+                marked = [path for path in paths if _has_marks(self._memory.settings.root / path)]
+                self.done.conflicts = tuple(dict.fromkeys((*self.done.conflicts, *marked)))
+        if commit:
+            git.run("update-ref", "-d", ARRIVING)
+
     def _check_out(self, git: Git, head: str, target: str) -> bool:
-        """Write the files of a commit and make it HEAD's; return False if a file has just been changed."""
-        changes = checkout.changed(git, head or _empty_tree(git), target)
+        """Write the files of a commit and make it HEAD's; return False if it was merged with what was just saved.
+
+        A file that is saved meanwhile stays, is committed as a change of HEAD and merged, and is written then. All
+        others are written already: to commit all files at that moment would make what arrived a change of ours.
+        """
+        before, ours = head or _empty_tree(git), head
         with self._memory.writer.lock(), commits.locked_index(git) as index:
-            commits.output(git, "read-tree", "-i", "-m", target, index=index.copy)
-            self._missed = checkout.write(self._revisions, git, changes)
-            if self._missed in self.done.held:
-                reason = self.done.held[self._missed]
-                raise GitUnusable(f"{self._missed} was changed on another machine, too, but here {reason}")
-            if self._missed:
-                return False
+            for _ in range(ATTEMPTS):
+                commits.output(git, "read-tree", "-i", "-m", target, index=index.copy)  # refuses paths such as .git/x
+                commits.output(git, "update-ref", ARRIVING, target)
+                changes = checkout.changed(git, before, target)
+                missed = checkout.write(self._revisions, git, changes)
+                self.done.taken += len(changes) - len(missed)
+                if not missed:
+                    break
+                saved = self._saved(git, missed)
+                ours = _committed(git, _tree(git, ours, saved), "memsync share: saved meanwhile", ours)
+                before, target = _tree(git, target, saved), self._merged(git, ours, target)
+            else:
+                raise GitUnusable(f"{missed[0].path} is being changed")
             git.run("update-index", "-q", "--refresh", index=index.copy, at_notes=True)
             commits.output(git, "update-ref", "-m", "memsync share", "HEAD", target, head or "0" * len(target))
             index.keep()
-        self.done.taken += len(changes)
-        return True
+            git.run("update-ref", "-d", ARRIVING)
+        return ours == head
+
+    def _saved(self, git: Git, files: Sequence[checkout.Changed]) -> list[Entry]:
+        """Store files as they are now, and return their entries. Raises GitUnusable if one may not be sent."""
+        entries, filters = [], commits.filtered(git, [one.path for one in files])
+        for one in files:
+            if reason := self._holding.reason(git, one.path) or FILTERED * (one.path in filters):
+                raise GitUnusable(f"{one.path} was changed on another machine, too, but here {reason}")
+            content = checkout.content_of(self._revisions, one.path)
+            name = "" if content is None else checkout.stored(git, one.path, content)
+            entries.append((one.path, checkout.REGULAR[one.is_executable], name))
+        return entries
 
 
 def _check(revisions: Revisions, branch: str) -> None:
@@ -241,6 +280,25 @@ def _content(git: Git, blob: str) -> bytes:
 
 def _is_ancestor(git: Git, older: str, newer: str) -> bool:
     return bool(newer) and git.run("merge-base", "--is-ancestor", older, newer).returncode == 0
+
+
+def _commit_named(git: Git, name: str) -> str:
+    return git.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}").stdout.strip()
+
+
+def _tree(git: Git, base: str, entries: Sequence[Entry]) -> str:
+    """Return a tree that differs from another in some entries."""
+    base, index = base or _empty_tree(git), f"{git.folder}/tree"
+    lines = (f"{mode if name else '0'} {name or '0' * len(base)}\t{path}\0" for path, mode, name in entries)
+    commits.output(git, "read-tree", base, index=index)
+    commits.output(git, "update-index", "-z", "--index-info", given="".join(lines), index=index)
+    return commits.output(git, "write-tree", "--missing-ok", index=index)
+
+
+def _committed(git: Git, tree: str, message: str, *parents: str) -> str:
+    """Make a commit, and return its name."""
+    options = [option for parent in parents if parent for option in ("-p", parent)]
+    return commits.output(git, "commit-tree", tree, *options, given=f"{message}\n")
 
 
 def _empty_tree(git: Git) -> str:

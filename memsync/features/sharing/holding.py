@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _LOCAL = "it is local-only"
 MARKED = "it has git's marks of a conflict"
-_FILTERED = "git filters it: commit it yourself"
+FILTERED = "git filters it: commit it yourself"
 
 
 class Holding:
@@ -43,8 +43,8 @@ class Holding:
             raise GitUnusable(f"git cannot tell what has changed: {quoted(done.stderr, 200)}")
         listed = done.stdout.split("\0")
         paths = [entry[3:] for entry in listed if entry and not entry.endswith("/") and self._is_file(entry[3:])]
-        held = {path: reason for path in paths if (reason := self._reason(git, path))}
-        held |= dict.fromkeys(filtered(git, [p for p in paths if p not in held]), "git filters it: commit it yourself")
+        held = {path: reason for path in paths if (reason := self.reason(git, path))}
+        held |= dict.fromkeys(filtered(git, [p for p in paths if p not in held]), FILTERED)
         self._hide(git, [path for path, reason in held.items() if reason == _LOCAL])
         return [path for path in paths if path not in held], held
 
@@ -52,8 +52,8 @@ class Holding:
         place = self._root / path
         return not place.is_symlink() and (place.is_file() or not place.exists())
 
-    def _reason(self, git: Git, path: str) -> str:
-        """Return why a file is not sent; no text if it is."""
+    def reason(self, git: Git, path: str) -> str:
+        """Return why a file is not sent; no text if it is. Without a look at git's filters."""
         with suppress(FileNotFoundError):
             place = self._root / path
             if place.stat().st_size > MAX_NOTE_BYTES:
