@@ -103,6 +103,8 @@ BOTH: dict[str, tuple[str | None, str | None, str | None, str]] = {
     "a log": ("# D\n\n- 10:00 a\n", "# D\n\n- 10:00 a\n- 10:02 b\n", "# D\n\n- 10:00 a\n- 10:01 c\n",
         "# D\n\n- 10:00 a\n- 10:01 c\n- 10:02 b\n"),
     "a new log": (None, "# D\n\n- 10:02 b\n", "# D\n\n- 10:01 c\n", "# D\n\n- 10:01 c\n- 10:02 b\n"),
+    "a log out of order": ("# D\n", "# D\n\n- 10:05 b\n- 10:01 a\n", "# D\n\n- 10:03 c\n",
+        "# D\n\n- 10:03 c\n- 10:05 b\n- 10:01 a\n"),
     "an edited line below which another was added": ("- x\n", "- x, or y\n", "- x\n- z\n", "- x, or y\n- z\n"),
     "a removed line beside which another was added": ("- x\n- y\n", "- y\n", "- x\n- z\n- y\n", "- z\n- y\n"),
     "the same entry": ("- x\n", "- x\n- y\n", "- x\n- y\n", "- x\n- y\n"),
@@ -129,6 +131,18 @@ def test_logs_and_lists_keep_what_either_machine_added(name: str, here: Memory, 
     exchanged(there, here)
     assert (here.settings.root / path).read_bytes() == both.encode() == (there.settings.root / path).read_bytes()
     assert is_clean(here) and is_clean(there)
+
+
+def test_lines_removed_after_a_merge_stay_removed(here: Memory, there: Memory) -> None:
+    """A merge moves no line: git would take that for one that was removed and one that was added."""
+    path = "daily/2026-01-02.md"
+    put(here, path, "# D\n\n- 16:12 a\n- 18:36 b\n- 13:09 c\n")
+    exchange_now(here)
+    put(there, path, "# D\n\n- 18:13 d\n")
+    exchange_now(there)
+    put(here, path, "# D\n\n- 08:35 e\n")
+    exchanged(here, there)
+    assert text_of(there, path) == text_of(here, path) == "# D\n\n- 08:35 e\n- 18:13 d\n"
 
 
 def test_rest_of_a_removed_message_joins_no_other(here: Memory, there: Memory) -> None:

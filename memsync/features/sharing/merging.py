@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import pairwise
+from heapq import merge
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from memsync.model.vocabulary import Kind, NotePath
@@ -114,18 +115,26 @@ def _changes(base: Lines, side: Lines) -> tuple[list[bool], list[Lines]]:
 
 
 def _joined(ours: Lines, theirs: Lines) -> list[bytes]:
-    """Return the entries that both sides added in one place; those with times in their order."""
+    """Return the entries that both sides added in one place; those with times in their order.
+
+    Entries of one side keep their order: git takes a line that moved for one that was removed and another that was
+    added, and brings it back if the other machine removes it.
+    """
     if not ours or not theirs:
         return [*ours, *theirs]
+    untimed = len([*takewhile(lambda entry: not _time(entry), ours)])
     entries = [*ours, *theirs]
-    times = [b"".join(filter(None, match.groups())) if (match := _TIME.match(entry)) else b"" for entry in entries]
-    first = next((number for number, time in enumerate(times) if time), len(times))
-    if all(times[first:]):
-        entries[first:] = [entries[place] for place in sorted(range(first, len(times)), key=times.__getitem__)]
+    if all(map(_time, entries[untimed:])):
+        entries[untimed:] = merge(ours[untimed:], theirs, key=_time)
     for place, (entry, after) in enumerate(pairwise(entries)):
         if after.startswith(b"#") and not entry.endswith(b"\n\n"):
             entries[place] = entry + b"\n"
     return entries
+
+
+def _time(entry: bytes) -> bytes:
+    match = _TIME.match(entry)
+    return b"".join(filter(None, match.groups())) if match else b""
 
 
 def _entries(lines: Lines, begins: re.Pattern[bytes]) -> list[bytes]:
