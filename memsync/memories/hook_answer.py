@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from memsync.memory import Memory
 
 FLOOR = 0.33
-"""A line with a lower probability of answering the prompt is held back (docs/benchmarks.md measures the effect)."""
+"""A line with a lower probability of answering the prompt is held back (docs/measuring.md)."""
 NEAR_BEST = 0.8
 """A line with less than this share of the best line's probability is held back."""
 MAX_LINES = 5

@@ -73,7 +73,7 @@ class EmbeddingSpace(Struct, frozen=True, forbid_unknown_fields=True):
     def likeness(self, cosine: float) -> float:
         """Convert a cosine to the built-in model's scale: about 0 for unrelated texts, 0.5 for a question's answer.
 
-        A hit's score is computed from this and the keyword score. docs/benchmarks.md has the measured cosines.
+        A hit's score is computed from this and the keyword score. docs/measuring.md has the measured cosines.
         """
         if not self.has_narrow_cosines:
             return cosine

@@ -28,7 +28,7 @@ _MIN_SCORE = 0.02
 ROLES = frozenset({"user", "assistant", "system", "tool", "router", "handoff"})
 """Speakers that have no name: a question with such a word seldom means them."""
 _ALONE, _NEAREST_ALONE = -5.0, 11.0
-"""The logit of a cosine alone, by a model that knows many languages (docs/benchmarks.md)."""
+"""The logit of a cosine alone, by a model that knows many languages (docs/measuring.md)."""
 _FEW, _MANY = 30, 300
 """The number of entries compared counts as min(number, _MANY) + _FEW."""
 _NAMES_A_SPEAKER, _LOG_BEST_THEN, _COMPARED_THEN, _BEST_THEN, _FIRST_FEW_THEN = 7.5, 4.5, -1.4, 15.4, 11.7

@@ -3,7 +3,7 @@
 The scores of both retrievers mean the same for every query (model.Candidate), so they are added without scaling.
 Scaling each list by its best and worst score would rank equally well, but would make the best hit of a hopeless query
 look as good as that of a good one. Small bonuses for properties of an entry are added; each of them helps on several
-kinds of notes (docs/benchmarks.md).
+kinds of notes (docs/measuring.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """English words that a search ignores.
 
-Both longer and shorter lists did worse on real questions (docs/benchmarks.md).
+Both longer and shorter lists did worse on the questions of the benchmarks.
 """
 
 from __future__ import annotations
