@@ -1,4 +1,4 @@
-"""The diffs of docs/design.md: each still applies, and does what the page says, in as many files as it says."""
+"""The diffs that docs/design.md names: each still applies, and does what the page says, in as many files as it says."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import pytest
 
 from tests.conftest import PROJECT
 
-DIFFS = re.findall(
-    r"### (How to add .*?)\n.*?```diff\n(.*?)```", (PROJECT / "docs" / "design.md").read_text(), re.DOTALL
-)
-MOST_FILES = {"How to add an operation": 3, "How to add a search filter": 3, "How to add an index backend": 2}
+PAGE = (PROJECT / "docs" / "design.md").read_text()
+FOLDER = PROJECT / "tests" / "project" / "how_to"
+DIFFS = {path.name: path.read_text() for path in FOLDER.glob("*.diff")}
+MOST_FILES = {"operation.diff": 3, "filter.diff": 3, "backend.diff": 2}
 
 Memsync = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -28,7 +28,7 @@ def patched(request: pytest.FixtureRequest, tmp_path: Path) -> Memsync:
     """Apply a diff to a copy of memsync, and give its command in a memory root with two notes."""
     skipped = shutil.ignore_patterns("__pycache__")
     shutil.copytree(PROJECT / "memsync", tmp_path / "copy" / "memsync", ignore=skipped)
-    diff = dict(DIFFS)[request.param]
+    diff = DIFFS[request.param]
     command = ["git", "apply", "--unidiff-zero", "-"]
     subprocess.run(command, cwd=tmp_path / "copy", input=diff, text=True, check=True)
     root = tmp_path / "notes"
@@ -47,12 +47,16 @@ def patched(request: pytest.FixtureRequest, tmp_path: Path) -> Memsync:
 
 def test_each_diff_touches_few_files() -> None:
     """As few as the page promises."""
-    assert {name: len(re.findall(r"^\+\+\+ b/", diff, re.MULTILINE)) <= MOST_FILES[name] for name, diff in DIFFS} == (
-        dict.fromkeys(MOST_FILES, True)
-    )
+    files = {name: len(re.findall(r"^\+\+\+ b/", diff, re.MULTILINE)) for name, diff in DIFFS.items()}
+    assert {name: count <= MOST_FILES[name] for name, count in files.items()} == dict.fromkeys(MOST_FILES, True)
 
 
-@pytest.mark.parametrize("patched", ["How to add an operation"], indirect=True)
+def test_page_names_each_diff() -> None:
+    """In the order of its instructions, so that an engineer who adds something finds the example."""
+    assert re.findall(r"`tests/project/how_to/(\w+\.diff)`", PAGE) == [*MOST_FILES]
+
+
+@pytest.mark.parametrize("patched", ["operation.diff"], indirect=True)
 def test_added_operation_is_a_command(patched: Memsync) -> None:
     """With its bounds, its help and its result."""
     done = patched("note", "latest", "-n", "1")
@@ -61,7 +65,7 @@ def test_added_operation_is_a_command(patched: Memsync) -> None:
     assert "Print the notes that were written to last" in patched("note", "latest", "--help").stdout
 
 
-@pytest.mark.parametrize("patched", ["How to add a search filter"], indirect=True)
+@pytest.mark.parametrize("patched", ["filter.diff"], indirect=True)
 def test_added_filter_works_in_a_query_and_as_an_option(patched: Memsync) -> None:
     """Only the notes that it leaves are found."""
     for arguments in (("heron", "title:pond"), ("heron", "--title", "Pond")):
@@ -69,7 +73,7 @@ def test_added_filter_works_in_a_query_and_as_an_option(patched: Memsync) -> Non
         assert (done.stderr, re.findall(r"^\w\.md", done.stdout, re.MULTILINE)) == ("", ["a.md"])
 
 
-@pytest.mark.parametrize("patched", ["How to add an index backend"], indirect=True)
+@pytest.mark.parametrize("patched", ["backend.diff"], indirect=True)
 def test_added_backend_keeps_the_index(patched: Memsync) -> None:
     """Named by a setting; any other name is refused."""
     assert patched("search", "heron", "--mode", "keyword", MEMSYNC_INDEX_BACKEND="checked").returncode == 0
@@ -79,7 +83,7 @@ def test_added_backend_keeps_the_index(patched: Memsync) -> None:
 @pytest.fixture
 def with_plugins(root: Path, tmp_path: Path) -> Memsync:
     """Give memsync's command in an environment with the two packages of the page, laid out as pip installs them."""
-    page = (PROJECT / "docs" / "design.md").read_text().partition("### How to add an agent or a model")[2]
+    page = PAGE.partition("### How to add an agent or a model")[2]
     entry_points, agent, model = re.findall(r"```(?:toml|python)\n(.*?)```", page, re.DOTALL)[:3]
     entry_points = entry_points.replace("project.entry-points.", "").replace('"', "")
     packages = tmp_path / "site-packages"
