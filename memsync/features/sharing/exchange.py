@@ -34,6 +34,8 @@ ARRIVING = "refs/memsync/arriving"
 SECONDS = 1_800.0
 """For one exchange; a first one fetches everything."""
 ATTEMPTS = 8
+_HERE, _THERE = "memsync/here", "memsync/there"
+"""Names of the two commits that are merged: a person sees them at git's marks."""
 Entry = tuple[str, str, str]
 """A file's path, its mode and git's name of its content; an empty name takes the file out."""
 _MOST_CONFLICTS = 127
@@ -142,7 +144,9 @@ class Exchange:
 
     def _merged(self, git: Git, ours: str, theirs: str) -> str:
         """Return a commit that merges two; `conflicts` also names what no rule decides."""
-        done = git.run("merge-tree", "--write-tree", "-z", "--no-messages", ours, theirs)
+        for name, commit in ((_HERE, ours), (_THERE, theirs)):
+            commits.output(git, "update-ref", f"refs/{name}", commit)
+        done = git.run("merge-tree", "--write-tree", "-z", "--no-messages", _HERE, _THERE)
         if done.returncode not in (0, 1):
             if git.run("merge-base", ours, theirs).returncode:
                 reason = "the notes here and those at the address began apart"
