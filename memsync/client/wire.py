@@ -1,6 +1,6 @@
 """What the daemon and its clients share: the format of messages, the error codes.
 
-The protocol is JSON-RPC 2.0 with one message per line (docs/protocol.md). This module imports only light parts of the
+The protocol is JSON-RPC 2.0 with one message per line (docs/programs.md). This module imports only light parts of the
 standard library, because every command imports it.
 """
 

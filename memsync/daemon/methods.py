@@ -1,4 +1,4 @@
-"""The daemon's methods: every operation, and the methods that only a daemon has (docs/protocol.md)."""
+"""The daemon's methods: every operation, and the methods that only a daemon has (docs/programs.md)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Request:
         options = {name: params.pop(name, None) for name in ("agent", "progress") if name not in operation.values}
         for name, value in options.items():
             if value is not None and not isinstance(value, (bool, str) if name == "agent" else bool):
-                raise RequestError(f"{name} must be true or false", hint="See docs/protocol.md.")
+                raise RequestError(f"{name} must be true or false", hint="See docs/programs.md.")
         arguments = _arguments(operation, params)
         if options.get("progress") and "progress" in operation.parameters:
             arguments["progress"] = self._progress()

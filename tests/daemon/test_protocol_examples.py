@@ -1,4 +1,4 @@
-"""The examples of docs/protocol.md run as printed, and what they print is what the page says."""
+"""The examples of docs/programs.md for the socket run as printed, and what they print is what the page says."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from tests.conftest import PROJECT, Write
 from tests.support.daemon_fixtures import Served
 from tests.support.daemon_process import launcher
 
-PAGE = (PROJECT / "docs" / "protocol.md").read_text()
-FIND_SOCKET, *COMMANDS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
-DIALOGUES = re.findall(r"```\n(→.*?)```", PAGE, re.DOTALL)
+PAGE = (PROJECT / "docs" / "programs.md").read_text().partition("\n## Socket\n")[2]
+SOCKET = PAGE.partition("\n## ")[0]
+FIND_SOCKET, *COMMANDS = re.findall(r"```sh\n(.*?)```", SOCKET, re.DOTALL)
+DIALOGUES = re.findall(r"```\n(→.*?)```", SOCKET, re.DOTALL)
 
 
 @pytest.fixture
@@ -118,7 +119,9 @@ def test_every_method_of_the_daemons_own_has_a_dialogue_and_every_parameter_a_ro
     asked = {printed(text.splitlines()[0])["method"] for text in DIALOGUES}
     assert set(DAEMON_METHODS) | {"search", "get", "sync", "log"} == asked
     assert asked <= set(method_names())
-    for name, text in re.findall(r"\n### (\w+)\n(.*?)(?=\n##)", PAGE, re.DOTALL):
+    sections = dict(re.findall(r"\n### ([a-z]+)\n(.*?)(?=\n##)", SOCKET, re.DOTALL))
+    assert sections.keys() == set(DAEMON_METHODS)
+    for name, text in sections.items():
         assert [parameter for parameter in DAEMON_METHODS[name].values if f"`{parameter}`" not in text] == [], name
 
 
@@ -140,7 +143,7 @@ def test_limits_are_those_of_the_code() -> None:
     from memsync.client import wire
     from memsync.daemon import peer, server
 
-    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", PAGE.partition("## Limits")[2], re.MULTILINE))
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", SOCKET.partition("## Limits")[2], re.MULTILINE))
     assert rows["a request"].startswith(f"{wire.MAX_REQUEST_BYTES:,} bytes")
     assert rows["from its first byte to its line end"] == f"{peer.SLOW_SECONDS:g} s"
     assert rows["an answer that is not taken"] == f"{peer.SLOW_SECONDS:g} s"

@@ -192,7 +192,7 @@ def test_a_small_vault_gives_known_figures(run: Run, write: Write, tmp_path: Pat
 
 
 def test_json_is_one_document_with_what_is_documented(run: Run, write: Write, tmp_path: Path) -> None:
-    """Its keys are those that docs/json.md names, also for a comparison."""
+    """Its keys are those that docs/programs.md names, also for a comparison."""
     write("a.md", "# Birds\n\nThe heron eats fish.\n")
     (tmp_path / "q.jsonl").write_bytes(lines({"question": "heron", "answers": ["a.md:3"]}))
     code, out, _ = run("eval", str(tmp_path / "q.jsonl"), "--set", "search.mode=keyword", "--json")
@@ -201,8 +201,8 @@ def test_json_is_one_document_with_what_is_documented(run: Run, write: Write, tm
     assert set(document) == {"questions", "runs", "changes", "warnings"}
     assert [one["settings"] for one in document["runs"]] == [{}, {"search.mode": "keyword"}]
     assert document["changes"][0] == {"name": "recall@1", "value": 0, "low": 0, "high": 0, "verdict": "noise"}
-    page = (PROJECT / "docs" / "json.md").read_text()
-    section = page.partition("\n## eval\n")[2].partition("\n## ")[0]
+    page = (PROJECT / "docs" / "programs.md").read_text()
+    section = page.partition("\n- `eval`: ")[2].partition("\n## ")[0]
     keys = {*document, *document["questions"], *document["runs"][0], *document["runs"][0]["floor"]}
     keys |= {*document["runs"][0]["figures"][0], *document["changes"][0], *Bin.__dataclass_fields__}
     assert {key for key in keys if f'"{key}"' not in section} == set()

@@ -435,7 +435,7 @@ def test_install_names_the_memory_whatever_else_is_configured(cli: Cli, root: Pa
 
 def test_every_tool_is_documented() -> None:
     """The page names each, with its parameters."""
-    page = (PROJECT / "docs" / "mcp.md").read_text()
+    page = (PROJECT / "docs" / "programs.md").read_text().partition("\n### Tools\n")[2]
     for tool in map(tool_of, offered(read_only=False).values()):
         assert f"`{tool.name}`" in page
         assert all(f"`{name}`" in page for name in tool.parameters)

@@ -1,4 +1,4 @@
-"""docs/http.md: its examples run, and its table of errors is that of the code."""
+"""docs/programs.md: the examples of HTTP run, and its table of errors is that of the code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.conftest import PROJECT, Write
 from tests.support.daemon_process import Cli
 from tests.web.test_serving import Web
 
-PAGE = (PROJECT / "docs" / "http.md").read_text()
+PAGE = (PROJECT / "docs" / "programs.md").read_text()
 EXAMPLES = re.findall(r"^curl .*$", PAGE, re.MULTILINE)
 
 
