@@ -192,7 +192,7 @@ def test_roles_and_times_of_the_page_are_read() -> None:
 
 def test_statuses_of_the_page_are_those_that_can_be_set(memory: Memory) -> None:
     """And no other; `archived` takes the thread out of searches."""
-    (listed,) = re.findall(r"`status` \((.*?)\)", section("Threads"))
+    (listed,) = re.findall(r"`status` \((.*?)\)", section("Threads"), re.DOTALL)
     memory.new_thread("A zebra")
     memory.append_message("a-zebra", "user", "Which zebra?")
     for status in quoted(listed):
