@@ -25,7 +25,7 @@ SECTION = "Set up"
 
 @click.group()
 def roots() -> None:
-    """Register memories by a name, so that one search covers several (docs/search.md).
+    """Register memories by a name, so that one search covers several (docs/memories.md).
 
     \b
     memsync roots add work ~/work-notes

@@ -243,7 +243,7 @@ def _add_filter(filters: Filters, name: str, value: str, now: datetime) -> Filte
     if name == "root":
         raise UsageError(
             f"root:{value} cannot be used here: this is a search of one memory",
-            hint="See docs/search.md, Several memories.",
+            hint="See docs/memories.md.",
         )
     _, field_name, read = FILTERS[name]
     assert read is not None, name
