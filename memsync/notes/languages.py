@@ -57,7 +57,7 @@ def advice_on_model(files: NoteFiles, paths: Collection[str], model: str) -> str
         return ""
     return (
         f"About {share:.0%} of the text is in languages that the built-in model cannot read: searches find it by its "
-        f"words alone. Make the model multilingual (docs/configuration.md), and write into "
+        f"words alone. Make the model multilingual (docs/languages.md), and write into "
         f"{os.path.join(config_folder(), NAME)}: "
         '[embedder] model = "multilingual"'
     )
