@@ -18,6 +18,8 @@ from memsync.cli.build import commands_in
 from memsync.cli.table import COMMANDS
 from memsync.model.filters import FILTERS
 from memsync.operation import OPERATIONS
+from memsync.settings.config_trust import HARMLESS
+from memsync.settings.settings_list import DSN, SETTINGS
 from tests.conftest import PROJECT
 from tests.support.daemon_process import Cli, launcher
 
@@ -104,6 +106,15 @@ def test_every_filter_is_documented_and_every_exit_code_is_in_troubleshooting() 
     }
     rows = re.findall(r"^\| ([\d, ]+) \|", troubleshooting, re.MULTILINE)
     assert codes - {10} <= {int(code) for row in rows for code in row.split(",")}
+
+
+def test_every_setting_is_documented_and_those_that_need_trust_have_a_star() -> None:
+    """The connection string has a rule of its own."""
+    page = (PROJECT / "docs" / "configuration.md").read_text().partition("## Settings")[2].partition("\n## ")[0]
+    stars = dict(re.findall(r"`(\w+\.\w+)`(\*?)", page))
+    assert stars.keys() == {setting.name for setting in SETTINGS}
+    needing = {setting.name for setting in SETTINGS} - HARMLESS - {DSN}
+    assert {name for name, star in stars.items() if star} == needing
 
 
 @pytest.mark.slow
