@@ -10,15 +10,16 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
-from types import NoneType
-from typing import Any, get_args, get_origin
+from typing import Any, get_origin
 
 from memsync import cli, features
 from memsync.cli.build import commands_in
 from memsync.mcp_server.tool_list import FILE, SEVERAL
 from memsync.mcp_server.tools import described, offered
+from memsync.model.filters import FILTERS
 from memsync.model.grouped import grouped
 from memsync.model.json import schemas_of
 from memsync.operation import OPERATIONS, Operation, Parameter
@@ -28,16 +29,19 @@ TABLE = Path(cli.__file__).with_name("table.py")
 SECTIONS = ("Set up", "Search", "Notes", "History", "Conversations", "Agents", "Upkeep", "Index", "Daemon")
 _HEAD = """# Operations
 
-Everything a memory can do, by task. `make reference` writes this page from the declarations in `memsync/features/`.
-Each operation is named by its commands, or by its MCP tool ([mcp.md](mcp.md)). It is a method of `Memory`
-([memory.md](memory.md)) and, unless it is marked as local, of `RemoteMemory` and the daemon
-([protocol.md](protocol.md)). [results.schema.json](results.schema.json) describes the results in JSON
-([json.md](json.md)). A parameter in bold is required, and a parameter without a type is text.
+What a memory can do, by task: the commands; the operation and its MCP tool; its parameters. An operation is a method of
+[`Memory`](code.md) and, unless it is local, of the daemon and the HTTP API ([programs.md](programs.md)).
+[results.schema.json](results.schema.json) has the members of its result. A parameter in bold is required, one without a
+type is text, and those in parentheses are [described below](#shared-parameters).
+"""
+_SHARED = """## Shared parameters
 """
 
 
 _WITHIN = ("answer_request", "embed_question", "logged", "neighbours")
 """Operations that memsync itself asks, so that no reader looks for them."""
+_FILTERS = {*(name.replace("-", "_") for name in FILTERS), "folder", "archived"}
+"""Parameters of `search` that the page about searching describes."""
 _BY_HAND = {
     "dismiss": ("Notes", "memsync recover --dismiss"),
     "forget": ("Upkeep", "memsync forget"),
@@ -69,10 +73,12 @@ def page(operations: Iterable[Operation[Any, Any]]) -> str:
     """Return the reference of operations as Markdown."""
     named = sorted((*_named(operation), operation.name) for operation in operations if operation.name not in _WITHIN)
     of_name = {operation.name: operation for operation in operations}
-    tasks = grouped((task, _section(title, of_name[name])) for task, title, name in named)
-    return "\n".join(
-        [_HEAD, *(text for task in SECTIONS for text in (f"## {task}\n", *tasks.get(task, ())) if tasks.get(task))]
-    )
+    uses = Counter(_row(parameter) for *_, name in named for parameter in of_name[name].values.values())
+    commonest = {row.partition("`: ")[0]: row for row, count in reversed(uses.most_common()) if count > 1}
+    shared = sorted(commonest.values(), key=lambda row: row.strip("-* "))
+    tasks = grouped((task, _section(title, of_name[name], shared)) for task, title, name in named)
+    sections = [text for task in SECTIONS for text in (f"## {task}\n", *tasks.get(task, ())) if tasks.get(task)]
+    return "\n".join([_HEAD, *sections, _SHARED, *shared, ""])
 
 
 def _named(operation: Operation[Any, Any]) -> tuple[str, str]:
@@ -84,39 +90,51 @@ def _named(operation: Operation[Any, Any]) -> tuple[str, str]:
     return task, ", ".join(names) or (operation.tool.name if operation.tool else operation.name)
 
 
-def _section(title: str, operation: Operation[Any, Any]) -> str:
-    offered = [f"method: `{operation.name}`", *([f"MCP tool: `{operation.tool.name}`"] if operation.tool else [])]
-    flags = {"writes": operation.writes, "may take minutes": operation.is_slow, "local": operation.is_local}
-    facts = [f"Returns `{_type_name(operation.result)}`", *offered, *(name for name, is_set in flags.items() if is_set)]
-    rows = [*(_row(parameter) for parameter in operation.values.values()), ""] if operation.values else []
-    return "\n".join([f"### {title}", "", operation.summary, "", f"{'; '.join(facts)}.", "", *rows])
+def _section(title: str, operation: Operation[Any, Any], shared: Container[str]) -> str:
+    flags = {"writes": operation.writes, "slow": operation.is_slow, "local": operation.is_local}
+    filters = [name for name in operation.values if name in _FILTERS] if operation.name == "search" else []
+    rows = [_row(parameter) for name, parameter in operation.values.items() if name not in filters]
+    others = ", ".join(row.partition(": ")[0].removeprefix("- ").partition(" (")[0] for row in rows if row in shared)
+    facts = [
+        f"`{operation.name}`{f' ({others})' if others else ''}",
+        *([f"`{operation.tool.name}`"] if operation.tool else []),
+        *(name for name, is_set in flags.items() if is_set),
+    ]
+    named = ", ".join(f"`{name}`" for name in filters)
+    listed = [
+        *(row for row in rows if row not in shared),
+        *([f"- {named}: the [filters](search.md#filters), each but the last a list"] if named else []),
+    ]
+    summary = f"{', '.join(facts)}: {_shortened(operation.summary)}"
+    return "\n".join([f"### {title}", "", summary, *(["", *listed] if listed else []), ""])
+
+
+def _shortened(summary: str) -> str:
+    """Return a summary without the errors that Python raises, and without its first word if every reader expects it."""
+    text = re.sub(r" Raises .*", "", summary).removeprefix("Return ")
+    return text[0].upper() + text[1:]
 
 
 def _row(parameter: Parameter) -> str:
     name = f"**`{parameter.name}`**" if parameter.is_needed else f"`{parameter.name}`"
-    has_default = not parameter.is_needed and parameter.default
-    default = f"default: `{json.dumps(parameter.default, ensure_ascii=False)}`" if has_default else ""
+    has_default = not parameter.is_needed and parameter.default and "[default" not in parameter.help
+    default = f"default {json.dumps(parameter.default, ensure_ascii=False)}" if has_default else ""
     facts = ", ".join(fact for fact in (_kind(parameter), default) if fact)
-    return f"- {name}{f' ({facts})' if facts else ''}: {parameter.help}"
+    text = re.sub(r"docs/(\w+\.md)", r"[\1](\1)", parameter.help)
+    return f"- {name}{f' ({facts})' if facts else ''}: {text}"
 
 
 def _kind(parameter: Parameter) -> str:
     if parameter.choices:
-        return ", ".join(f"`{choice}`" for choice in parameter.choices if choice)
+        return "|".join(choice for choice in parameter.choices if choice)
     kind, low, high = parameter.value_type, parameter.meta.ge, parameter.meta.le
-    names = {str: "", bool: "true or false", int: "whole number", float: "number"}
+    names = {str: "", bool: "boolean", int: "integer", float: "number"}
     if kind not in names:
-        return f"list of {parameter.items}" if get_origin(kind) is tuple else "object"
-    bounds = [f"from {low:,}"] if low is not None else []
-    bounds += [f"to {high:,}"] if high is not None and high < 2**53 else []
-    return " ".join([names[kind], *bounds])
-
-
-def _type_name(kind: Any) -> str:
-    first, *others = get_args(kind) or (kind,)
-    if get_origin(kind) is tuple:
-        return f"list of {first.__name__}"
-    return f"{first.__name__} or null" if NoneType in others else str(first.__name__)
+        items = parameter.items.replace("whole numbers", "integers")
+        return f"list of {items}".removesuffix(" of texts") if get_origin(kind) is tuple else "object"
+    if high is not None and high < 2**53:
+        return f"{names[kind]} {low or 0:,}–{high:,}"
+    return f"{names[kind]} ≥{low:,}" if low else names[kind]
 
 
 def schemas(operations: Iterable[Operation[Any, Any]]) -> dict[str, Any]:

@@ -242,8 +242,7 @@ def _add_filter(filters: Filters, name: str, value: str, now: datetime) -> Filte
         return replace(filters, valid=parse_when(value, now)[:10])
     if name == "root":
         raise UsageError(
-            f"root:{value} cannot be used here: this is a search of one memory",
-            hint="See docs/memories.md.",
+            f"root:{value} cannot be used here: this is a search of one memory", hint="See docs/memories.md."
         )
     _, field_name, read = FILTERS[name]
     assert read is not None, name
