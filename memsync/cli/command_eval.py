@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from memsync.cli.build import pair
 from memsync.cli.common import answering, load, name_of, opened_here, progress_on_stderr, say_waiting
 from memsync.cli.output import CommandAnswer
 from memsync.errors import UsageError
@@ -15,13 +14,10 @@ from memsync.model.text import count
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memsync.features.evaluation.evaluator import AskedQuestion, Effect, Figure, Floor, Measured
+    from memsync.features.evaluation.evaluator import AskedQuestion, Floor, Measured
     from memsync.features.evaluation.questions import Question
     from memsync.ports import Progress
     from memsync.settings.load import Settings
-
-    _Run = tuple[Settings, dict[str, Any], list[AskedQuestion]]
-    """Settings, the ones among them that were changed, and the answers under them."""
 
 SECTION = "Upkeep"
 
@@ -41,22 +37,13 @@ FEW_ANSWERS = 100
     metavar="N",
     help=f"Maximum number of questions to generate (default: {GENERATED}).",
 )
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Compare with this search setting; may be repeated.",
-)
 @answering
-def eval_(
-    context: click.Context, file: BinaryIO | None, limit: int | None, assignments: tuple[str, ...]
-) -> CommandAnswer:
+def eval_(context: click.Context, file: BinaryIO | None, limit: int | None) -> CommandAnswer:
     """Measure how well searches find answers in the notes, with the questions of FILE (-: standard input).
 
     \b
     memsync eval
-    memsync eval questions.jsonl --set search.mode=keyword
+    MEMSYNC_SEARCH_MODE=keyword memsync eval questions.jsonl
 
     Each line of FILE is a question and the places that answer it; any one of them will do. None: nothing answers it.
 
@@ -67,13 +54,7 @@ def eval_(
     Without FILE, memsync makes questions of headings. They contain words of the notes that answer them, so they are
     easier than real questions and favour search by word. eval counts no retrievals and writes no notes.
     """
-    from memsync.features.evaluation.evaluator import check_comparable
-    from memsync.settings.load import with_changes
-
     settings = load(context)
-    assigned = dict(map(pair, assignments))
-    changed = with_changes(settings, assigned, "--set")
-    check_comparable(assigned)
     name = None if file is None else name_of(file)
     content = None if file is None else file.read(MAX_BYTES + 1)
     if content is not None and len(content) > MAX_BYTES:
@@ -81,21 +62,14 @@ def eval_(
     if content is not None and limit is not None:
         raise UsageError("--limit is for generated questions, not for FILE", hint="Leave one of them out.")
     with progress_on_stderr() as progress:
-        questions, asked, warnings = _first_run(context, content, name, limit or GENERATED, progress)
-        runs: list[_Run] = [(settings, {}, asked)]
-        if assigned:
-            with opened_here(context, changed) as memory:
-                changes = {name: changed[name] for name in assigned}
-                evaluator = memory.evaluator()
-                runs.append((changed, changes, evaluator.ask(questions, progress)))
-                warnings.update(evaluator.warnings)
-    return _answer(name, questions, runs, list(warnings))
+        questions, asked, warnings = _asked(context, content, name, limit or GENERATED, progress)
+    return _answer(name, questions, asked, settings, warnings)
 
 
-def _first_run(
+def _asked(
     context: click.Context, content: bytes | None, file: str | None, limit: int, progress: Progress
-) -> tuple[list[Question], list[AskedQuestion], dict[str, None]]:
-    """Index changed notes; return the questions, their answers under the present settings, and warnings."""
+) -> tuple[list[Question], list[AskedQuestion], list[str]]:
+    """Index changed notes; return the questions, their answers, and warnings."""
     with opened_here(context) as memory:
         report = memory.sync(progress=progress, wait_seconds=WAIT_SECONDS, on_wait=say_waiting)
         failed = dict.fromkeys(f"{failure.path}: {failure.reason}" for failure in report.failed)
@@ -105,36 +79,34 @@ def _first_run(
         else:
             questions = evaluator.generated(limit, progress)
         asked = evaluator.ask(questions, progress)
-    return questions, asked, {**failed, **evaluator.warnings}
+    return questions, asked, [*{**failed, **evaluator.warnings}]
 
 
 # ------------------------------------------------------------------------------------------------- output
 
 
 def _answer(
-    file: str | None, questions: Sequence[Question], runs: Sequence[_Run], warnings: Sequence[str]
+    file: str | None,
+    questions: Sequence[Question],
+    asked: Sequence[AskedQuestion],
+    settings: Settings,
+    warnings: Sequence[str],
 ) -> CommandAnswer:
-    from memsync.features.evaluation.evaluator import changes, measured
+    from memsync.features.evaluation.evaluator import measured
     from memsync.model.vocabulary import Mode
 
-    measurements = [
-        measured(asked, changed, Mode(settings["search.mode"]), settings["search.min_score"])
-        for settings, changed, asked in runs
-    ]
-    differences = changes(runs[0][2], runs[1][2]) if len(runs) > 1 else []
+    run = measured(asked, Mode(settings["search.mode"]), settings["search.min_score"])
     unanswerable = sum(not question.answers for question in questions)
     answerable = len(questions) - unanswerable
-    warnings = [*warnings, *_cautions(measurements[0], is_generated=file is None)]
+    warnings = [*warnings, *_cautions(run, is_generated=file is None)]
     lines = [f"{count(answerable, 'question')} with an answer, {unanswerable} without"]
     if file is None:
         again = f"{unanswerable} asked again without the notes that answer them"
         lines = [f"{count(answerable, 'question')} made of headings, {again}"]
-    lines += _figures(measurements, differences)
-    for run in measurements:
-        lines += _calibration(run, "" if len(measurements) == 1 else f"  ({_changes_of(run)})")
+    lines += [f"{one.name:<10} {one.value:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in run.figures]
+    lines += [f"{'latency':<10} p50 {run.p50_ms:.1f} ms, p95 {run.p95_ms:.1f} ms", *_calibration(run)]
     counted = {"file": file, "answerable": answerable, "unanswerable": unanswerable}
-    document = {"questions": counted, "runs": measurements, "changes": differences, "warnings": warnings}
-    return CommandAnswer(document, lines, warnings)
+    return CommandAnswer({"questions": counted, "measured": run, "warnings": warnings}, lines, warnings)
 
 
 def _cautions(run: Measured, *, is_generated: bool) -> Iterator[str]:
@@ -147,25 +119,10 @@ def _cautions(run: Measured, *, is_generated: bool) -> Iterator[str]:
         yield f"Few questions were answered ({run.suggested.answered}): the suggested min_score is a rough guess."
 
 
-def _figures(runs: Sequence[Measured], differences: Sequence[Effect]) -> Iterator[str]:
-    if len(runs) > 1:
-        yield f"{'':<10} {'now':<20} {_changes_of(runs[1])}"
-    for number, figure in enumerate(runs[0].figures):
-        parts = [f"{figure.name:<10} {_range(figure):<20}"]
-        if len(runs) > 1:
-            change = differences[number]
-            between = f"{change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
-            verdict = "no more than noise" if change.verdict == "noise" else change.verdict
-            parts += [f"{_range(runs[1].figures[number]):<20}", f"{between}: {verdict}"]
-        yield " ".join(parts).rstrip()
-    latencies = [f"p50 {run.p50_ms:.1f} ms, p95 {run.p95_ms:.1f} ms" for run in runs]
-    yield f"{'latency':<10} {'; with the change '.join(latencies)}"
-
-
-def _calibration(run: Measured, changes: str) -> Iterator[str]:
+def _calibration(run: Measured) -> Iterator[str]:
     if not run.calibration:
         return
-    yield from ("", f"first hit's score  questions  mean score  answered{changes}")
+    yield from ("", "first hit's score  questions  mean score  answered")
     for row in run.calibration:
         yield f"{f'{row.low:.1f} to {row.high:.1f}':<17}  {row.questions:>9}  {row.score:>10.2f}  {row.answered:>8.2f}"
     yield f"min_score {run.floor.score:g} (now): {_effect(run.floor)}"
@@ -180,11 +137,3 @@ def _effect(floor: Floor) -> str:
     if not floor.unanswerable:
         return lost
     return f"{lost}, silences {floor.silenced} of {floor.unanswerable} without an answer"
-
-
-def _range(figure: Figure) -> str:
-    return f"{figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}]"
-
-
-def _changes_of(run: Measured) -> str:
-    return ", ".join(f"{name}={value}" for name, value in run.settings.items()) or "now"

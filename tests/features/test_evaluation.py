@@ -12,12 +12,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memsync.errors import UsageError
-from memsync.features.evaluation.evaluator import COMPARABLE_SETTINGS, AskedQuestion, Bin, changes, measured
+from memsync.features.evaluation.evaluator import AskedQuestion, Bin, measured
 from memsync.features.evaluation.measures import area_under_roc, bins_of, highest_floor
 from memsync.features.evaluation.questions import Question, paths_besides, questions_of, read_questions, without_answers
 from memsync.memory import Memory
 from memsync.model.vocabulary import Mode, NotePath
-from memsync.settings.settings_list import SETTINGS
 from tests.conftest import PROJECT, Parse, Run, Write
 
 KNOWN = [NotePath("a.md"), NotePath("b.md")]
@@ -36,7 +35,7 @@ def asked(rank: int, score: float, *, answerable: bool = True) -> AskedQuestion:
 
 
 def figures(*found: AskedQuestion) -> dict[str, float]:
-    return {figure.name: figure.value for figure in measured(found, {}, Mode.HYBRID, 0.01).figures}
+    return {figure.name: figure.value for figure in measured(found, Mode.HYBRID, 0.01).figures}
 
 
 # --------------------------------------------------------------------------------------------- a file
@@ -146,28 +145,20 @@ def test_the_highest_floor_loses_one_in_a_hundred() -> None:
 def test_a_floor_says_what_it_loses_and_silences() -> None:
     """A hit goes by its own score: the answer may be lost although a better hit is shown."""
     found = [asked(1, 0.3), asked(3, 0.401), asked(0, 0.2, answerable=False), asked(0, 0.3)]
-    said = measured(found, {}, Mode.HYBRID, 0.4)
+    said = measured(found, Mode.HYBRID, 0.4)
     assert (said.floor.lost, said.floor.answered, said.floor.silenced, said.floor.unanswerable) == (2, 2, 1, 1)
     assert said.suggested is not None
     assert (said.suggested.score, said.suggested.lost, said.suggested.silenced) == (0.3, 0, 1)
-    assert measured([asked(0, 0.1)], {}, Mode.HYBRID, 0.0).reason == "no question was answered"
-    assert "min_score does not apply" in measured(found, {}, Mode.KEYWORD, 0.4).reason
-
-
-def test_a_difference_is_noise_unless_its_interval_leaves_out_zero() -> None:
-    """One question of forty that changed sides is noise; thirty are not."""
-    before = [asked(2, 0.9)] * 40
-    assert changes(before, [asked(1, 0.9)] * 1 + [asked(2, 0.9)] * 39)[0].verdict == "noise"
-    assert changes(before, [asked(1, 0.9)] * 30 + [asked(2, 0.9)] * 10)[0].verdict == "better"
-    assert changes([asked(1, 0.9)] * 30, [asked(3, 0.9)] * 30)[0].verdict == "worse"
+    assert measured([asked(0, 0.1)], Mode.HYBRID, 0.0).reason == "no question was answered"
+    assert "min_score does not apply" in measured(found, Mode.KEYWORD, 0.4).reason
 
 
 def test_latency_is_that_of_searches_in_the_whole_memory() -> None:
     """A search that leaves out notes costs more than anybody's; it counts only where there are no others."""
     plain = asked(1, 0.9)
     without = replace(plain, question=replace(plain.question, without="b.md"), milliseconds=50.0)
-    assert measured([plain, without], {}, Mode.HYBRID, 0.0).p95_ms == 5.0
-    assert measured([without], {}, Mode.HYBRID, 0.0).p95_ms == 50.0
+    assert measured([plain, without], Mode.HYBRID, 0.0).p95_ms == 5.0
+    assert measured([without], Mode.HYBRID, 0.0).p95_ms == 50.0
 
 
 # -------------------------------------------------------------------------------------------- the command
@@ -192,19 +183,17 @@ def test_a_small_vault_gives_known_figures(run: Run, write: Write, tmp_path: Pat
 
 
 def test_json_is_one_document_with_what_is_documented(run: Run, write: Write, tmp_path: Path) -> None:
-    """Its keys are those that docs/programs.md names, also for a comparison."""
+    """Its keys are those that docs/programs.md names."""
     write("a.md", "# Birds\n\nThe heron eats fish.\n")
     (tmp_path / "q.jsonl").write_bytes(lines({"question": "heron", "answers": ["a.md:3"]}))
-    code, out, _ = run("eval", str(tmp_path / "q.jsonl"), "--set", "search.mode=keyword", "--json")
+    code, out, _ = run("eval", str(tmp_path / "q.jsonl"), "--json")
     document = json.loads(out)
     assert code == 0
-    assert set(document) == {"questions", "runs", "changes", "warnings"}
-    assert [one["settings"] for one in document["runs"]] == [{}, {"search.mode": "keyword"}]
-    assert document["changes"][0] == {"name": "recall@1", "value": 0, "low": 0, "high": 0, "verdict": "noise"}
+    assert set(document) == {"questions", "measured", "warnings"}
     page = (PROJECT / "docs" / "programs.md").read_text()
     section = page.partition("\n- `eval`: ")[2].partition("\n## ")[0]
-    keys = {*document, *document["questions"], *document["runs"][0], *document["runs"][0]["floor"]}
-    keys |= {*document["runs"][0]["figures"][0], *document["changes"][0], *Bin.__dataclass_fields__}
+    keys = {*document, *document["questions"], *document["measured"], *document["measured"]["floor"]}
+    keys |= {*document["measured"]["figures"][0], *Bin.__dataclass_fields__}
     assert {key for key in keys if f'"{key}"' not in section} == set()
 
 
@@ -228,31 +217,6 @@ def test_a_wrong_line_is_an_error_and_prints_nothing(run: Run, write: Write, tmp
     assert 'q.jsonl line 2: Unknown filter "tags:"' in err
     code, out, err = run("eval", str(tmp_path / "none.jsonl"))
     assert (code, out) == (2, "")
-
-
-@pytest.mark.parametrize(
-    ("assignment", "code", "said"),
-    [
-        ("search.modes=keyword", 3, "--set: unknown setting search.modes\n  Did you mean search.mode?"),
-        ("search.mode=words", 3, '--set: search.mode must be hybrid, keyword or vector, not "words"'),
-        ("search.mode", 2, "'search.mode' is not NAME=VALUE"),
-        ("git.commit=true", 2, "git.commit cannot be compared: it does not decide the order of hits"),
-        ("search.min_score=0.2", 2, "search.min_score cannot be compared: it does not decide the order"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused_with_the_reason(
-    run: Run, write: Write, assignment: str, code: int, said: str
-) -> None:
-    """Before anything is indexed or asked."""
-    write("a.md", "heron\n")
-    found, out, err = run("eval", "--set", assignment)
-    assert (found, out) == (code, "")
-    assert said in err
-
-
-def test_what_can_be_compared_is_a_setting() -> None:
-    """No name in the list has been renamed."""
-    assert set(COMPARABLE_SETTINGS) <= {setting.name for setting in SETTINGS}
 
 
 def test_a_vault_that_asks_nothing_is_an_error(run: Run, write: Write) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,8 +34,6 @@ from memsync.workspace import Workspace
 
 HITS = 10
 AUC = "AUC"
-COMPARABLE_SETTINGS = ("search.mode",)
-"""The settings that change the order of hits, and need neither another index nor another measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +74,11 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The measures under one choice of settings; latencies are in milliseconds, figures from 0 to 1.
+    """The measures; latencies are in milliseconds, figures from 0 to 1.
 
-    `settings` are the changed ones. `suggested` is None if no floor can be suggested; `reason` says why.
+    `suggested` is None if no floor can be suggested; `reason` says why.
     """
 
-    settings: Mapping[str, Any]
     figures: tuple[Figure, ...]
     p50_ms: float
     p95_ms: float
@@ -89,20 +86,6 @@ class Measured:
     floor: Floor
     suggested: Floor | None
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """What a change of settings does to a figure: the mean difference with its paired 95 % interval, and a verdict.
-
-    `verdict` is `better` or `worse` if the interval excludes 0, otherwise `noise`.
-    """
-
-    name: str
-    value: float
-    low: float
-    high: float
-    verdict: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,16 +220,8 @@ class Evaluator:
             raise UsageError(f"{question.source}: {error.message}", hint=error.hint) from None
 
 
-def check_comparable(names: Iterable[str]) -> None:
-    """Raise UsageError for settings that cannot be compared."""
-    for name in names:
-        if name not in COMPARABLE_SETTINGS:
-            hint = f"Compare {', '.join(COMPARABLE_SETTINGS)}."
-            raise UsageError(f"{name} cannot be compared: it does not decide the order of hits", hint=hint)
-
-
-def measured(asked: Sequence[AskedQuestion], settings: Mapping[str, Any], mode: Mode, min_score: float) -> Measured:
-    """Return the measures of the answers; `settings` are the changed ones, `mode` and `min_score` the current ones."""
+def measured(asked: Sequence[AskedQuestion], mode: Mode, min_score: float) -> Measured:
+    """Return the measures of the answers under the current `mode` and `min_score`."""
     answerable = [answer for answer in asked if answer.question.answers]
     unanswerable_scores = [answer.score for answer in asked if not answer.question.answers]
     figures = []
@@ -262,7 +237,6 @@ def measured(asked: Sequence[AskedQuestion], settings: Mapping[str, Any], mode: 
     suggested, reason = _suggested(asked, mode, floor)
     graded = [] if mode is Mode.KEYWORD else [(answer.score, answer.rank > 0) for answer in asked]
     return Measured(
-        settings,
         tuple(figures),
         percentile(milliseconds, 0.5),
         percentile(milliseconds, 0.95),
@@ -274,27 +248,6 @@ def measured(asked: Sequence[AskedQuestion], settings: Mapping[str, Any], mode: 
         suggested,
         reason,
     )
-
-
-def changes(before: Sequence[AskedQuestion], after: Sequence[AskedQuestion]) -> list[Effect]:
-    """Compare two runs of the same questions, question by question."""
-    pairs = [pair for pair in zip(before, after, strict=True) if pair[0].question.answers]
-    unanswerable = [pair for pair in zip(before, after, strict=True) if not pair[0].question.answers]
-    changed = []
-    for name, measure in MEASURES.items() if pairs else ():
-        differences = [measure(new.rank) - measure(old.rank) for old, new in pairs]
-        changed.append(_change(name, mean_of(differences), interval(differences)))
-    if pairs and unanswerable:
-        areas = [([pair[run].score for pair in pairs], [pair[run].score for pair in unanswerable]) for run in (0, 1)]
-        old, new = (resampled_areas(*scores) for scores in areas)
-        difference = area_under_roc(*areas[1]) - area_under_roc(*areas[0])
-        changed.append(_change(AUC, difference, middle([b - a for a, b in zip(old, new, strict=True)])))
-    return changed
-
-
-def _change(name: str, value: float, between: tuple[float, float]) -> Effect:
-    low, high = between
-    return Effect(name, value, low, high, "better" if low > 0 else "worse" if high < 0 else "noise")
 
 
 def _suggested(asked: Sequence[AskedQuestion], mode: Mode, current: Floor) -> tuple[Floor | None, str]:
