@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 BENCH_DATA ?=
 
-.PHONY: demo test test-all smoke lint types imports reference bench browser soak mutants clients mcp-clients frameworks lock clean
+.PHONY: demo test test-all smoke lint types imports reference bench browser soak mutants clients mcp-clients frameworks lock release clean
 
 # Tests start memsync many hundred times: each start would compile all of it if the environment forbade bytecode.
 export PYTHONDONTWRITEBYTECODE :=
@@ -29,6 +29,11 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
 # Renew the lock files after a change of dependencies in pyproject.toml; UPGRADE=1 takes the newest version of everything.
 lock:
 	$(PYTHON) tools/lock.py $(if $(UPGRADE),--upgrade)
+
+# Commit and tag a release, and build its files into dist/, all on this machine; prints how to publish them. REPOSITORY is
+# owner/name on GitHub, if git's origin does not say it.
+release: $(VENV)/.installed
+	$(BIN)/python tools/release.py $(VERSION) $(if $(REPOSITORY),--repository $(REPOSITORY))
 
 demo: $(VENV)/.installed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
