@@ -434,3 +434,14 @@ def test_image_copies_what_exists_and_runs_as_nobody_special() -> None:
         compile(json.loads(step)[2], "healthcheck", "exec")
     if hadolint := shutil.which("hadolint"):
         subprocess.run([hadolint, str(PROJECT / "tools/release/Dockerfile")], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", ".github/pull_request_template.md"])
+def test_pages_for_contributors_name_what_exists(name: str) -> None:
+    """Each file, each link and each target of make."""
+    text = (PROJECT / name).read_text()
+    named = re.findall(r"`((?:memsync|tests|tools|docs|\.github)/[\w./-]+)`", text.replace("NAME", "codex"))
+    links = [target for target in re.findall(r"\]\(([^)#]+)", text) if not target.startswith("https:")]
+    assert [place for place in (*named, *links) if not (PROJECT / place).exists()] == []
+    targets = set(re.findall(r"^(\S+):", (PROJECT / "Makefile").read_text().replace("$(VENV)", ".venv"), re.MULTILINE))
+    assert {word for words in re.findall(r"make ((?:[a-z./-]+ ?)+)`", text) for word in words.split()} <= targets
