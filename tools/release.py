@@ -39,6 +39,16 @@ GITHUB = re.compile(r"(?:https://|ssh://git@|git@)github\.com[:/](.+?/.+?)(?:\.g
 PLUGINS = "plugins"
 """Where plugins for agents belong: each plugin.json in it gets the version of the release."""
 
+NEXT_STEPS = """
+Release {version} is on {branch}, on this machine alone. Look at it with git show v{version}, then publish it:
+
+    git push --atomic https://github.com/{repository} {branch} v{version}
+
+The tag starts .github/workflows/release.yml, which publishes to PyPI, GitHub and its container registry. Then, with the
+files of the release on GitHub: mcp-publisher publish server.json, and memsync.rb into the Formula folder of your tap.
+
+To take it back before the push: git tag -d v{version} && git reset --hard HEAD^ && rm -r dist"""
+
 
 class Refused(Exception):
     """The release cannot be made; the message says why, and what to do."""
@@ -49,6 +59,12 @@ def git(folder: Path, *arguments: str) -> str:
     if done.returncode:
         raise Refused(f"git {arguments[0]} failed: {(done.stderr or done.stdout).strip()}")
     return done.stdout.strip()
+
+
+def read_config(folder: Path, name: str) -> str:
+    """Return a value of git's configuration; empty if there is none."""
+    command = [GIT, "-C", str(folder), "config", name]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def replace_once(text: str, pattern: str, new: str, name: str) -> str:
@@ -110,9 +126,7 @@ def _is_version(text: str) -> bool:
 def find_repository(source: Path, given: str | None) -> str:
     """Return owner/name on GitHub: as given, as pyproject.toml has it since the last release, or as origin has it."""
     if not given:
-        address = subprocess.run(
-            [GIT, "-C", str(source), "config", "remote.origin.url"], capture_output=True, text=True, check=False
-        ).stdout.strip()
+        address = read_config(source, "remote.origin.url")
         if not (match := GITHUB.fullmatch(address)):
             origin = f"git's origin is {address}" if address else "git has no origin"
             raise Refused(f"{origin}, which names no repository on GitHub. Run: make release … REPOSITORY=owner/name")
@@ -321,14 +335,18 @@ def release(source: Path, version: str, given_repository: str | None) -> None:
     check_version(version, source)
     read_unreleased(source)
     repository = find_repository(source, given_repository)
+    author = {name: read_config(source, name) for name in ("user.name", "user.email")}
+    for name, value in author.items():
+        if not value:
+            raise Refused(f"git has no {name}, which a commit needs. Run: git config {name} …")
     dist = source / "dist"
     if dist.exists() and any(dist.iterdir()):
         raise Refused("dist/ has files already. Remove them, then run this again")
     with tempfile.TemporaryDirectory() as folder:
         clone, files = Path(folder, "memsync"), Path(folder, "dist")
         git(source, "clone", "--quiet", "--shared", str(source), str(clone))
-        for name in ("user.name", "user.email"):
-            git(clone, "config", name, git(source, "config", name))
+        for name, value in author.items():
+            git(clone, "config", name, value)
         write_release(clone, version, repository, datetime.datetime.now(datetime.UTC).date().isoformat())
         git(clone, "commit", "--quiet", "--all", "--message", f"Release {version}")
         files.mkdir()
@@ -336,13 +354,7 @@ def release(source: Path, version: str, given_repository: str | None) -> None:
         git(source, "fetch", "--quiet", str(clone), "HEAD")
         keep(source, files, f"v{version}", git(clone, "rev-parse", "HEAD"))
     print((dist / "SHA256SUMS").read_text(), end="")
-    print(f"\nReleased {version} on {branch}, here alone. Look at it (git show v{version}), then publish it with:\n")
-    print(f"    git push --atomic https://github.com/{repository} {branch} v{version}\n")
-    print("The tag starts .github/workflows/release.yml: PyPI, the release with these files, and the container image.")
-    print(
-        "By hand after that: mcp-publisher publish dist/server.json, and dist/memsync.rb into the tap's Formula folder."
-    )
-    print(f"To take it back before the push: git tag -d v{version} && git reset --hard HEAD^ && rm -r dist")
+    print(NEXT_STEPS.format(version=version, branch=branch, repository=repository))
 
 
 def keep(source: Path, files: Path, tag: str, commit: str) -> None:

@@ -238,6 +238,14 @@ def test_repository_comes_from_origin_or_must_be_named(clone: Path) -> None:
     assert "git has no origin" in make_release(clone, VERSION).stderr
 
 
+def test_commit_without_an_author_is_refused(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is built."""
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    monkeypatch.setenv("GIT_CONFIG_SYSTEM", "/dev/null")
+    git(clone, "config", "--unset", "user.email")
+    assert "git has no user.email" in make_release(clone, VERSION, "--repository", REPOSITORY).stderr
+
+
 def load_release() -> Any:
     spec = importlib.util.spec_from_file_location("release", PROJECT / "tools/release.py")
     assert spec and spec.loader
@@ -412,6 +420,15 @@ def test_workflow_asks_for_no_more_than_it_needs(path: Path) -> None:
     assert "${{ github.event" not in path.read_text(), "text of strangers in a script"
     for name in re.findall(r"[\w./-]+/[\w-]+\.(?:py|yml)|tools/release/Dockerfile", path.read_text()):
         assert (PROJECT / name).exists(), name
+
+
+@pytest.mark.parametrize("path", sorted((PROJECT / ".github/workflows").glob("*.yml")), ids=lambda path: path.name)
+def test_scripts_of_workflows_parse(path: Path) -> None:
+    """By the shell that runs them."""
+    jobs = yaml.safe_load(path.read_text())["jobs"].values()
+    for script in [step["run"] for job in jobs for step in job["steps"] if "run" in step]:
+        assert "${{" not in script, "a value goes into a script by a variable only"
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True, capture_output=True)
 
 
 def test_workflow_runs_every_python_that_the_package_supports() -> None:
