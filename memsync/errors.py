@@ -13,7 +13,7 @@
     ├── IndexFailure                 6   the index cannot be used
     │   ├── IndexBusy                7   another process holds the lock
     │   ├── IndexDamaged             6   the file is not a database, or damaged: it is set aside and rebuilt
-    │   ├── IndexReadOnly            6   it can be read, but not written: a standby server, a full disk, a missing right
+    │   ├── IndexReadOnly            6   it can be read, but not written: a standby server, a full disk, no permission
     │   ├── IndexTooNew              6   written by a later version of memsync
     │   └── IndexOutdated            6   written by an earlier version: it is rebuilt
     ├── EmbedderError                8   a model failed: the embedding model or the reranking model
@@ -144,7 +144,7 @@ class IndexDamaged(IndexFailure):
 
 
 class IndexReadOnly(IndexFailure):
-    """The index cannot be written now, but perhaps read: a standby server, a full disk there, a missing right."""
+    """The index cannot be written now, but perhaps read: a standby server, a full disk there, no permission."""
 
 
 class IndexTooNew(IndexFailure):

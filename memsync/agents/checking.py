@@ -73,7 +73,7 @@ def heard(agent: Agent, hook: Hook, folder: Path) -> str:
 def faults(agent: Agent, folder: Path, said: dict[str, str], deadline: float) -> Iterator[str]:
     """Yield a sentence for each fault that keeps memsync from working in an agent.
 
-    Runs the hooks, and puts into `said` the text that the model would hear at each event. Repeats the first hook until
+    Runs the hooks, and puts into `said` the text that the model would get at each event. Repeats the first hook until
     the daemon answers it, or until `deadline` (in seconds of time.monotonic).
     """
     hooks = [hook for hook in installed(agent, folder) if hook.event in HEARD_EVENTS]

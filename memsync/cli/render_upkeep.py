@@ -130,7 +130,7 @@ def _moving(moving: Moving, _: Command) -> None:
         return
     lines = f"{count(len(moving.lines), 'line')} of {count(len({line.path for line in moving.lines}), 'note')}"
     what = f"{count(len(moving.moves), 'file')} moved, {lines} changed"
-    remark(f"{what}. To undo it: memsync mv --undo" if moving.applied else f"Nothing is changed. It would be: {what}")
+    remark(f"{what}. To undo it: memsync mv --undo" if moving.applied else f"Dry run: {what}")
 
 
 def _proposal(found: Proposal, _: Command) -> None:

@@ -47,7 +47,7 @@ CHECK_SECONDS = 1.0
 
 
 class Daemon:
-    """One run of the daemon. It repairs and exchanges nothing while it runs.
+    """One run of the daemon. Lock, socket and settings are fixed for one run.
 
     If its lock or its socket is not in place any more, a thread has died, or its settings have changed, the run ends
     and `begins_anew` is True: `serve` then begins another run with what holds now, or ends if another daemon has taken

@@ -241,7 +241,9 @@ def _marks(
     if len(marks) == 2 and marks[VALID_FROM] > marks[VALID_UNTIL]:
         raise UsageError(f"{since} is after {until}", hint="The first day comes before the last one.")
     if was and not parse_location(supersedes).first:
-        raise UsageError("was needs a line to check", hint="Add: --supersedes PATH:LINE")
+        raise UsageError(
+            "--was needs --supersedes PATH:LINE", hint="It quotes words of the line that the text replaces."
+        )
     if not supersedes:
         return marks, ()
     name = supersedes.removeprefix("[[").removesuffix("]]")

@@ -248,7 +248,7 @@ class Recaller:
                 (hit.kind is Kind.PROMPT, "a prompt for agents"),
                 (hit.kind is Kind.THREAD and not hit.role, "front matter or a heading"),
                 (not hit.holds, hit.validity),
-                (hit.local_only, "local-only"),  # an agent sends what it hears to its model
+                (hit.local_only, "local-only"),  # an agent sends what it gets to its model
             )
             if found := next((text for is_so, text in reasons if is_so), ""):
                 return found

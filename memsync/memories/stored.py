@@ -255,7 +255,7 @@ class StoredMemory(MemoryApi):
 
 
 def _check_hit(hit: Hit) -> None:
-    """Raise ValueError for a hit that no note gives: whoever wrote its row may want to flood or to mislead readers."""
+    """Raise ValueError for a hit that no note gives: its row may have been written to flood or mislead readers."""
     names = (*hit.heading_path, *hit.tags, hit.title, hit.date, hit.role)
     if not _may_be_path(hit.path) or len(names) > MAX_NAMES or max(map(len, names)) > MAX_NAME_CHARS:
         raise ValueError("a name is too long, or a path leads out")

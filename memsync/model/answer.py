@@ -43,7 +43,7 @@ class Hit(Struct, frozen=True):
     are the summands of the score that hits are ordered by (docs/search.md). `root` is the name of the registered
     memory that it is from, empty in the answer of one memory. `verified` is false if the text is from a database
     and was not compared with the file. `local_only` tells that its note must not leave this machine. `origin` is
-    whom it is from: of Origin, an agent by its name (`agent:codex`). `validity` says why the text does not hold now
+    who wrote it: of Origin, an agent by its name (`agent:codex`). `validity` says why the text does not hold now
     (`superseded by decisions/x.md:12`, `valid until 2026-05-01`); empty if nothing says so. `differs` has the
     citations of statements among the first passages found that contradict one of its own. In a thread, `text` is
     what a message says, without the heading, and `id` and `attributes` are those of the message. `at` begins the

@@ -73,7 +73,7 @@ class Versions(Struct, frozen=True):
 
 
 class BlamedLine(Struct, frozen=True):
-    """A line, the commit that wrote it (none yet: without a name), from whom it is, and its session, if any."""
+    """A line, the commit that wrote it (none yet: without a name), its author, and its session, if any."""
 
     line: int
     text: str

@@ -83,7 +83,7 @@ MAX_ORIGIN_CHARS = 60
 
 
 class Origin(StrEnum):
-    """Whom a passage is from, most trusted first. An agent may have a name: `agent:codex`."""
+    """Who wrote a passage, most trusted first. An agent may have a name: `agent:codex`."""
 
     OWNER = "owner"
     AGENT = "agent"

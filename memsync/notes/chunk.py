@@ -118,7 +118,7 @@ def chunk_note(
 
 
 def _by(unit: _Unit) -> str:
-    """Return whom a unit says that it is from."""
+    """Return who wrote a unit, by its own words."""
     return (unit.attributes or {}).get(BY, "")
 
 
@@ -181,7 +181,7 @@ class _Chunker:
     # -------------------------------------------------------------------------------------------- units
 
     def _units(self, block: Block, tokens: int) -> Iterator[_Unit]:
-        """Yield the units of a block. Whom an item is from holds for all that is in it."""
+        """Yield the units of a block. Children inherit the item's `by`."""
         by = (block.attributes or {}).get(BY)
         for unit in self._parts(block, tokens):
             own = least_trusted((by or "", _by(unit))) if by else ""

@@ -218,7 +218,7 @@ class _Outline:
             role, time, attributes = spoken or ("", "", attributes)
             self._message = role, time
         role, time = self._message
-        by = least_trusted(by for _, _, by in self._open)  # whom a section is from holds for all headings in it
+        by = least_trusted(by for _, _, by in self._open)  # headings inherit the `by` of the section that they are in
         clock = leading_time(text) if self._date else ""
         return Section(
             heading_path=tuple(name for _, name, _ in self._open),

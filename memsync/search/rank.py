@@ -124,7 +124,7 @@ NOTE_BONUS = 0.05
 LOG_NOTE_BONUS = 0.025
 """The same in logs and lists of facts, whose items have less to do with each other."""
 SPEAKER = 0.04
-"""Bonus for a line by a speaker whom the question names; a penalty for a line by anybody else."""
+"""Bonus for a line by a speaker that the question names; a penalty for a line by anybody else."""
 NAMED_TIME = 0.04
 """Bonus for an item that names a time, if the question asks for one."""
 DATED_THEN = 0.04

@@ -219,7 +219,7 @@ def _make(folder: str) -> None:
 
 def _mode_if_ours(folder: str) -> int:
     status = os.lstat(folder)
-    if stat.S_ISLNK(status.st_mode):  # whoever planted it would choose where memsync writes
+    if stat.S_ISLNK(status.st_mode):  # its author would choose where memsync writes
         raise FilesystemError(f"{folder} is a link", hint="Set XDG_STATE_HOME to the folder itself.")
     if status.st_uid != os.geteuid():
         raise FilesystemError(f"{folder} belongs to another user", hint="Set XDG_STATE_HOME to a folder of your own.")

@@ -1,4 +1,4 @@
-"""What the index knows of files and the database must not: names that only this machine has.
+"""File names that the index needs and that must stay out of the database: only this machine has them.
 
 Git's history names every file, and failures name files that could not be read, local-only ones included. So do the
 stamps of the local-only notes. All are derived from the files, so losing them only costs reading them again. They are
@@ -58,7 +58,7 @@ class LocalState:
         return token
 
     def take_in(self, other: LocalState) -> None:
-        """Add the states of another file, because it is not known yet which of both counts. Raises FilesystemError."""
+        """Add the states of another file, because it is not known yet which of the two is current. Raises FilesystemError."""
         self._store({**self._read(), **other._read()})
 
     def remove(self) -> None:

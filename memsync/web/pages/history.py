@@ -30,7 +30,7 @@ async def history(request: Request) -> Response:
 
 
 async def blame(request: Request) -> Response:
-    """Show for each line of a note the commit that wrote it, and from whom it is; long notes in parts."""
+    """Show for each line of a note the commit that wrote it, and its author; long notes in parts."""
     place, first = request.path_params["path"].removesuffix(".json"), number(request, "from", 2**30) or 1
     found = await site_of(request).run(MemoryApi.blame, f"{place}:{first}-{first + MAX_SHOWN - 1}")
     return await page(request, "blame.html", {"blame": found}, first=first, step=MAX_SHOWN)
