@@ -58,7 +58,7 @@ class LocalState:
         return token
 
     def take_in(self, other: LocalState) -> None:
-        """Add the states of another file, because it is not known yet which of the two is current. Raises FilesystemError."""
+        """Add the states of another file: which of the two is current is not known yet. Raises FilesystemError."""
         self._store({**self._read(), **other._read()})
 
     def remove(self) -> None:
