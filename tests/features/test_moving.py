@@ -506,7 +506,7 @@ def test_command_prints_each_change(cli: Cli, root: Path) -> None:
     (root / "n.md").write_text("[[a]]\n")
     shown = cli("mv", "a.md", "b.md", "--dry-run")
     assert (shown.returncode, shown.stdout) == (0, "a.md -> b.md\nn.md:1\n  - [[a]]\n  + [[b]]\n")
-    assert "Nothing is changed" in shown.stderr
+    assert "Dry run: " in shown.stderr
     done = json.loads(cli("mv", "a.md", "b.md", "--json").stdout)
     assert (done["applied"], done["moves"]) == (True, [{"path": "a.md", "target": "b.md"}])
     assert cli("mv", "b.md", "n.md").returncode != 0
