@@ -114,9 +114,9 @@ def test_it_is_a_tool_with_only_the_parameters_that_a_model_may_set(shout: Any, 
 def test_it_is_in_the_generated_reference(shout: Any) -> None:
     """With its parameters, and with a schema of its result."""
     page = reference.page([shout])
-    assert "### memsync shout\n\nShout a word, a number of times.\n" in page
+    assert "### memsync shout\n\n`shout`, `memory_shout`: Shout a word, a number of times.\n" in page
     assert "- **`word`**: What to shout." in page
-    assert "- `times` (whole number from 1 to 3, default: `1`): How often." in page
+    assert "- `times` (integer 1–3, default 1): How often." in page
     schema = reference.schemas([shout])
     assert schema["properties"] == {"shout": {"type": "array", "items": {"$ref": "#/$defs/Preference"}}}
     assert schema["$defs"]["Preference"]["required"] == ["key", "value", "line"]

@@ -49,7 +49,7 @@ def uninstall(_: click.Context, is_applied: bool) -> CommandAnswer:
     notes = sorted({index.root for index in indexes if index.root and not index.gone} | _registered() | _transcripts())
     own = [*folders, *(index.folder for index in indexes)]
     if swallowed := [note for note in notes for folder in own if is_inside(note, folder)]:
-        raise UsageError(f"{swallowed[0]} has notes and is among memsync's own files", hint="Move it elsewhere first.")
+        raise UsageError(f"a memory root is among memsync's own files: {swallowed[0]}", hint="Move it elsewhere first.")
     complaints = [remark for _, _, remarks in connected for remark in remarks]
     lines = _plan(services, connected, indexes, folders, notes)
     removed = [str(service.path) for service in services]

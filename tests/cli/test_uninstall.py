@@ -86,7 +86,7 @@ def test_notes_among_its_own_files_stop_it(home: Path, cli: Cli, tmp_path: Path)
     assert cli("roots", "add", "odd", str(notes), cwd=home).returncode == 0
     before = contents(tmp_path)
     refused = cli("uninstall", "--apply", cwd=home)
-    assert refused.returncode == 2 and f"{notes} has notes" in refused.stderr
+    assert refused.returncode == 2 and f"own files: {notes}" in refused.stderr
     assert contents(tmp_path) == before
 
 
