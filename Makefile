@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 BENCH_DATA ?=
 
-.PHONY: demo test test-all smoke lint types imports reference bench browser soak mutants clients mcp-clients frameworks lock release clean
+.PHONY: demo test test-all smoke lint types imports reference picture docs bench browser soak mutants clients mcp-clients frameworks lock release clean
 
 # Tests start memsync many hundred times: each start would compile all of it if the environment forbade bytecode.
 export PYTHONDONTWRITEBYTECODE :=
@@ -72,6 +72,21 @@ imports: $(VENV)/.installed-dev
 reference: $(VENV)/.installed-dev
 	PYTHONPATH=. $(BIN)/python tools/reference.py
 
+# Draw docs/session.svg and docs/page.png anew, from real runs on a copy of memory-files. Needs chromium (make browser).
+picture: $(VENV)/.installed-dev
+	PYTHONPATH=. $(BIN)/python tools/picture.py
+
+# Build docs/ as pages in site/, with tools of its own environment, and fail if a page would load from another machine.
+docs: $(VENV)-docs/.installed
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/python -m mkdocs build --strict
+	$(PYTHON) tools/offline.py site
+	@echo "To read them with the search: $(PYTHON) -m http.server --bind 127.0.0.1 --directory site"
+
+$(VENV)-docs/.installed: tools/docs.txt
+	$(PYTHON) -m venv "$(VENV)-docs"
+	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement tools/docs.txt
+	touch $@
+
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks $(if $(BENCH_DATA),--data $(BENCH_DATA))
 
@@ -110,4 +125,4 @@ frameworks: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.clients.frameworks $(if $(ONLY),--only $(ONLY))
 
 clean:
-	rm -rf .mutants .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .mutants .venv .venv-* site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

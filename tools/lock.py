@@ -21,6 +21,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
 UV_LOCK = "tools/uv.txt"
+DOCS_LOCK = "tools/docs.txt"
 TITLE = "# Tested versions with the hashes of their files. Written by `make lock` from these lines of pyproject.toml:\n"
 ASKED = "#   "
 PIN = re.compile(r"[a-z0-9][a-z0-9-]*==[^\s;]+( ; [^\\]+?)?(?= *\\?$)")
@@ -36,6 +37,7 @@ def read_wanted() -> dict[str, list[str]]:
     return {
         "requirements.txt": sorted(run),
         "requirements-dev.txt": sorted(run | extras),
+        DOCS_LOCK: sorted(groups["docs"]),
         UV_LOCK: sorted(groups["lock"]),
     }
 

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 
 from tests.conftest import PROJECT
 
-LOCKS = ("requirements.txt", "requirements-dev.txt", "tools/uv.txt")
+LOCKS = ("requirements.txt", "requirements-dev.txt", "tools/docs.txt", "tools/uv.txt")
 PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[0-9a-z.]+)( ; [a-z0-9_.<>='() !A-Z]+)? \\")
 HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
 

@@ -1,0 +1,75 @@
+"""Every command of the README, the tutorial and the guides runs, in order, and prints what the page shows."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PROJECT
+from tests.support.console import Console, agrees, examples_of, masked
+
+PAGES = {
+    name: PROJECT / name
+    for name in ("README.md", *(f"docs/{name}.md" for name in (
+        "tutorial", "vault", "agents", "code", "machines", "memories", "languages",
+    )))
+}  # fmt: skip
+BEGIN_IN_NOTES = set(PAGES) - {"README.md", "docs/tutorial.md"}
+"""These pages begin in a memory root that is a git repository, as the tutorial leaves it."""
+BEGIN = (
+    "cp -r memory-files ~/notes && cd ~/notes && memsync init && git init -q -b main && git add -A"
+    " && git commit -qm first && memsync sync"
+)
+NOT_RUN = {"uv tool install": "installs packages"}
+"""How the commands begin that a test cannot run, and why."""
+PIECE = re.compile(r'<text[^>]* x="([\d.]+)"[^>]*clip-path="url\(#session-line-(\d+)\)"[^>]*>(.*?)</text>')
+COLUMN_WIDTH = 12.2
+"""Of rich's SVG."""
+WRONG_CODES = 2, 3, 9, 10, 126, 127
+"""Exit codes of a command that nobody should type: wrong options, settings, faults, programs that do not exist."""
+
+
+def is_run(command: str) -> bool:
+    return not command.startswith(tuple(NOT_RUN))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
+def test_commands_of_a_page_run_in_order(name: str, tmp_path: Path) -> None:
+    """In a copy of the project's notes; where the page shows an output, it is that one."""
+    console = Console(tmp_path)
+    if name in BEGIN_IN_NOTES:
+        assert console.run(BEGIN)[0] == 0
+    for example in examples_of(PAGES[name]):
+        if not is_run(example.command):
+            continue
+        code, printed = console.run(example.command)
+        where = f"{name}:{example.line}: $ {example.command}\n{printed}"
+        assert code not in WRONG_CODES and "Traceback" not in printed, f"exit code {code}: {where}"
+        assert example.output is None or agrees(example.output, printed), where
+
+
+def test_commands_that_are_not_run_are_in_the_documentation() -> None:
+    """A reason for a command that is gone would hide the next one that begins like it."""
+    commands = [example.command for page in PAGES.values() for example in examples_of(page)]
+    assert [name for name in NOT_RUN if not any(command.startswith(name) for command in commands)] == []
+
+
+@pytest.mark.slow
+def test_picture_shows_what_memsync_prints(tmp_path: Path) -> None:
+    """docs/session.svg is the README's session of today; `make picture` draws it anew."""
+    from tools import picture
+
+    assert lines_of(picture.SESSION.read_text()) == lines_of(picture.drawn(picture.session(tmp_path)))
+
+
+def lines_of(svg: str) -> list[str]:
+    """Return the lines of a drawn session, masked: each piece of text stands at its column."""
+    lines = dict[int, str]()
+    for at, number, text in PIECE.findall(svg):
+        column = round(float(at) / COLUMN_WIDTH)
+        lines[int(number)] = lines.get(int(number), "").ljust(column) + html.unescape(text).replace("\xa0", " ")
+    return masked("\n".join(lines.get(number, "") for number in range(max(lines) + 1)))
