@@ -23,7 +23,15 @@ BEGIN = (
     "cp -r memory-files ~/notes && cd ~/notes && memsync init && git init -q -b main && git add -A"
     " && git commit -qm first && memsync sync"
 )
-NOT_RUN = {"uv tool install": "installs packages"}
+NOT_RUN = {
+    "git clone": "needs the network",
+    "uv tool install": "installs packages",
+    "memsync open": "runs an editor",
+    "memsync daemon": "starts a process that stays",
+    "memsync web": "starts a daemon and a browser",
+    "memsync agents": "changes the settings of agents' programs, which are not installed",
+    "memsync recall": "needs the session of an agent",
+}
 """How the commands begin that a test cannot run, and why."""
 PIECE = re.compile(r'<text[^>]* x="([\d.]+)"[^>]*clip-path="url\(#session-line-(\d+)\)"[^>]*>(.*?)</text>')
 COLUMN_WIDTH = 12.2

@@ -65,7 +65,7 @@ def agrees(shown: str, printed: str) -> bool:
 
 
 class Console:
-    """A shell in a folder with a copy of `memory-files`, as a clone of memsync has it; its `~` is a folder next to it."""
+    """A shell in a folder with a copy of `memory-files`, as a clone of memsync has it; its `~` is beside it."""
 
     def __init__(self, folder: Path, **environ: str) -> None:
         self._home, self._cwd = folder / "home", folder / "memsync"
@@ -74,8 +74,8 @@ class Console:
         program = launcher(folder / "bin")
         self._environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "MEMSYNC_"))},
-            **{name: "ada" for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME")},
-            **{name: "ada@example.org" for name in ("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL", "EMAIL")},
+            **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "ada"),
+            **dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL", "EMAIL"), "ada@example.org"),
             **{f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("CONFIG", "STATE", "CACHE", "DATA")},
             "HOME": str(self._home),
             "PATH": f"{program.parent}:{os.environ['PATH']}",
