@@ -153,7 +153,7 @@ def _judged(
     answer = ask_program(command, {"pairs": pairs}) if pairs else {}
     confirmed = answer.get("contradictions") if isinstance(answer, dict) else None
     if pairs and not isinstance(confirmed, list):
-        raise MemsyncError(f"{command[0]} did not name the contradictions", hint="See docs/curator.md.")
+        raise MemsyncError(f"{command[0]} did not name the contradictions", hint="See docs/vault.md.")
     return {name: one for name, one in found.items() if name not in own or name in (confirmed or ())}
 
 

@@ -43,5 +43,5 @@ def ask_program(command: Sequence[str], packet: Any) -> Any:
         return json.loads(text[text.index("{") : text.rindex("}") + 1])
     except ValueError as error:
         raise MemsyncError(
-            f"{name} did not answer with JSON", hint="docs/curator.md shows the answer it must print."
+            f"{name} did not answer with JSON", hint="docs/vault.md shows the answer it must print."
         ) from error

@@ -29,6 +29,7 @@ NOT_RUN = {
     "memsync open": "runs an editor",
     "memsync daemon": "starts a process that stays",
     "memsync web": "starts a daemon and a browser",
+    "memsync mcp": "serves until its input ends",
     "memsync agents": "changes the settings of agents' programs, which are not installed",
     "memsync recall": "needs the session of an agent",
 }

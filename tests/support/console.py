@@ -16,7 +16,7 @@ MASKS = (
     (r"\b20\d\d-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?)?", "DATE"),
     (r"^(- |  )\d\d:\d\d ", r"\1TIME "),
     (r"\b0\.\d\d\b|\b1\.00\b", "SCORE"),
-    (r"\d+(?:\.\d+)? (?:ms|s)\b", "TIME"),
+    (r"\d+(?:\.\d+)? (?:ms|s|min|h)\b", "TIME"),
     (r"\b[0-9a-f]{7,40}\b", "DIGEST"),
     (r"[ \t]+$", ""),
 )  # fmt: skip

@@ -207,7 +207,7 @@ def _of_program(command: Sequence[str], said: Sequence[GatheredStatement]) -> li
     try:
         return list(msgspec.convert(ask_program(command, packet), ProgramAnswer).changes)
     except msgspec.ValidationError as error:
-        raise MemsyncError(f"{command[0]} did not follow the schema: {error}", hint="See docs/curator.md.") from error
+        raise MemsyncError(f"{command[0]} did not follow the schema: {error}", hint="See docs/vault.md.") from error
 
 
 class ProgramAnswer(msgspec.Struct, frozen=True):
