@@ -183,7 +183,7 @@ class Memory(Workspace, MemoryApi):
             raise
 
     def import_file(self, path: AnyPath, *, progress: Progress = no_progress) -> ImportReport:
-        """Write the conversations of a file into threads (docs/conversations.md). Raises UsageError."""
+        """Write the conversations of a file into threads (docs/agents.md). Raises UsageError."""
         from memsync.features.conversations.importing import import_file
 
         return import_file(self, path, progress=progress)

@@ -17,7 +17,7 @@ class ContextPassage(NoteLines, frozen=True):
 
 
 class ContextPart(Struct, frozen=True):
-    """One part of a context, in the order of docs/context.md; `tokens` includes its heading and citations."""
+    """One part of a context, in the order of docs/agents.md; `tokens` includes its heading and citations."""
 
     name: str
     tokens: int

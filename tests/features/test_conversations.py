@@ -20,7 +20,7 @@ from tests.support.daemon_process import Cli
 from tests.support.sampling import fewer
 
 NO_THREAD = "not a message of a thread: Object missing required field `thread`"
-PAGE = (PROJECT / "docs" / "conversations.md").read_text()
+PAGE = (PROJECT / "docs" / "agents.md").read_text()
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60).map(
     lambda text: text.replace("\r\n", "\n").replace("\r", "\n")
 )

@@ -29,7 +29,10 @@ NOT_RUN = {
     "memsync open": "runs an editor",
     "memsync daemon": "starts a process that stays",
     "memsync web": "starts a daemon and a browser",
-    "memsync mcp": "serves until its input ends",
+    "memsync mcp --": "serves until its input ends",
+    "memsync ingest": "needs the conversations of agents",
+    "memsync --root transcripts": "needs what `memsync ingest` took in",
+    "memsync thread export SESSION": "needs what `memsync ingest` took in",
     "memsync agents": "changes the settings of agents' programs, which are not installed",
     "memsync recall": "needs the session of an agent",
 }

@@ -1,1 +1,1 @@
-"""Assemble the context that an agent reads before it answers, within a token budget (docs/context.md)."""
+"""Assemble the context that an agent reads before it answers, within a token budget (docs/agents.md)."""

@@ -49,7 +49,7 @@ SHARES = {"soul": 0.15, "prompts": 0.15, "memory": 0.2, "messages": 0.2, "logs":
 @operation(
     Command(
         "context",
-        help="Print what an agent should read before it answers QUERY, within a budget of tokens (docs/context.md).",
+        help="Print what an agent should read before it answers QUERY, within a budget of tokens (docs/agents.md).",
         notes="SOUL.md, active prompts and the thread's prompt come first. Then it quotes, with path and line, "
         "pinned notes and MEMORY.md, the thread's last messages, the logs of today and yesterday, and the hits for "
         "QUERY. It lists what does not fit on stderr.",
@@ -113,7 +113,7 @@ def context(
 def _sources(
     memory: Workspace, gathered: _Gathered, thread: NotePath | None, today: date, hits: Sequence[Passage]
 ) -> Sequence[PassageSource]:
-    """Return the parts of a context in their order (docs/context.md)."""
+    """Return the parts of a context in their order (docs/agents.md)."""
     with memory.index.reading() as reader:
         notes = [note for note in reader.notes() if not note.archived]
     kind_of, passages = memory.reader.rules.kind, gathered.passages

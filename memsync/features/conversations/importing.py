@@ -272,7 +272,7 @@ def _message(turn: Turn) -> Addition:
 def import_file(memory: Workspace, path: str | os.PathLike[str], *, progress: Progress = no_progress) -> ImportReport:
     """Write the conversations of a file into threads, without the messages that are there already.
 
-    The file is memsync's own JSON Lines (docs/conversations.md), or an export of ChatGPT or Claude. `wrong` in the
+    The file is memsync's own JSON Lines (docs/agents.md), or an export of ChatGPT or Claude. `wrong` in the
     report lists what could not be used. The daemon or the next sync indexes the new threads. Raises UsageError.
     """
     memory.syncer.refresh(progress=progress)  # otherwise an import would begin a second thread for a source

@@ -1,6 +1,6 @@
 """Read the conversations of a file, one at a time, and name the places that cannot be used.
 
-docs/conversations.md describes the formats. A line or conversation that cannot be used does not stop the others. An
+docs/agents.md describes the formats. A line or conversation that cannot be used does not stop the others. An
 export is in memory as a whole, so its size is limited.
 """
 
@@ -128,7 +128,7 @@ def _from_array(file: IO[bytes], size: int, name: str, progress: Progress) -> Re
             yield Skipped(place, _reason(error))
     if not content[end:].lstrip(_BETWEEN + b"[").startswith(b"]"):
         if not number:
-            raise UsageError(f"{name} ends before its first conversation does", hint="See docs/conversations.md.")
+            raise UsageError(f"{name} ends before its first conversation does", hint="See docs/agents.md.")
         yield Skipped(f"conversation {number + 1}", "the file ends before it does")
 
 
