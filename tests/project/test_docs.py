@@ -58,7 +58,7 @@ def test_readme_python_example_runs() -> None:
 def test_python_reference_runs_from_the_first_example_to_the_last(tmp_path: Path) -> None:
     """With the real model, on the project's own notes."""
     shutil.copytree(PROJECT / "memory-files", tmp_path / "notes")
-    code = "\n".join(re.findall(r"```python\n(.*?)```", (PROJECT / "docs" / "memory.md").read_text(), re.DOTALL))
+    code = "\n".join(re.findall(r"```python\n(.*?)```", (PROJECT / "docs" / "code.md").read_text(), re.DOTALL))
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
@@ -67,7 +67,7 @@ def test_python_reference_runs_from_the_first_example_to_the_last(tmp_path: Path
 
 def test_python_reference_names_every_method() -> None:
     """A method that is not there is not found; `get`, `sync`, `status`, `rebuild` and `verify` have no parentheses."""
-    page = (PROJECT / "docs" / "memory.md").read_text()
+    page = (PROJECT / "docs" / "code.md").read_text()
     assert [name for name in OPERATIONS if not re.search(rf"`{name}[(`]|memory\.{name}\(", page)] == []
 
 
