@@ -21,11 +21,13 @@ BEGIN_IN_NOTES = set(PAGES) - {"README.md", "docs/tutorial.md"}
 """These pages begin in a memory root that is a git repository, as the tutorial leaves it."""
 BEGIN = (
     "cp -r memory-files ~/notes && cd ~/notes && memsync init && git init -q -b main && git add -A"
-    " && git commit -qm first && memsync sync"
+    " && git commit -qm first && mkdir ~/stick && memsync sync"
 )
 NOT_RUN = {
     "git clone": "needs the network",
     "uv tool install": "installs packages",
+    "pip install": "installs packages",
+    "python tools/build_multilingual.py": "needs the package that is not installed",
     "memsync open": "runs an editor",
     "memsync daemon": "starts a process that stays",
     "memsync web": "starts a daemon and a browser",
