@@ -18,10 +18,10 @@ PAGES = {
     )))
 }  # fmt: skip
 BEGIN_IN_NOTES = set(PAGES) - {"README.md", "docs/tutorial.md"}
-"""These pages begin in a memory root that is a git repository, as the tutorial leaves it."""
+"""These pages begin in a memory root that is a git repository; its daemon makes their many commands cheaper."""
 BEGIN = (
     "cp -r memory-files ~/notes && cd ~/notes && memsync init && git init -q -b main && git add -A"
-    " && git commit -qm first && mkdir ~/stick && memsync sync"
+    " && git commit -qm first && mkdir ~/stick && memsync sync && memsync daemon start"
 )
 NOT_RUN = {
     "git clone": "needs the network",
@@ -54,16 +54,17 @@ def is_run(command: str) -> bool:
 @pytest.mark.parametrize("name", PAGES)
 def test_commands_of_a_page_run_in_order(name: str, tmp_path: Path) -> None:
     """In a copy of the project's notes; where the page shows an output, it is that one."""
-    console = Console(tmp_path)
-    if name in BEGIN_IN_NOTES:
-        assert console.run(BEGIN)[0] == 0
-    for example in examples_of(PAGES[name]):
-        if not is_run(example.command):
-            continue
-        code, printed = console.run(example.command)
-        where = f"{name}:{example.line}: $ {example.command}\n{printed}"
-        assert code not in WRONG_CODES and "Traceback" not in printed, f"exit code {code}: {where}"
-        assert example.output is None or agrees(example.output, printed), where
+    with Console(tmp_path) as console:
+        if name in BEGIN_IN_NOTES:
+            code, printed = console.run(BEGIN)
+            assert code == 0, printed
+        for example in examples_of(PAGES[name]):
+            if not is_run(example.command):
+                continue
+            code, printed = console.run(example.command)
+            where = f"{name}:{example.line}: $ {example.command}\n{printed}"
+            assert code not in WRONG_CODES and "Traceback" not in printed, f"exit code {code}: {where}"
+            assert example.output is None or agrees(example.output, printed), where
 
 
 def test_commands_that_are_not_run_are_in_the_documentation() -> None:

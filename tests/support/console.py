@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from tests.conftest import PROJECT
 from tests.support.daemon_process import launcher
@@ -83,6 +84,13 @@ class Console:
             "COLUMNS": "112",
             **environ,
         }  # fmt: skip
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop the daemon of the memory root where the last command ran, if one runs."""
+        self.run("memsync daemon stop")
 
     def run(self, command: str, seconds: float = 120) -> tuple[int, str]:
         """Run a command where the last one left off; return its exit code and what it printed."""
