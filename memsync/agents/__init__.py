@@ -1,6 +1,6 @@
 """The agents that memsync knows: where they keep memory, hooks and transcripts, and in which form.
 
-One module each, or a plugin of another package (docs/design.md).
+One module each, or a plugin of another package (CONTRIBUTING.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Agents and models that other installed packages add to memsync, found by an entry point (docs/design.md)."""
+"""Agents and models that other installed packages add to memsync, found by an entry point (CONTRIBUTING.md)."""
 
 from __future__ import annotations
 
