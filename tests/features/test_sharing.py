@@ -516,6 +516,29 @@ def test_file_that_arrived_is_no_change_of_ours(
     assert text_of(here, "b.md") == f"# B\n\none{', saved' * (not is_killed)}\n\ntwo\n\nthree, there\n"
 
 
+def test_first_exchange_that_was_killed_is_finished(
+    here: Memory, address: Path, tmp_path: Path, make_memory: MakeMemory, monkeypatch: Patch
+) -> None:
+    """What it had written is not taken for notes that began apart."""
+    put(here, "b.md", "# B\n")
+    exchange_now(here)
+    (root := tmp_path / "new").mkdir()
+    new = make_memory(own_settings=load_settings(root=root, environ={}, cwd=root))
+    written = checkout._written
+
+    def killed(*arguments: Any) -> bool:
+        if arguments[2].path == "b.md":
+            raise KeyboardInterrupt
+        return written(*arguments)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(checkout, "_written", killed)
+        new.share(str(address))
+    assert (root / "a.md").exists() and not (root / "b.md").exists()
+    in_order(exchange_now(new))
+    assert files(new) == files(here) and is_clean(new)
+
+
 # ---------------------------------------------------------------------------------- at random
 
 NAMES = ("daily/2026-01-02.md", "MEMORY.md", "threads/t.md", "notes/a.md", "notes/b.md")

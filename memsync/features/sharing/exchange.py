@@ -214,10 +214,10 @@ class Exchange:
         A file that was edited since counts as edited before that commit, even if it had been written already.
         """
         commit, head = (_commit_named(git, name) for name in (ARRIVING, "HEAD"))
-        if commit != head and _is_ancestor(git, head, commit):
+        if commit not in ("", head) and (not head or _is_ancestor(git, head, commit)):
             self._check_out(git, head, commit)
             if not _is_ancestor(git, commit, SEEN):  # it was not sent, perhaps because of conflicts
-                paths = [one.path for one in checkout.listed(git, head, commit)]
+                paths = [one.path for one in checkout.listed(git, head or _empty_tree(git), commit)]
                 marked = [path for path in paths if _has_marks(self._memory.settings.root / path)]
                 self.done.conflicts = tuple(dict.fromkeys((*self.done.conflicts, *marked)))
         if commit:
