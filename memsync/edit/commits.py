@@ -37,6 +37,8 @@ _UNDER_WAY = {
     "rebase-apply": "a rebase",
     "BISECT_LOG": "a bisection",
 }
+_COMMITTING = "refs/memsync/committing"
+"""The commit that HEAD has, and the index perhaps not yet: a process that was killed there staged nothing."""
 _PATHS = ("-z", "--stdin")
 _NO_IDENTITY = "identity unknown"
 
@@ -67,9 +69,14 @@ def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[
         use_identity(git)
         check_rule_files(git, named)
         with locked_index(git) as index:
+            head = git.run("rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()
+            was_killed = bool(head) and head == git.run("rev-parse", "--verify", "--quiet", _COMMITTING).stdout.strip()
+            if was_killed:
+                output(git, "read-tree", head, index=index.copy)
             made = _commit_locked(git, index.copy, named, what, message)
-            if made:
+            if made or was_killed:
                 index.keep()
+                git.run("update-ref", "-d", _COMMITTING)
         return made, ""
 
 
@@ -86,8 +93,12 @@ class LockedIndex:
             descriptor = os.open(self._lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         except FileExistsError as error:
             raise GitUnusable(f"another git is at work: {self._lock} is there. If none is, delete that file") from error
-        with open(descriptor, "wb") as file:
-            file.write(_holder(os.getpid()))
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(_holder(os.getpid()))
+        except OSError:  # the disk is full: an empty lock file would stop every git
+            os.unlink(self._lock)
+            raise
 
     def read(self) -> None:
         """Copy the index, with its time, by which git knows what may have changed in the same tick."""
@@ -160,15 +171,16 @@ def _commit_locked(git: Git, index: str, paths: Sequence[str], what: str, messag
     deleted = [path for path in paths if path in tracked and path not in existing]
     tree_index = f"{git.folder}/tree"
     output(git, "read-tree", base, index=tree_index)
-    for file in (tree_index, index):
-        output(git, "update-index", "--add", *_PATHS, given="\0".join(existing), index=file, at_notes=True)
+    for file in (tree_index, index):  # deletions first: a folder may have taken the place of a file
         output(git, "update-index", "--force-remove", *_PATHS, given="\0".join(deleted), index=file, at_notes=True)
+        output(git, "update-index", "--add", *_PATHS, given="\0".join(existing), index=file, at_notes=True)
     tree = output(git, "write-tree", "--missing-ok", index=tree_index)
     if head and tree == output(git, "rev-parse", f"{head}^{{tree}}"):
         return ""
     if _differing(git, index, tree, paths):
         raise GitUnusable(f"git's index keeps its own version of {what}")  # `git update-index --skip-worktree`
     made = output(git, "commit-tree", tree, *(("-p", head) if head else ()), given=f"{message}\n")
+    output(git, "update-ref", _COMMITTING, made)
     output(git, "update-ref", "-m", f"commit: {message}", "HEAD", made, head or "0" * len(made))
     return made
 

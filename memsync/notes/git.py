@@ -107,17 +107,17 @@ class Git:
             start_new_session=with_network,  # without a terminal, ssh cannot wait for a passphrase
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="surrogateescape",
         ) as process:
             try:
-                printed, complaint = process.communicate(given, self._seconds_left())
+                outputs = process.communicate(given.encode("utf-8", "surrogateescape"), self._seconds_left())
             except BaseException:
                 process.terminate()  # before it is killed, so that it can remove its lock files
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_SECONDS_TO_END)
                 process.kill()
                 raise
+        # Not as text: Python would take a CR in a name or in a note for the end of a line.
+        printed, complaint = (output.decode("utf-8", "surrogateescape") for output in outputs)
         return subprocess.CompletedProcess(arguments, process.returncode, printed, complaint)
 
     def stream(self, *arguments: str, max_bytes: int, given: bytes = b"") -> Iterator[bytes]:

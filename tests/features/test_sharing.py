@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -13,15 +14,17 @@ from typing import Any
 import pytest
 
 from memsync.edit import note_file
+from memsync.edit.commits import LockedIndex
 from memsync.errors import UsageError, WriteRefused
 from memsync.features.sharing import checkout
 from memsync.features.sharing.beginning import copy_shared
+from memsync.features.sharing.remote import Remote
 from memsync.features.sharing.share import exchange as exchange_now
 from memsync.memory import Memory
 from memsync.model.status import Shared
 from memsync.notes.git import Git
 from memsync.ports import WRITES_FOR_AGENT
-from memsync.settings.load import load_settings
+from memsync.settings.load import Settings, load_settings, with_changes
 from tests.conftest import MakeMemory, Patch
 from tests.support.repository import Repository
 
@@ -99,12 +102,14 @@ def is_clean(memory: Memory) -> bool:
 
 # ---------------------------------------------------------------------------------- what both have afterwards
 
+MARKS = f"\nmid\n\n{'=' * 60}\n{'<' * 47} x\n{'>' * 80}\n\n- y\n"
 BOTH: dict[str, tuple[str | None, str | None, str | None, str]] = {
     "a log": ("# D\n\n- 10:00 a\n", "# D\n\n- 10:00 a\n- 10:02 b\n", "# D\n\n- 10:00 a\n- 10:01 c\n",
         "# D\n\n- 10:00 a\n- 10:01 c\n- 10:02 b\n"),
     "a new log": (None, "# D\n\n- 10:02 b\n", "# D\n\n- 10:01 c\n", "# D\n\n- 10:01 c\n- 10:02 b\n"),
     "a log out of order": ("# D\n", "# D\n\n- 10:05 b\n- 10:01 a\n", "# D\n\n- 10:03 c\n",
         "# D\n\n- 10:03 c\n- 10:05 b\n- 10:01 a\n"),
+    "lines like marks": (f"- x\n{MARKS}", f"- x\n- a\n{MARKS}", f"- x\n- b\n{MARKS}", f"- x\n- a\n- b\n{MARKS}"),
     "an edited line below which another was added": ("- x\n", "- x, or y\n", "- x\n- z\n", "- x, or y\n- z\n"),
     "a removed line beside which another was added": ("- x\n- y\n", "- y\n", "- x\n- z\n- y\n", "- z\n- y\n"),
     "the same entry": ("- x\n", "- x\n- y\n", "- x\n- y\n", "- x\n- y\n"),
@@ -287,18 +292,20 @@ def test_no_marks_leave_the_machine_where_the_conflict_is(
 def test_local_only_notes_stay(here: Memory, there: Memory) -> None:
     """Those of a pattern and those that say so; not even the user's own `git add` takes them."""
     put(here, "diary [x].md", "---\nlocal-only: true\n---\nsecret thoughts\n")
-    shared = exchange_now(here)
-    assert [(one.path, one.reason) for one in shared.held] == [("diary [x].md", "it is local-only")]
+    exchanged(here)
     Repository(here.settings.root).git("add", "-A")
     exchanged(here, there)
     assert "diary [x].md" not in files(there)
+    put(here, "diary [x].md", "public thoughts\n")
+    exchanged(here, there)
+    assert text_of(there, "diary [x].md") == "public thoughts\n"
 
 
 def test_secret_stays_until_the_user_says_so(here: Memory, there: Memory) -> None:
     """Also in a note that was sent before; by its digest, so that another secret in the note still stays."""
     put(here, "a.md", f"# A\n\nThe token is {KEY}.\n")
     (held,) = exchange_now(here).held
-    digest = held.reason.rpartition(", ")[2].rstrip(")")
+    digest = held.reason.rpartition(" ")[2]
     exchange_now(there)
     assert KEY not in text_of(there, "a.md")
     put(there, "a.md", "# A\n\nof there\n")
@@ -317,6 +324,8 @@ def test_what_the_user_committed_by_mistake_is_not_sent(text: str, here: Memory,
     Repository(here.settings.root).git("add", "-Af")
     Repository(here.settings.root).git("commit", "-qm", "x")
     newest = Repository(address).git("rev-parse", "main")
+    assert "b.md is committed, but it" in exchange_now(here).problem
+    put(here, "b.md", "Taken out.\n")  # it is in the history all the same
     assert "b.md is committed, but it" in exchange_now(here).problem
     assert Repository(address).git("rev-parse", "main") == newest
 
@@ -539,6 +548,145 @@ def test_first_exchange_that_was_killed_is_finished(
     assert files(new) == files(here) and is_clean(new)
 
 
+def test_files_of_a_local_only_folder_stay(make_memory: MakeMemory, settings: Settings, address: Path) -> None:
+    """Pictures and texts in it, too: the user named the folder."""
+    memory = make_memory(own_settings=with_changes(settings, {"privacy.local_only": "journal/"}, "test"))
+    for name in ("a.md", "photo.png", "n.txt"):
+        put(memory, f"journal/{name}", b"private\0")
+    put(memory, "b.md", "public\n")
+    in_order(memory.share(str(address)))
+    assert Repository(address).git("ls-tree", "-r", "--name-only", "main").split() == ["b.md"]
+
+
+def test_sharing_again_keeps_what_is_known(here: Memory, there: Memory, address: Path) -> None:
+    """Conflicts and secrets that were allowed."""
+    here.share(allow=("1a2b3c4d",))
+    put(here, "a.md", "# A\n\none, here\n\ntwo\n\nthree\n")
+    exchange_now(here)
+    put(there, "a.md", "# A\n\none, there\n\ntwo\n\nthree\n")
+    assert exchange_now(there).conflicts == ("a.md",)
+    assert there.share(str(address)).conflicts == ("a.md",)
+    assert here.share(str(address)).allowed == ("1a2b3c4d",)
+    exchange_now(here)
+    assert "<<<<<<<" not in text_of(here, "a.md")
+
+
+def test_note_that_both_renamed_and_edited_is_a_conflict(here: Memory, there: Memory) -> None:
+    """Git leaves longer marks in it than elsewhere, in two files."""
+    text = "# A\n\none\n" + "".join(f"\nline {number}\n" for number in range(30))
+    put(here, "a.md", text)
+    exchanged(here, there)
+    for memory, name in ((here, "c.md"), (there, "d.md")):
+        (memory.settings.root / "a.md").unlink()
+        put(memory, name, text.replace("one", f"one of {name}"))
+    exchange_now(here)
+    assert set(exchange_now(there).conflicts) == {"c.md", "d.md"}
+    assert exchange_now(there).conflicts
+    exchange_now(here)
+    assert all(b"<<<<<<<" not in content for content in files(here).values())
+
+
+def test_what_git_ignores_here_is_not_sent(here: Memory, there: Memory) -> None:
+    """Not even if another machine sends a file of that name."""
+    put(here, ".git/info/exclude", "b.md\n")
+    put(here, "b.md", "private\n")
+    put(there, "b.md", "of there\n")
+    exchange_now(there)
+    assert "git ignores it" in exchange_now(here).problem
+    exchange_now(there)
+    assert (text_of(here, "b.md"), text_of(there, "b.md")) == ("private\n", "of there\n")
+
+
+@pytest.mark.parametrize("command", [("commit", "-qm", "mine"), ("checkout", "-qb", "private")])
+def test_git_of_the_user_during_an_exchange(
+    here: Memory, there: Memory, monkeypatch: Patch, command: tuple[str, ...]
+) -> None:
+    """What he commits is merged in the next turn; another branch stays as it is."""
+    put(there, "b.md", "of there\n")
+    exchange_now(there)
+    fetch = Remote.fetch
+
+    def slow(remote: Remote) -> str:
+        theirs = fetch(remote)
+        monkeypatch.undo()
+        put(here, "mine.md", "mine\n")
+        Repository(here.settings.root).git("add", "mine.md")
+        Repository(here.settings.root).git(*command)
+        return theirs
+
+    monkeypatch.setattr(Remote, "fetch", slow)
+    problem = exchange_now(here).problem
+    if command[0] == "checkout":
+        assert "private" in problem and not (here.settings.root / "b.md").exists()
+    else:
+        exchanged(here, there)
+        assert files(here) == files(there) and text_of(there, "mine.md") == "mine\n"
+
+
+def test_mode_is_exchanged_and_settles(here: Memory, there: Memory) -> None:
+    """A file that was made executable on one machine is so on the other; then nothing is sent any more."""
+    (here.settings.root / "a.md").chmod(0o755)
+    exchanged(here, there)
+    assert (there.settings.root / "a.md").stat().st_mode & 0o100
+    assert exchange_now(there).sent == exchange_now(here).sent == 0
+
+
+@pytest.mark.parametrize("to_folder", [True, False])
+def test_file_in_the_place_of_a_folder_and_the_reverse(here: Memory, there: Memory, to_folder: bool) -> None:
+    """On the machine that did it and on the other."""
+    put(here, "x" if to_folder else "x/y.md", "old\n")
+    exchanged(here, there)
+    if to_folder:
+        (here.settings.root / "x").unlink()
+    else:
+        shutil.rmtree(here.settings.root / "x")
+    put(here, "x/y.md" if to_folder else "x", "new\n")
+    exchanged(here, there)
+    assert files(here) == files(there) and text_of(there, "x/y.md" if to_folder else "x") == "new\n"
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9.md", b"Icon\r", b"two\nlines.md"])
+def test_odd_name_is_sent_or_named(here: Memory, there: Memory, name: bytes) -> None:
+    """And stops nothing."""
+    Path(os.fsdecode(os.path.join(os.fsencode(here.settings.root), name))).write_text(f"The token is {KEY}.\n")
+    put(here, "b.md", "b\n")
+    shared = exchange_now(here)
+    assert not shared.problem and len(shared.held) == 1 and shared.held[0].path.isprintable()
+    exchange_now(there)
+    assert text_of(there, "b.md") == "b\n"
+
+
+def test_file_that_a_program_has_open_waits(here: Memory, there: Memory, address: Path) -> None:
+    """Without a commit for each try."""
+    put(there, "a.md", "# A\n\none, there\n")
+    exchange_now(there)
+    count = Repository(address).git("rev-list", "--count", "main")
+    with open(here.settings.root / "a.md", "a"):
+        for _ in range(3):
+            assert "a.md is open for writing" in exchange_now(here).problem
+    assert Repository(address).git("rev-list", "--count", "main") == count
+    exchanged(here, there)
+    assert files(here) == files(there)
+
+
+def test_copy_of_a_shared_memory(here: Memory, join: Join, address: Path, tmp_path: Path) -> None:
+    """Another one at the same place begins anew; what is empty, or shows a password, is no address."""
+    Repository(tmp_path).git("init", "-q", "--bare", "empty")
+    for wrong in (tmp_path / "empty", "https://ada:token@example.org/n.git", tmp_path / "absent"):
+        with pytest.raises(UsageError):
+            copy_shared(str(wrong), tmp_path / "w")
+        assert not (tmp_path / "w").exists()
+    assert exchange_now(join("w")).problem == ""
+    shutil.rmtree(tmp_path / "w")
+    new = join("w")
+    put(here, "b.md", "gone there\n")
+    exchange_now(here)
+    rewritten = join("v")
+    Repository(address).git("update-ref", "refs/heads/main", "main~1")
+    assert "was rewritten" in exchange_now(rewritten).problem
+    assert exchange_now(new).problem == ""
+
+
 # ---------------------------------------------------------------------------------- at random
 
 NAMES = ("daily/2026-01-02.md", "MEMORY.md", "threads/t.md", "notes/a.md", "notes/b.md")
@@ -580,7 +728,10 @@ def test_three_machines_end_equal_and_lose_nothing(
         def call(*arguments: object, **options: object) -> object:
             if chance.random() < 0.03:
                 raise KeyboardInterrupt
-            return function(*arguments, **options)
+            result = function(*arguments, **options)
+            if chance.random() < 0.01:
+                raise KeyboardInterrupt
+            return result
 
         return call
 
@@ -588,6 +739,7 @@ def test_three_machines_end_equal_and_lose_nothing(
         patch.setattr(Git, "run", cut(Git.run))
         for name in ("swap", "create", "remove"):
             patch.setattr(note_file, name, cut(getattr(note_file, name)))
+        patch.setattr(LockedIndex, "keep", cut(LockedIndex.keep))
         for number in range(60):
             memory = chance.choice(memories)
             try:

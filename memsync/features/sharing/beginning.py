@@ -10,11 +10,13 @@ from pathlib import Path
 
 from memsync.edit.share_state import keep_shared
 from memsync.errors import UsageError
+from memsync.features.sharing.remote import SEEN
 from memsync.model.status import Shared
 from memsync.model.text import quoted
 from memsync.notes.git import PROTOCOLS
 from memsync.notes.git_files import GitUnusable, branch_of, find_repository, reason_of
 from memsync.settings.load import settings_of_root
+from memsync.sync.moved_root import set_aside
 from memsync.system.programs import search_path
 from memsync.system.state_file import state_of_root
 
@@ -56,11 +58,20 @@ def copy_shared(address: str, folder: Path) -> None:
     """Copy a shared memory to a new folder, which is shared from then on. Raises UsageError with git's reason."""
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty", hint="Name a new folder: memsync init --from ADDRESS FOLDER")
-    address = full_address(address)
+    address, place = full_address(address), os.path.abspath(folder)
     branch = _branch_at(address)
-    named = [f"--branch={branch}"] if branch else []
-    _git("clone", "--quiet", "--no-recurse-submodules", "--template=", *named, "--", address, os.path.abspath(folder))
+    if not branch:
+        raise UsageError(f"{address} has no notes yet", hint="First share the notes there: memsync share ADDRESS")
+    options = ("--quiet", "--no-recurse-submodules", "--template=", f"--branch={branch}")
+    try:
+        _git("clone", *options, "--", address, place)
+        _git("--git-dir", f"{place}/.git", "update-ref", SEEN, "HEAD")
+    except UsageError:
+        shutil.rmtree(place, ignore_errors=True)  # it was empty, or was not there
+        raise
     settings, _ = settings_of_root(str(folder))
+    for former in (settings.index_name, str(settings.keep_dir)):  # of another folder that was here
+        set_aside(former, "")
     keep_shared(state_of_root(settings.keep_dir), begin(folder, address))
 
 
@@ -68,6 +79,9 @@ def full_address(address: str) -> str:
     """Return an address as git takes it from any folder. Raises UsageError for an option."""
     if address.startswith("-"):
         raise UsageError(f"{address!r} is not an address", hint="Write a URL, HOST:PATH or a folder.")
+    if re.match("https?://[^/]*@", address):
+        hint = "Write it without what is before the @: git asks your credential helper."
+        raise UsageError("the address has a name or a password, which memsync would show", hint=hint)
     return address if _IS_ADDRESS.match(address) else os.path.abspath(os.path.expanduser(address))
 
 

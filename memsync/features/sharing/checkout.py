@@ -62,6 +62,7 @@ def write(revisions: Revisions, git: Git, changes: Sequence[Changed]) -> list[Ch
     Raises GitUnusable, MemsyncError; the caller holds the writers' lock.
     """
     missed: list[Changed] = []
+    changes = sorted(changes, key=lambda one: bool(one.after))  # deletions first: a folder may take a file's place
     for start in range(0, len(changes), BATCH):
         batch = changes[start : start + BATCH]
         names = dict.fromkeys(name for one in batch for name in (one.before, one.after) if name)
@@ -96,18 +97,10 @@ def _written(revisions: Revisions, git: Git, one: Changed, before: bytes | None,
     try:
         with folder_of(root, path, create=after is not None) as folder:
             there = _content(folder, path, name)
-            if there == after:
-                return True
-            if there != before and (there is None or not _is_clean(git, one, there)):
-                return False
-            if there is None and after is not None:
-                note_file.create(folder, name, after, sync=False)
-            elif there is not None and after is not None:
-                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                if not note_file.swap(folder, path, there, after, status):
+            if there != after:
+                is_as_before = there == before or (there is not None and _is_clean(git, one, there))
+                if not (is_as_before and _replaced(folder, path, there, after)):
                     return False
-            elif there is not None and not note_file.remove(folder, path, name, there):
-                return False
             if after is not None:
                 _set_mode(folder, name, is_executable=one.is_executable)
     except (FileExistsError, FileNotFoundError):  # it has just been made, or deleted
@@ -116,6 +109,17 @@ def _written(revisions: Revisions, git: Git, one: Changed, before: bytes | None,
         with suppress(OSError):
             os.removedirs((root / path).parent)
     return True
+
+
+def _replaced(folder: int, path: NotePath, before: bytes | None, after: bytes | None) -> bool:
+    """Give a file another content; return False if it has not the content `before`. None stands for no file."""
+    name = path.rpartition("/")[2]
+    if before is None or after is None:
+        if before is not None:
+            return note_file.remove(folder, path, name, before)
+        note_file.create(folder, name, after or b"", sync=False)
+        return True
+    return note_file.swap(folder, path, before, after, os.stat(name, dir_fd=folder, follow_symlinks=False))
 
 
 def _content(folder: int, path: NotePath, name: str) -> bytes | None:

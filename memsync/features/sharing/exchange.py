@@ -6,8 +6,9 @@ that no rule decides, it is committed as git marks it, and nothing is pushed unt
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,12 +16,11 @@ from typing import TYPE_CHECKING
 
 from memsync.edit import commits
 from memsync.features.sharing import checkout, merging
-from memsync.features.sharing.holding import FILTERED, MARKED, Holding
+from memsync.features.sharing.holding import FILTERED, IGNORED, MARKED, Holding, has_marks, show_hidden
 from memsync.features.sharing.remote import SEEN, Remote
 from memsync.model.grouped import grouped
-from memsync.model.text import count
+from memsync.model.text import count, printable
 from memsync.model.vocabulary import NotePath
-from memsync.notes import conflict_marks
 from memsync.notes.files import MAX_NOTE_BYTES
 from memsync.notes.git import Git, open_git, use_identity
 from memsync.notes.git_files import GitUnusable, branch_of
@@ -55,41 +55,37 @@ class Exchanged:
 class Exchange:
     """Exchanges the notes of one memory root with a branch at an address. `allowed`: digests of secrets to be sent."""
 
-    def __init__(self, memory: Workspace, address: str, branch: str, allowed: Sequence[str] = ()) -> None:
+    def __init__(self, memory: Workspace, address: str, branch: str, allowed: Sequence[str], done: Exchanged) -> None:
         self._memory = memory
         self._address, self._branch = address, branch
         self._holding = Holding(memory, allowed)
         self._revisions = Revisions.of(memory.settings.root)
-        self.done = Exchanged()
+        self.done = done
 
-    def exchange(self, conflicts: Sequence[str] = ()) -> Exchanged:
-        """Exchange once; `conflicts` are the notes that the last exchange left with marks.
+    def exchange(self, conflicts: Sequence[str]) -> None:
+        """Exchange once, and keep in `done` what was done; `conflicts` has the notes that the last one left with marks.
 
         Raises GitUnusable with the reason, MemsyncError.
         """
         _check(self._revisions, self._branch)
-        self.done.conflicts = tuple(path for path in conflicts if _has_marks(self._memory.settings.root / path))
-        if self.done.conflicts:
-            return self.done
         with self._git() as git:
             remote = Remote(git, self._address, self._branch)
             self._finish(git)
-            if self.done.conflicts:
-                return self.done
             for _ in range(ATTEMPTS):
                 head = self._commit(git, is_solving=bool(conflicts))
+                self.done.conflicts = self.done.conflicts or self._marked(git, _commit_named(git, SEEN), head)
                 if self.done.conflicts:
-                    return self.done
+                    return
                 theirs = remote.fetch()
                 if not theirs or _is_ancestor(git, theirs, head):
                     if not head or theirs == head or self._pushed(git, remote, theirs, head):
-                        return self.done
+                        return
                     continue
                 target = theirs if not head or _is_ancestor(git, head, theirs) else self._merged(git, head, theirs)
                 if target != theirs and not self.done.conflicts and not self._pushed(git, remote, theirs, target):
                     continue
                 if self._check_out(git, head, target) or self.done.conflicts:
-                    return self.done
+                    return
         raise GitUnusable("other machines send all the time")
 
     @contextmanager
@@ -101,6 +97,7 @@ class Exchange:
             attributes.unlink(missing_ok=True)
             # A `merge=union` of the repository would bring removed lines back: see merging.py.
             attributes.write_bytes(own + b"\n* merge\n")
+            show_hidden(Path(git.folder, "info/exclude"))
             yield git
 
     # ------------------------------------------------------------------------------------------ from here
@@ -122,7 +119,7 @@ class Exchange:
         return _commit_named(git, "HEAD")
 
     def _pushed(self, git: Git, remote: Remote, before: str, commit: str) -> bool:
-        self._check_private(git, before or _empty_tree(git), commit)
+        self._check_private(git, before, commit)
         if not remote.push(commit):
             return False
         listed = commits.output(git, "diff-tree", "-r", "--name-only", before or _empty_tree(git), commit)
@@ -130,15 +127,32 @@ class Exchange:
         return True
 
     def _check_private(self, git: Git, before: str, commit: str) -> None:
-        """Raise GitUnusable if a commit would send what may not leave this machine: the user may have committed it."""
-        new = [(one.path, one.after) for one in checkout.listed(git, before, commit) if one.after]
-        for start in range(0, len(new), checkout.BATCH):
-            names = grouped((name, path) for path, name in new[start : start + checkout.BATCH])
-            sizes = self._revisions.sizes(git, names)
-            for name, content in self._revisions.contents(git, (Blob(*item) for item in sizes.items())):
-                for path in names[name]:
-                    if reason := self._holding.reason_of(path, content):
-                        raise GitUnusable(f"{path} is committed, but {reason}")
+        """Raise GitUnusable if commits would send what may not leave this machine: the user may have made them.
+
+        What a later commit takes out again counts, too, because all commits are sent.
+        """
+        options = ("--objects", "--filter=object:type=blob", commit, *(("--not", before) if before else ()))
+        listed = os.fsdecode(b"".join(git.stream("rev-list", *options, max_bytes=checkout.MAX_LISTING_BYTES)))
+        paths = {name: path for name, _, path in (line.partition(" ") for line in listed.split("\n")) if path}
+        for name, content in self._contents(git, list(paths)):
+            if reason := self._holding.reason_of(paths[name], content):
+                what = f"{printable(paths[name])} is committed, but {reason}"
+                raise GitUnusable(f"{what}. Every commit is sent: rewrite those that have it with git")
+
+    def _marked(self, git: Git, before: str, commit: str) -> tuple[str, ...]:
+        """Return the paths of the files of a commit in which git has left marks since an earlier one."""
+        if before == commit or not commit:
+            return ()
+        changes = checkout.listed(git, before or _empty_tree(git), commit)
+        new = grouped((one.after, one) for one in changes if one.after)
+        marked = [one for name, content in self._contents(git, list(new)) if has_marks(content) for one in new[name]]
+        return tuple(one.path for one in marked if not (one.before and has_marks(_content(git, one.before))))
+
+    def _contents(self, git: Git, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield git's name of each content, and the content; some at a time are in memory."""
+        for start in range(0, len(names), checkout.BATCH):
+            sizes = self._revisions.sizes(git, names[start : start + checkout.BATCH])
+            yield from self._revisions.contents(git, (Blob(*item) for item in sizes.items()))
 
     # ------------------------------------------------------------------------------------------ merging
 
@@ -162,10 +176,10 @@ class Exchange:
         for path, versions in sorted(stages.items()):
             decided = self._decided(git, path, versions, partial(self._is_later, git, path, ours, theirs))
             undecided += [path] * (decided is None)
-            mode = next(mode for mode, _ in versions.values())
-            entries += [(place, mode, name) for place, name in (decided or {}).items()]
-        self.done.conflicts = tuple(dict.fromkeys((*self.done.conflicts, *undecided)))
+            entries += [(place, _mode(versions), name) for place, name in (decided or {}).items()]
         tree = _tree(git, tree, entries)
+        undecided = list(dict.fromkeys((*undecided, *self._marked(git, theirs, tree))))
+        self.done.conflicts = tuple(dict.fromkeys((*self.done.conflicts, *undecided)))
         what = f"conflicts in {', '.join(undecided)}" if undecided else "merge"
         return _committed(git, tree, f"memsync share: {what}", ours, theirs)
 
@@ -182,18 +196,19 @@ class Exchange:
         if len(sides) < 2:
             return {path: "".join(sides)}
         names = [f"{git.folder}/{side}" for side in ("ours", "base", "theirs")]
-        for stage, name in zip((2, 1, 3), names, strict=True):
-            blob = versions[stage][1] if stage in versions else ""
-            Path(name).write_bytes(_content(git, blob) if blob else b"")
-        size = f"--marker-size={merging.MARKER_SIZE}"
-        if git.run("merge-file", "--quiet", "--diff3", size, *names).returncode > _MOST_CONFLICTS:  # not text
+        contents = [_content(git, versions[stage][1]) if stage in versions else b"" for stage in (2, 1, 3)]
+        for name, content in zip(names, contents, strict=True):
+            Path(name).write_bytes(content)
+        size = merging.marker_size(contents)
+        done = git.run("merge-file", "--quiet", "--diff3", f"--marker-size={size}", *names)
+        if done.returncode > _MOST_CONFLICTS:  # not text
             stem, dot, suffix = path.rpartition(".")
             copy = f"{stem} (conflicted copy {sides[1][:8]}){dot}{suffix}"
             return {path: sides[0], copy: sides[1]}
         rules = self._memory.reader.rules
         if not merging.has_rule(path, rules):
             return None
-        text = merging.resolved(path, rules, Path(names[0]).read_bytes(), is_later)
+        text = merging.resolved(path, rules, Path(names[0]).read_bytes(), size, is_later)
         Path(names[0]).write_bytes(text)
         return {path: commits.output(git, "hash-object", "-w", "--no-filters", names[0])}
 
@@ -216,10 +231,6 @@ class Exchange:
         commit, head = (_commit_named(git, name) for name in (ARRIVING, "HEAD"))
         if commit not in ("", head) and (not head or _is_ancestor(git, head, commit)):
             self._check_out(git, head, commit)
-            if not _is_ancestor(git, commit, SEEN):  # it was not sent, perhaps because of conflicts
-                paths = [one.path for one in checkout.listed(git, head or _empty_tree(git), commit)]
-                marked = [path for path in paths if _has_marks(self._memory.settings.root / path)]
-                self.done.conflicts = tuple(dict.fromkeys((*self.done.conflicts, *marked)))
         if commit:
             git.run("update-ref", "-d", ARRIVING)
 
@@ -231,6 +242,10 @@ class Exchange:
         """
         before, ours = head or _empty_tree(git), head
         with self._memory.writer.lock(), commits.locked_index(git) as index:
+            _check(self._revisions, self._branch)
+            if _commit_named(git, "HEAD") != head:  # the user has committed meanwhile
+                self.done.conflicts = ()
+                return False
             for _ in range(ATTEMPTS):
                 commits.output(git, "read-tree", "-i", "-m", target, index=index.copy)  # refuses paths such as .git/x
                 commits.output(git, "update-ref", ARRIVING, target)
@@ -245,19 +260,24 @@ class Exchange:
             else:
                 raise GitUnusable(f"{missed[0].path} is being changed")
             git.run("update-index", "-q", "--refresh", index=index.copy, at_notes=True)
+            index.keep()  # before HEAD: a process that is killed in between is finished by the next one
             commits.output(git, "update-ref", "-m", "memsync share", "HEAD", target, head or "0" * len(target))
-            index.keep()
             git.run("update-ref", "-d", ARRIVING)
         return ours == head
 
     def _saved(self, git: Git, files: Sequence[checkout.Changed]) -> list[Entry]:
         """Store files as they are now, and return their entries. Raises GitUnusable if one may not be sent."""
         entries, filters = [], commits.filtered(git, [one.path for one in files])
+        ignored = git.run("check-ignore", "-z", "--stdin", given="\0".join(one.path for one in files), at_notes=True)
         for one in files:
-            if reason := self._holding.reason(git, one.path) or FILTERED * (one.path in filters):
-                raise GitUnusable(f"{one.path} was changed on another machine, too, but here {reason}")
             content = checkout.content_of(self._revisions, one.path)
+            reason = "" if content is None else self._holding.reason(git, one.path, content)
+            reason = reason or FILTERED * (one.path in filters) or IGNORED * (one.path in ignored.stdout.split("\0"))
+            if reason:
+                raise GitUnusable(f"{printable(one.path)} was changed on another machine, too, but here {reason}")
             name = "" if content is None else checkout.stored(git, one.path, content)
+            if name == one.before:
+                raise GitUnusable(f"{printable(one.path)} is open for writing in another program: close it there")
             entries.append((one.path, checkout.REGULAR[one.is_executable], name))
         return entries
 
@@ -272,10 +292,10 @@ def _check(revisions: Revisions, branch: str) -> None:
     commits.check_idle(revisions.repository)
 
 
-def _has_marks(place: Path) -> bool:
-    with suppress(OSError):
-        return conflict_marks.are_in(place.read_bytes())
-    return False
+def _mode(versions: Mapping[int, tuple[str, str]]) -> str:
+    """Return the mode of a merged file: that of the side which changed it."""
+    modes = [versions[stage][0] for stage in (1, 2, 3) if stage in versions]
+    return next((mode for mode in modes[1:] if mode != modes[0]), modes[0])
 
 
 def _content(git: Git, blob: str) -> bytes:

@@ -16,10 +16,11 @@ from typing import NamedTuple
 from memsync.model.vocabulary import Kind, NotePath
 from memsync.notes.rules import PREFERENCES, PathRules
 
-MARKER_SIZE = 47
-"""Length of the marks around a conflict that only this module reads: git's own have seven."""
+MIN_MARKER_SIZE = 47
+"""Length of the marks around a conflict that only this module reads, unless a note has longer lines of that kind."""
 _UNITED = frozenset({Kind.DAILY, Kind.THREAD, Kind.MEMORY})
-_OURS, _BASE, _THEIRS, _END = (mark * MARKER_SIZE for mark in (b"<", b"|", b"=", b">"))
+_MARKS = (b"<", b"|", b"=", b">")
+_RUN = re.compile(rb"^(?:<+|\|+|=+|>+)", re.MULTILINE)
 _FENCE = re.compile(rb"\s*(`{3,}|~{3,})")
 _ITEM = re.compile(rb"#{1,6}\s|[-*+]\s|\d+[.)]\s")
 _MESSAGE = re.compile(rb"##\s")
@@ -44,11 +45,17 @@ def has_rule(path: str, rules: PathRules) -> bool:
     return path == PREFERENCES or rules.kind(NotePath(path)) in _UNITED
 
 
-def resolved(path: str, rules: PathRules, conflicted: bytes, is_later: IsLater) -> bytes:
+def marker_size(versions: Sequence[bytes]) -> int:
+    """Return how long marks must be so that no line of these versions is one."""
+    runs = (len(run) for content in versions for run in _RUN.findall(content))
+    return max(MIN_MARKER_SIZE, 1 + max(runs, default=0))
+
+
+def resolved(path: str, rules: PathRules, conflicted: bytes, size: int, is_later: IsLater) -> bytes:
     """Return a note without its conflicts, which `git merge-file --diff3 --marker-size` has marked."""
     begins = _MESSAGE if rules.kind(NotePath(path)) is Kind.THREAD else _ITEM
     parts: list[bytes] = []
-    for part in _parts(conflicted):
+    for part in _parts(conflicted, size):
         if isinstance(part, Conflict):
             ours, theirs = _newest(part, is_later) if path == PREFERENCES else (part.ours, part.theirs)
             parts += _united(ours, part.base, theirs, begins)
@@ -57,13 +64,14 @@ def resolved(path: str, rules: PathRules, conflicted: bytes, is_later: IsLater) 
     return b"".join(parts)
 
 
-def _parts(conflicted: bytes) -> Iterator[bytes | Conflict]:
+def _parts(conflicted: bytes, size: int) -> Iterator[bytes | Conflict]:
     """Yield the lines of a marked text, and each conflict in it as a whole."""
+    *begins, end = (mark * size for mark in _MARKS)
     conflict, side = Conflict([], [], []), -1
     for line in re.findall(rb"[^\n]*\n|[^\n]+", conflicted):
-        if line.startswith((_OURS, _BASE, _THEIRS)):
-            side = (_OURS, _BASE, _THEIRS).index(line[:MARKER_SIZE])
-        elif line.startswith(_END):
+        if line[:size] in begins:
+            side = begins.index(line[:size])
+        elif line.startswith(end):
             yield conflict
             conflict, side = Conflict([], [], []), -1
         elif side >= 0:
@@ -127,8 +135,8 @@ def _joined(ours: Lines, theirs: Lines) -> list[bytes]:
     if all(map(_time, entries[untimed:])):
         entries[untimed:] = merge(ours[untimed:], theirs, key=_time)
     for place, (entry, after) in enumerate(pairwise(entries)):
-        if after.startswith(b"#") and not entry.endswith(b"\n\n"):
-            entries[place] = entry + b"\n"
+        if after.startswith(b"#") and not entry.endswith((b"\n\n", b"\n\r\n")):
+            entries[place] = entry + (b"\r\n" if entry.endswith(b"\r\n") else b"\n")
     return entries
 
 

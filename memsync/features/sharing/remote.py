@@ -35,7 +35,10 @@ class Remote:
         if done.returncode and "couldn't find remote ref" in done.stderr:
             return ""
         if done.returncode and "non-fast-forward" in done.stderr:
-            raise GitUnusable(f"{self.branch} of {quoted(self.address)} was rewritten")
+            raise GitUnusable(
+                f"{self.branch} of {quoted(self.address)} was rewritten: run memsync init --from in a new folder, and "
+                "copy there what you changed since"
+            )
         if done.returncode:
             raise GitUnusable(_reason(done.stderr))
         return self.git.run("rev-parse", "--verify", SEEN).stdout.strip()

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from memsync.edit.share_state import keep_shared, shared_of
 from memsync.errors import IndexBusy, MemsyncError, UsageError
 from memsync.model.status import Failure, Shared
+from memsync.model.text import printable
 from memsync.operation import Cli, Command, operation
 from memsync.system import clock
 from memsync.system.file_lock import file_lock
@@ -65,7 +66,8 @@ def share(
     if address:
         from memsync.features.sharing.beginning import begin, full_address
 
-        shared = begin(memory.settings.root, full_address(address))
+        begun = begin(memory.settings.root, full_address(address))
+        shared = replace(shared, address=begun.address, branch=begun.branch)
     if not shared.address:
         raise UsageError("this memory is not shared", hint="Name a git repository: memsync share ADDRESS")
     keep_shared(memory.state, replace(shared, allowed=tuple(dict.fromkeys((*shared.allowed, *allow)))))
@@ -74,25 +76,30 @@ def share(
 
 def exchange(memory: Workspace) -> Shared:
     """Exchange once and store how it went. Raises IndexBusy if another process takes too long for it, MemsyncError."""
-    from memsync.features.sharing.exchange import Exchange
+    from memsync.features.sharing.exchange import Exchange, Exchanged
     from memsync.notes.git_files import GitUnusable, reason_of
 
     with file_lock(memory.settings.keep_dir / "share.lock", WAIT_SECONDS, _busy):
         shared = shared_of(memory.state)
         if not shared.address:
             return shared
-        run, problem = Exchange(memory, shared.address, shared.branch, shared.allowed), ""
+        done, problem = Exchanged(), ""
         try:
-            run.exchange(shared.conflicts)
+            Exchange(memory, shared.address, shared.branch, shared.allowed, done).exchange(shared.conflicts)
         except MemsyncError as error:
             problem = error.sentences()
         except (GitUnusable, OSError) as error:
             problem = reason_of(error)
-        done = run.done
-        held = tuple(Failure(path, reason) for path, reason in done.held.items())
+        held = tuple(Failure(printable(path), printable(reason)) for path, reason in done.held.items())
         at = shared.at if problem or done.conflicts else clock.utc().isoformat(timespec="seconds")
         after = replace(
-            shared, at=at, sent=done.sent, taken=done.taken, problem=problem, conflicts=done.conflicts, held=held
+            shared,
+            at=at,
+            sent=done.sent,
+            taken=done.taken,
+            problem=printable(problem),
+            held=held,
+            conflicts=tuple(map(printable, done.conflicts)),
         )
         keep_shared(memory.state, after)
         return after
