@@ -46,7 +46,7 @@ class PooledModel(ABC, Generic[_Model]):
     """A model that is loaded at its first use, and the threads that run it.
 
     Each thread runs one text at a time, without a batch. So the result for a text does not depend on the other texts,
-    and nothing is padded. On CPUs this is as fast as batches and uses less memory (docs/measuring.md).
+    and nothing is padded. On CPUs this is as fast as batches and uses less memory.
     """
 
     def __init__(self) -> None:
