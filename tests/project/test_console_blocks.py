@@ -31,7 +31,6 @@ NOT_RUN = {
     "memsync open": "runs an editor",
     "memsync daemon": "starts a process that stays",
     "memsync web": "starts a daemon and a browser",
-    "memsync mcp --": "serves until its input ends",
     "memsync ingest": "needs the conversations of agents",
     "memsync --root transcripts": "needs what `memsync ingest` took in",
     "memsync thread export SESSION": "needs what `memsync ingest` took in",
