@@ -56,6 +56,7 @@ class Convergence(RuleBasedStateMachine):
 
     def _change(self, work: Callable[[], object]) -> None:
         self._do("operations", work)
+        self.world.admit_ignored()
 
     @initialize(mood=st.sampled_from(Mood), condition=st.sampled_from(Condition), many=st.booleans())
     def begin(self, mood: Mood, condition: Condition, many: bool) -> None:

@@ -225,12 +225,17 @@ class World:
         oracle.assert_sound(self.live.memory)
         require(survey(self.tree.root) == untouched == self.tree.now, "memsync touched the files")
 
+    def admit_ignored(self) -> None:
+        """Expect no unreadable note any more if a .gitignore is there: it may leave, and cannot be read to come back."""
+        if self._forbidden and any(path.endswith(".gitignore") for path in self.tree.now):
+            self._forbidden.clear()
+
     def _assert_unreadable_kept(self) -> None:
         known = self.stamps()
-        ignoring = any(path.endswith(".gitignore") for path in self.tree.now)
+        self.admit_ignored()
         for path, inode in self._forbidden.items():
             seen = self.tree.now.get(path)
-            if seen is not None and seen.inode == inode and self.tree.is_denied(path) and not ignoring:
+            if seen is not None and seen.inode == inode and self.tree.is_denied(path):
                 require(path in known, f"{path} cannot be read, and was taken for deleted")
 
     @contextmanager
