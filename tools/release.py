@@ -47,7 +47,7 @@ Release {version} is on {branch}, on this machine alone. Look at it with git sho
 The tag starts .github/workflows/release.yml, which publishes to PyPI, GitHub and its container registry. Then, with the
 files of the release on GitHub: mcp-publisher publish server.json, and memsync.rb into the Formula folder of your tap.
 
-To take it back before the push: git tag -d v{version} && git reset --hard HEAD^ && rm -r dist"""
+To take it back before the push: git tag -d v{version} && git reset --keep HEAD^ && rm -r dist"""
 
 
 class Refused(Exception):
@@ -124,7 +124,7 @@ def _is_version(text: str) -> bool:
 
 
 def find_repository(source: Path, given: str | None) -> str:
-    """Return owner/name on GitHub: as given, as pyproject.toml has it since the last release, or as origin has it."""
+    """Return owner/name on GitHub: as given, or as git's origin has it."""
     if not given:
         address = read_config(source, "remote.origin.url")
         if not (match := GITHUB.fullmatch(address)):
@@ -360,17 +360,17 @@ def release(source: Path, version: str, given_repository: str | None) -> None:
 def keep(source: Path, files: Path, tag: str, commit: str) -> None:
     """Put the files into dist/, tag the commit and move the branch to it: all three, or none."""
     dist = source / "dist"
-    shutil.copytree(files, dist, dirs_exist_ok=True)
     try:
+        shutil.copytree(files, dist, dirs_exist_ok=True)
         git(source, "tag", "--annotate", tag, "--message", f"memsync {tag[1:]}", commit)
         try:
             git(source, "merge", "--quiet", "--ff-only", commit)
         except Refused:
             git(source, "tag", "--delete", tag)
             raise
-    except Refused:
-        shutil.rmtree(dist)
-        raise
+    except (Refused, OSError) as error:  # of shutil, too: a full disk
+        shutil.rmtree(dist, ignore_errors=True)
+        raise error if isinstance(error, Refused) else Refused(f"dist/ cannot be written: {error}") from error
 
 
 def make_files_of_tag(source: Path, given_repository: str | None, folder: Path) -> None:

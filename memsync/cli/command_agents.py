@@ -77,7 +77,7 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     from memsync.agents.ingest import transcripts_root
     from memsync.cli.hook import settings_to_ask
     from memsync.daemon.autostart import start_if_wanted
-    from memsync.settings.roots import NO_MEMORY, TRANSCRIPTS, registered_roots, root_for
+    from memsync.settings.roots import NO_MEMORY, TRANSCRIPTS, default_root, registered_roots, root_for, set_default
 
     agent = agent_named(name)
     if not project and not agent.home().is_dir():
@@ -85,13 +85,18 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
         raise UsageError(reason, hint="Start it once, or connect it in a project with --project.")
     changes = planned(agent, own_program(), Path.cwd() if project else None)
     memories: dict[str, tuple[str, tuple[str, ...]]] = {} if project else own_memories(agent)
-    known = registered_roots()
-    if root_for(os.getcwd()) is None and (here := _memory_here(context)):
+    known, used = registered_roots(), root_for(os.getcwd())
+    default = used.name if used and default_root() is None else ""
+    if used is None and (here := _memory_here(context)):
         own_name = re.sub(r"[^a-z0-9_-]+", "-", os.path.basename(here).lower()).strip("-")[:60] or "notes"
         names = (own_name, *(f"{own_name}-{number}" for number in range(2, len(known) + 99)))
         taken = {*known, *memories, *agent_names(), TRANSCRIPTS}
-        memories[next(name for name in names if name not in taken)] = (here, ())
+        default = next(name for name in names if name not in taken)
+        memories[default] = (here, ())
     new = [f"registers the memory {own}: {memories[own][0]}" for own in memories if own not in known]
+    if default and default not in known:  # it is the last
+        new[-1] += ", as the default"
+    new += [f"makes the memory {default} the default"] * (default in known)
     new += [f"registers the memory {TRANSCRIPTS}, for conversations"] * (transcripts_root() is None)
     document = _shown(context, changes, new, is_agreed=yes or dry_run)
     if dry_run:
@@ -101,6 +106,8 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     try:
         transcripts_root(create=True)  # so that hooks start its daemon, which takes in the agent's conversations
         remarks = _register(agent, memories)
+        if default in registered_roots():
+            set_default(default)
     except BaseException:
         apply(agent, [SetupChange(path, new, old, before.get(path)) for path, old, new, _ in changes])
         raise
@@ -158,9 +165,9 @@ def check(_: click.Context) -> CommandAnswer:
     """Run the hooks of each connected agent as the agent does, and print the text that would reach its model.
 
     The hooks get a trial event, for which memsync searches no memory and records nothing. Then the daemon gets a
-    question, as hooks ask it. Exits with 1 if a hook delivers nothing, if two would deliver the same, if the daemon
-    does not answer, or if the agent's settings turn hooks off or delete transcripts early. Also says if a fault kept
-    hooks silent in the last day, and if memsync was not tried with the agent's version.
+    question, as hooks ask it. Exits with 1 if a hook delivers nothing, if two would deliver the same, if no memory is
+    used in this folder, if the daemon does not answer, or if the agent's settings turn hooks off or delete transcripts
+    early. Also says if a fault kept hooks silent in the last day, and if the agent's version was not tried.
     """
     from memsync.agents.checking import MAX_SECONDS, faults, installed, untried_version
     from memsync.agents.recall_records import failures
@@ -192,7 +199,7 @@ def check(_: click.Context) -> CommandAnswer:
     remarks += ["the setting agents.off turns recall off in this folder"] * is_off
     remarks += [NO_MEMORY] * (bool(found) and root_for(str(folder)) is None)
     remarks += [f"the daemon does not answer a question: {silence}"] * bool(silence) + [*filter(None, [failures()])]
-    is_well = bool(found) and not silence and not any(one["faults"] for one in found)
+    is_well = bool(found) and NO_MEMORY not in remarks and not silence and not any(one["faults"] for one in found)
     return CommandAnswer({"agents": found, "paused": False}, lines, remarks, code=int(not is_well))
 
 

@@ -51,7 +51,7 @@ def uninstall(_: click.Context, is_applied: bool) -> CommandAnswer:
     if swallowed := [note for note in notes for folder in own if is_inside(note, folder)]:
         raise UsageError(f"a memory root is among memsync's own files: {swallowed[0]}", hint="Move it elsewhere first.")
     complaints = [remark for _, _, remarks in connected for remark in remarks]
-    lines = _plan(services, connected, indexes, folders, notes)
+    lines = _plan(services, connected, indexes, folders, notes, "removed " * is_applied)
     removed = [str(service.path) for service in services]
     removed += [change.path for _, changes, _ in connected for change in changes] + own
     if is_applied:
@@ -98,14 +98,15 @@ def _plan(
     indexes: Sequence[IndexFolder],
     folders: Sequence[str],
     notes: Sequence[str],
+    done: str,
 ) -> list[str]:
-    """Return a line for each thing that goes, in the order in which it does, and for what stays."""
+    """Return a line for each thing that goes, in this order, beginning with `done`, and for what stays."""
     settings = [os.path.join(config_folder(), name) for name in (CONFIG_NAME, FILE_NAME)]
     return [
-        *(f"service      {service.path}" for service in services),
-        *(f"connection   {agent.title}: {change.path}" for agent, changes, _ in connected for change in changes),
-        *(f"index        {index.folder} (of {index.root or 'an earlier folder'})" for index in indexes),
-        *(f"own files    {folder}" for folder in folders),
+        *(f"{done}service      {service.path}" for service in services),
+        *(f"{done}connection   {agent.title}: {change.path}" for agent, changes, _ in connected for change in changes),
+        *(f"{done}index        {index.folder} (of {index.root or 'an earlier folder'})" for index in indexes),
+        *(f"{done}own files    {folder}" for folder in folders),
         *(f"stays        {place}" for place in (*notes, *filter(os.path.exists, settings))),
     ]
 

@@ -235,10 +235,16 @@ def check_name(name: str) -> None:
 
 
 def add(added: RegisteredRoot) -> None:
-    """Write an entry after all others. Raises UsageError if its name is taken, or its memory has another name."""
+    """Write an entry after all others, unless the same folder has this name already.
+
+    Raises UsageError if its name is taken, or its memory has another name.
+    """
     check_name(added.name)
     with _locked():
         roots = registered_roots()
+        known = roots.get(added.name)
+        if known and added.path and known._replace(default=False) == added:
+            return
         if added.name in roots:
             hint = f"Choose another name, or run first: memsync roots remove {added.name}"
             raise UsageError(f"{added.name} is registered already, for {roots[added.name].place}", hint=hint)

@@ -52,6 +52,8 @@ def how_to_install(extra: str) -> str:
     except PackageNotFoundError:
         source = {}
     url = source.get("url", "")
+    if vcs := source.get("vcs_info"):  # git+https://…@tag, as pip was asked
+        url = f"{vcs['vcs']}+{url}" + (f"@{revision}" if (revision := vcs.get("requested_revision")) else "")
     parts = f"[{','.join([*(name for name in EXTRAS if name != extra and not lacking(name)), extra])}]"
     requirement = f"memsync{parts}" + (f" @ {url}" if url else "")
     if "dir_info" in source:  # a clone: pip takes an editable one by its path only

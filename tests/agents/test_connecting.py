@@ -26,7 +26,7 @@ from memsync.errors import ConfigError, FilesystemError, UsageError, WriteRefuse
 from memsync.memory import Memory
 from memsync.settings.load import load_settings
 from memsync.settings.registering import add_root
-from memsync.settings.roots import RegisteredRoot, add, registered_roots, roots_path
+from memsync.settings.roots import RegisteredRoot, add, default_root, registered_roots, roots_path
 from memsync.system.state_file import state_of_user
 
 PROGRAM = ("/opt/my tools/memsync",)
@@ -319,8 +319,31 @@ def test_memory_that_is_not_registered_gets_a_name_that_nothing_else_has(
     monkeypatch.chdir(here)
     assert run(["agents", "connect", "claude-code", "--yes"]) == 0
     wanted = {"transcripts": "transcripts-2", "codex": "codex-2", "notes": "notes-3"}.get(name, "ber-uns")
-    assert registered_roots()[wanted].path == str(here)
+    assert registered_roots()[wanted] == RegisteredRoot(wanted, str(here), default=True)
     assert {*registered_roots()} == {"notes", "notes-2", "claude-code", "transcripts", wanted}
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_memory_of_this_folder_becomes_the_default_if_there_is_none(
+    is_known: bool, root: Path, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    """The plan says so, and a dry run changes nothing. A default that the user chose stays."""
+    (root / "config.toml").write_text('[memsync]\nroot = "."\n')
+    if is_known:
+        assert run(["roots", "add", root.name, str(root)]) == 0
+    line = f"registers the memory {root.name}: {root}, as the default"
+    line = f"makes the memory {root.name} the default" if is_known else line
+    monkeypatch.chdir(root)
+    assert run(["agents", "connect", "claude-code", "--dry-run"]) == 0
+    assert line in capsys.readouterr().out.splitlines() and default_root() is None
+    assert run(["agents", "connect", "claude-code", "--yes"]) == 0
+    assert line in capsys.readouterr().out.splitlines()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "config.toml").write_text('[memsync]\nroot = "."\n')
+    monkeypatch.chdir(tmp_path / "other")
+    assert run(["agents", "connect", "claude-code", "--yes"]) == 0
+    assert default_root() == RegisteredRoot(root.name, str(root), default=True)
+    assert "other" not in registered_roots()
 
 
 def test_folder_that_the_users_own_settings_name_is_a_memory_of_the_agent(
@@ -436,3 +459,9 @@ def test_nothing_is_changed_if_the_disk_is_full_for_the_conversations(
     assert run(["agents", "connect", "claude-code", "--yes"]) != 0
     assert "transcripts cannot be written: No space left on device" in capsys.readouterr().err
     assert tree(home / ".claude") == before
+
+
+def test_recall_before_the_first_hook_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    """An agent may be connected, and have had no prompt yet."""
+    assert run(["recall", "--why"]) == UsageError.exit_code
+    assert "memsync agents connect NAME), or wait for its first prompt." in capsys.readouterr().err

@@ -235,6 +235,8 @@ def test_roots_are_added_listed_and_removed(memsync: Run, tmp_path: Path) -> Non
     """`list` says whether each can be reached, also as JSON."""
     (tmp_path / "home").rename(tmp_path / "moved")
     assert memsync("roots", "add", "moved", "../moved").stdout == f"moved  {tmp_path / 'moved'}\n"
+    for name, place, code in (("moved", "../moved", 0), ("moved", "../work", 2), ("other", "../moved", 2)):
+        assert memsync("roots", "add", name, place).returncode == code
     listed = memsync("roots", "list")
     assert listed.stdout.splitlines()[0] == f"work  {tmp_path / 'work'}  reachable"
     assert "cannot be searched: " in listed.stdout.splitlines()[1]

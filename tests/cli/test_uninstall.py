@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -62,9 +61,11 @@ def test_apply_leaves_notes_conversations_settings_and_what_is_not_its_own(
         with monkeypatch.context() as failing:
             failing.setattr(shutil, "rmtree", lambda folder: os.stat("/absent"))
             assert cli("uninstall", "--apply", cwd=home).returncode == 9
-    done = cli("uninstall", "--apply", "--json", cwd=home)
+    done = cli("uninstall", "--apply", cwd=home)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["applied"] and str(root) in json.loads(done.stdout)["kept"]
+    assert f"stays        {root}" in done.stdout and "Next: " in done.stdout
+    named = [line for line in done.stdout.partition("\n\n")[0].splitlines() if not line.startswith("stays ")]
+    assert named and all(line.startswith("removed ") for line in named)
     after = contents(tmp_path)
     gone = {name.split("/")[0] for name in before.keys() - after.keys()}
     assert gone <= {"state", "cache", "config", "home"}

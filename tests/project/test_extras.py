@@ -111,6 +111,16 @@ def test_plain_memory_and_mcp_load_no_optional_package(root: Path, write: Write)
             {"url": "file:///m.whl", "archive_info": {}},
             "uv tool install 'memsync[web] @ file:///m.whl'",
         ),
+        (
+            "",
+            {"url": "https://a.example/m.git", "vcs_info": {"vcs": "git", "commit_id": "0a1b"}},
+            f"{PIP} install 'memsync[web] @ git+https://a.example/m.git'",
+        ),
+        (
+            "uv-receipt.toml",
+            {"url": "https://a.example/m", "vcs_info": {"vcs": "git", "commit_id": "0a1b", "requested_revision": "v1"}},
+            "uv tool install 'memsync[web] @ git+https://a.example/m@v1'",
+        ),
         ("pipx_metadata.json", {}, "pipx install --force 'memsync[web]'"),
     ],
 )
