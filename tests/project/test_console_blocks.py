@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import PROJECT
-from tests.support.console import Console, agrees, examples_of, masked
+from tests.support.console import Console, Example, agrees, examples_of, masked
+from tests.support.daemon_process import FAKE_MODEL
+from tools import picture
 
 PAGES = {
     name: PROJECT / name
@@ -23,6 +25,8 @@ BEGIN = (
     "cp -r memory-files ~/notes && cd ~/notes && memsync init && git init -q -b main && git add -A"
     " && git commit -qm first && mkdir ~/stick && memsync sync && memsync daemon start"
 )
+WITH_MODEL = {"README.md", "docs/tutorial.md"}
+"""The commands of these pages run with the built-in model, those of the others with a fake, which loads at once."""
 NOT_RUN = {
     "git clone": "needs the network",
     "uv tool install": "installs packages",
@@ -45,39 +49,39 @@ WRONG_CODES = 2, 3, 9, 10, 126, 127
 """Exit codes of a command that nobody should type: wrong options, settings, faults, programs that do not exist."""
 
 
-def is_run(command: str) -> bool:
-    return not command.startswith(tuple(NOT_RUN))
+def commands_of(page: Path) -> list[Example]:
+    """Return the commands of a page that are run."""
+    return [example for example in examples_of(page) if not example.command.startswith(tuple(NOT_RUN))]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [name for name, page in PAGES.items() if commands_of(page)])
 def test_commands_of_a_page_run_in_order(name: str, tmp_path: Path) -> None:
-    """In a copy of the project's notes; where the page shows an output, it is that one."""
-    with Console(tmp_path) as console:
+    """In a copy of the project's notes; where the page shows an output, it is that one.
+
+    docs/session.svg is the README's session of today; `make picture` draws it anew.
+    """
+    session = []
+    with Console(tmp_path, **{} if name in WITH_MODEL else {"PYTHONPATH": FAKE_MODEL}) as console:
         if name in BEGIN_IN_NOTES:
             code, printed = console.run(BEGIN)
             assert code == 0, printed
-        for example in examples_of(PAGES[name]):
-            if not is_run(example.command):
-                continue
+        for example in commands_of(PAGES[name]):
             code, printed = console.run(example.command)
+            session.append((example.command, printed))
+            if example.command.endswith("memsync sync"):
+                console.run("memsync daemon start")  # it makes the next commands cheaper, and changes no output
             where = f"{name}:{example.line}: $ {example.command}\n{printed}"
             assert code not in WRONG_CODES and "Traceback" not in printed, f"exit code {code}: {where}"
             assert example.output is None or agrees(example.output, printed), where
+    if name == "README.md":
+        assert lines_of(picture.SESSION.read_text()) == lines_of(picture.drawn(session[1:]))
 
 
 def test_commands_that_are_not_run_are_in_the_documentation() -> None:
     """A reason for a command that is gone would hide the next one that begins like it."""
     commands = [example.command for page in PAGES.values() for example in examples_of(page)]
     assert [name for name in NOT_RUN if not any(command.startswith(name) for command in commands)] == []
-
-
-@pytest.mark.slow
-def test_picture_shows_what_memsync_prints(tmp_path: Path) -> None:
-    """docs/session.svg is the README's session of today; `make picture` draws it anew."""
-    from tools import picture
-
-    assert lines_of(picture.SESSION.read_text()) == lines_of(picture.drawn(picture.session(tmp_path)))
 
 
 def lines_of(svg: str) -> list[str]:
