@@ -226,7 +226,7 @@ class World:
         require(survey(self.tree.root) == untouched == self.tree.now, "memsync touched the files")
 
     def admit_ignored(self) -> None:
-        """Expect no unreadable note any more if there is a .gitignore: it may leave, and cannot be read to come back."""
+        """Expect nothing of unreadable notes while a .gitignore is there: they may leave, and not come back."""
         if self._forbidden and any(path.endswith(".gitignore") for path in self.tree.now):
             self._forbidden.clear()
 
