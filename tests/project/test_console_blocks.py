@@ -45,6 +45,7 @@ NOT_RUN = {
 PIECE = re.compile(r'<text[^>]* x="([\d.]+)"[^>]*clip-path="url\(#session-line-(\d+)\)"[^>]*>(.*?)</text>')
 COLUMN_WIDTH = 12.2
 """Of rich's SVG."""
+WRITING = ("memsync log", "memsync remember", "memsync note new", "memsync thread")
 WRONG_CODES = 2, 3, 9, 10, 126, 127
 """Exit codes of a command that nobody should type: wrong options, settings, faults, programs that do not exist."""
 
@@ -71,6 +72,8 @@ def test_commands_of_a_page_run_in_order(name: str, tmp_path: Path) -> None:
             session.append((example.command, printed))
             if example.command.endswith("memsync sync"):
                 console.run("memsync daemon start")  # it makes the next commands cheaper, and changes no output
+            elif example.command.startswith(WRITING):
+                console.run("memsync sync")  # the daemon embeds what was written after it has answered
             where = f"{name}:{example.line}: $ {example.command}\n{printed}"
             assert code not in WRONG_CODES and "Traceback" not in printed, f"exit code {code}: {where}"
             assert example.output is None or agrees(example.output, printed), where
