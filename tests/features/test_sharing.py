@@ -362,12 +362,16 @@ def test_nothing_that_the_repository_configures_runs(setting: str, here: Memory,
     name, _, value = setting.format(mark, hooks, config).partition("=")
     for memory in (here, there):
         Repository(memory.settings.root).git("config", name, value)
-        put(memory, ".gitattributes", "*.txt filter=x merge=x diff=x\n")
-    put(here, "a.md", "# A\n\nhere\n")
-    put(there, "c.md", "there\n")
+        put(memory, ".gitattributes", "*.txt filter=x\n*.md merge=x diff=x\n")
+        put(memory, "n.txt", "filtered\n")
+    put(here, "a.md", "# A\n\none, here\n\ntwo\n\nthree\n")
+    put(there, "a.md", "# A\n\none\n\ntwo\n\nthree, there\n")
     for memory in (here, there, here):
         exchange_now(memory)
     assert not mark.exists()
+    if setting.startswith("filter"):  # git itself runs it
+        Repository(here.settings.root).git("add", "-A", check=False)
+        assert mark.exists()
 
 
 @pytest.mark.parametrize("path", [".git/hooks/post-checkout", "../out.md", "link.md", "sub/.GIT/config"])
