@@ -590,6 +590,18 @@ def test_note_that_both_renamed_and_edited_is_a_conflict(here: Memory, there: Me
     assert all(b"<<<<<<<" not in content for content in files(here).values())
 
 
+def test_example_of_marks_that_the_user_committed_stops_nothing(here: Memory, there: Memory) -> None:
+    """Only a merge of memsync's leaves a conflict."""
+    put(here, "b.md", "```\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> side\n```\n")
+    put(there, "c.md", "c\n")
+    exchange_now(there)
+    repository = Repository(here.settings.root)
+    repository.git("add", "b.md")
+    repository.git("commit", "-qm", "an example")
+    exchanged(here, there)
+    assert files(here) == files(there)
+
+
 def test_what_git_ignores_here_is_not_sent(here: Memory, there: Memory) -> None:
     """Not even if another machine sends a file of that name."""
     put(here, ".git/info/exclude", "b.md\n")

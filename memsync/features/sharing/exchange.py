@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from memsync.edit import commits
 from memsync.features.sharing import checkout, merging
-from memsync.features.sharing.holding import FILTERED, IGNORED, MARKED, Holding, has_marks, show_hidden
+from memsync.features.sharing.holding import FILTERED, IGNORED, MARKED, Holding, is_unsolved, show_hidden
 from memsync.features.sharing.remote import SEEN, Remote
 from memsync.model.grouped import grouped
 from memsync.model.text import count, printable
@@ -140,13 +140,13 @@ class Exchange:
                 raise GitUnusable(f"{what}. Every commit is sent: rewrite those that have it with git")
 
     def _marked(self, git: Git, before: str, commit: str) -> tuple[str, ...]:
-        """Return the paths of the files of a commit in which git has left marks since an earlier one."""
+        """Return the paths of the files of a commit in which a merge of ours has left marks since an earlier one."""
         if before == commit or not commit:
             return ()
         changes = checkout.listed(git, before or _empty_tree(git), commit)
-        new = grouped((one.after, one) for one in changes if one.after)
-        marked = [one for name, content in self._contents(git, list(new)) if has_marks(content) for one in new[name]]
-        return tuple(one.path for one in marked if not (one.before and has_marks(_content(git, one.before))))
+        new = grouped((one.after, one.path) for one in changes if one.after)
+        unsolved = (name for name, content in self._contents(git, list(new)) if is_unsolved(content))
+        return tuple(path for name in unsolved for path in new[name])
 
     def _contents(self, git: Git, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         """Yield git's name of each content, and the content; some at a time are in memory."""

@@ -27,14 +27,18 @@ _LOCAL = "it is local-only"
 IGNORED = "git ignores it"
 MARKED = "it has git's marks of a conflict"
 _BEGIN, _END = "# local-only notes, by memsync", "# end of local-only notes"
-_OURS = re.compile(rb"^<{7,} memsync/here", re.MULTILINE)
+_OURS = re.compile(rb"^(?:<{7,} memsync/here|>{7,} memsync/there)", re.MULTILINE)
 """git makes longer marks than usual where both sides renamed a file."""
 FILTERED = "git filters it: commit it yourself"
 
 
-def has_marks(content: bytes) -> bool:
-    """Tell whether the content of a file has marks that git left in it."""
-    return conflict_marks.are_in(content) or _OURS.search(content) is not None
+def is_unsolved(content: bytes) -> bool:
+    """Tell whether the content of a file has marks that a merge of ours left in it; not those of an example."""
+    return _OURS.search(content) is not None
+
+
+def _has_marks(content: bytes) -> bool:
+    return conflict_marks.are_in(content) or is_unsolved(content)
 
 
 class Holding:
@@ -77,7 +81,7 @@ class Holding:
         """Return why a file with this content is not sent; no text if it is. Without a look at git's filters."""
         if "\n" in path or "\r" in path:
             return "its name has a line break"
-        if has_marks(content) and not has_marks(
+        if _has_marks(content) and not _has_marks(
             git.run("show", f"HEAD:{path}").stdout.encode("utf-8", "surrogateescape")
         ):
             return MARKED
