@@ -58,7 +58,7 @@ def recall(_: click.Context, session: str, why: bool) -> CommandAnswer:
     recalls = next((recalls for recalls in sessions() if recalls[0].session.startswith(session)), None)
     if recalls is None:
         what = f"no session begins with {session[:100]!r}" if session else "no hook has run yet"
-        hint = "Connect an agent (memsync agents connect NAME), or wait for its first prompt."
+        hint = "Connect an agent (docs/agents.md): memsync agents connect NAME. Or wait for its first prompt."
         hint = "See: memsync recall list" if session else hint
         raise UsageError(what, hint=hint)
     return CommandAnswer([to_json(recall) for recall in recalls], [_headline(recalls), *_events(recalls, why=why)])
