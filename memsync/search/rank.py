@@ -39,8 +39,8 @@ RECENCY = 0.01
 """Maximum recency bonus in the score."""
 HALF_LIFE_DAYS = 90
 """Half-life of the recency bonus."""
-A_DAY = 2e-9
-"""What a day of age costs beside that: twice the precision of scores, or of two notes of long ago none were newer."""
+A_DAY, MAX_DAYS = 2e-9, 50_000
+"""Beside that, each day less than so many adds twice the precision of scores: of two old notes one is the newer."""
 IMPORTANCE = 0.02
 """Maximum effect of a note's `importance` on the score."""
 PINNED = 0.01
@@ -93,7 +93,7 @@ def prior_of(chunk: IndexedChunk, now: float) -> float:
     if not may_instruct(chunk.origin):  # a web page cannot raise its own
         standing = min(standing, 0.0)
     age = age_in_days(chunk, now)
-    recency: float = RECENCY * 0.5 ** (age / HALF_LIFE_DAYS) - A_DAY * age
+    recency: float = RECENCY * 0.5 ** (age / HALF_LIFE_DAYS) + A_DAY * max(0.0, MAX_DAYS - age)
     return standing + recency
 
 

@@ -464,4 +464,4 @@ def test_nothing_is_changed_if_the_disk_is_full_for_the_conversations(
 def test_recall_before_the_first_hook_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     """An agent may be connected, and have had no prompt yet."""
     assert run(["recall", "--why"]) == UsageError.exit_code
-    assert "memsync agents connect NAME), or wait for its first prompt." in capsys.readouterr().err
+    assert "memsync agents connect NAME. Or wait for its first prompt." in capsys.readouterr().err
