@@ -71,8 +71,10 @@ def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[
         with locked_index(git) as index:
             head = git.run("rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()
             was_killed = bool(head) and head == git.run("rev-parse", "--verify", "--quiet", _COMMITTING).stdout.strip()
-            if was_killed:
-                output(git, "read-tree", head, index=index.copy)
+            if was_killed:  # bring the index from the commit before to it, and keep what is staged
+                before = git.run("rev-parse", "--verify", "--quiet", f"{head}~1").stdout.strip()
+                before = before or output(git, "hash-object", "-t", "tree", "--stdin")
+                output(git, "read-tree", "-i", "-m", before, head, index=index.copy)
             made = _commit_locked(git, index.copy, named, what, message)
             if made or was_killed:
                 index.keep()

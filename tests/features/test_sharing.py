@@ -16,7 +16,7 @@ import pytest
 from memsync.edit import note_file
 from memsync.edit.commits import LockedIndex
 from memsync.errors import UsageError, WriteRefused
-from memsync.features.sharing import checkout
+from memsync.features.sharing import beginning, checkout
 from memsync.features.sharing.beginning import copy_shared
 from memsync.features.sharing.remote import Remote
 from memsync.features.sharing.share import exchange as exchange_now
@@ -701,6 +701,65 @@ def test_copy_of_a_shared_memory(here: Memory, join: Join, address: Path, tmp_pa
     Repository(address).git("update-ref", "refs/heads/main", "main~1")
     assert "was rewritten" in exchange_now(rewritten).problem
     assert exchange_now(new).problem == ""
+
+
+@pytest.mark.parametrize("to_folder", [True, False])
+def test_exchange_that_stopped_after_a_swap_goes_on(here: Memory, there: Memory, to_folder: bool) -> None:
+    """What was written then, a folder in the place of a file or the reverse, is so already."""
+    put(here, "sw" if to_folder else "sw/x.md", "old\n")
+    put(here, "zz.md", "# Z\n")
+    exchanged(here, there)
+    if to_folder:
+        (here.settings.root / "sw").unlink()
+    else:
+        shutil.rmtree(here.settings.root / "sw")
+    put(here, "sw/x.md" if to_folder else "sw", "new\n")
+    put(here, "zz.md", "# Z\n\nmore\n")
+    exchange_now(here)
+    with open(there.settings.root / "zz.md", "r+"):
+        assert exchange_now(there).problem
+    exchanged(there, here)
+    assert files(here) == files(there)
+
+
+def test_local_only_note_stays_hidden_in_a_second_try(here: Memory, monkeypatch: Patch) -> None:
+    """From the user's own `git add`."""
+    put(here, "priv.md", "---\nlocal-only: true\n---\nx\n")
+    put(here, "n.md", "# N\n")
+    push, tries = Remote.push, iter([False])
+    monkeypatch.setattr(Remote, "push", lambda remote, commit: next(tries, True) and push(remote, commit))
+    in_order(exchange_now(here))
+    assert is_clean(here)
+
+
+def test_example_of_marks_stops_no_solved_conflict(here: Memory, there: Memory) -> None:
+    """It is held by itself."""
+    put(here, "git.md", "# Git\n\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n")
+    put(there, "a.md", "# A\n\none, there\n\ntwo\n\nthree\n")
+    exchange_now(there)
+    put(here, "a.md", "# A\n\none, here\n\ntwo\n\nthree\n")
+    assert exchange_now(here).conflicts == ("a.md",)
+    put(here, "a.md", "# A\n\none, both\n\ntwo\n\nthree\n")
+    assert exchange_now(here).conflicts == ()
+    exchange_now(there)
+    assert text_of(there, "a.md") == text_of(here, "a.md")
+
+
+def test_folder_that_is_filled_meanwhile_is_not_touched(
+    here: Memory, address: Path, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    """Such as by another `init --from`."""
+    place, branch_at = tmp_path / "twice", beginning._branch_at
+
+    def slow(asked: str) -> str:
+        place.mkdir(exist_ok=True)
+        (place / "mine.md").write_text("mine\n")
+        return branch_at(asked)
+
+    monkeypatch.setattr(beginning, "_branch_at", slow)
+    with pytest.raises(UsageError):
+        copy_shared(str(address), place)
+    assert [path.name for path in place.iterdir()] == ["mine.md"] and exchange_now(here).problem == ""
 
 
 # ---------------------------------------------------------------------------------- at random

@@ -63,12 +63,15 @@ def copy_shared(address: str, folder: Path) -> None:
     if not branch:
         raise UsageError(f"{address} has no notes yet", hint="First share the notes there: memsync share ADDRESS")
     options = ("--quiet", "--no-recurse-submodules", "--template=", f"--branch={branch}")
+    aside = f"{place}.{os.getpid()}.new"  # so that nothing is deleted that somebody puts into the folder meanwhile
     try:
-        _git("clone", *options, "--", address, place)
-        _git("--git-dir", f"{place}/.git", "update-ref", SEEN, "HEAD")
-    except UsageError:
-        shutil.rmtree(place, ignore_errors=True)  # it was empty, or was not there
-        raise
+        _git("clone", *options, "--", address, aside)
+        _git("--git-dir", f"{aside}/.git", "update-ref", SEEN, "HEAD")
+        os.rename(aside, place)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made: {error.strerror}", hint="Name a new or empty folder.") from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
     settings, _ = settings_of_root(str(folder))
     for former in (settings.index_name, str(settings.keep_dir)):  # of another folder that was here
         set_aside(former, "")

@@ -94,6 +94,9 @@ def stored(git: Git, path: str, content: bytes, *, is_kept: bool = True) -> str:
 def _written(revisions: Revisions, git: Git, one: Changed, before: bytes | None, after: bytes | None) -> bool:
     """Write one file; return False if it has another content than before."""
     root, path, name = revisions.root, NotePath(one.path), one.path.rpartition("/")[2]
+    place = root / path
+    if after is None and (not os.path.lexists(place) or (place.is_dir() and not place.is_symlink())):
+        return True  # it is gone, and perhaps a folder is in its place
     try:
         with folder_of(root, path, create=after is not None) as folder:
             there = _content(folder, path, name)

@@ -109,7 +109,7 @@ class Exchange:
         """
         with self._memory.writer.lock():
             paths, self.done.held = self._holding.sorted(git)
-            marked = [path for path, reason in self.done.held.items() if reason == MARKED]
+            marked = [path for path, reason in self.done.held.items() if reason == MARKED and self._is_unsolved(path)]
             self.done.conflicts = tuple(marked) if is_solving else ()
             if paths and not self.done.conflicts:
                 what = paths[0] if len(paths) == 1 else count(len(paths), "file")
@@ -117,6 +117,9 @@ class Exchange:
                 if complaint:
                     raise GitUnusable(complaint)
         return _commit_named(git, "HEAD")
+
+    def _is_unsolved(self, path: str) -> bool:
+        return is_unsolved(checkout.content_of(self._revisions, path) or b"")
 
     def _pushed(self, git: Git, remote: Remote, before: str, commit: str) -> bool:
         self._check_private(git, before, commit)

@@ -119,10 +119,9 @@ class Holding:
 
 def show_hidden(exclude: Path) -> None:
     """Take local-only notes out of git's own copy of the file that hides them: they may not be local-only any more."""
-    text, others = _excluded(exclude)
-    if text != others:
-        exclude.unlink()  # it is a link to the repository's file
-        exclude.write_text(others, errors="surrogateescape")
+    _, others = _excluded(exclude)
+    exclude.unlink(missing_ok=True)  # it is a link to the repository's file, which `_hide` changes meanwhile
+    exclude.write_text(others, errors="surrogateescape")
 
 
 def _excluded(place: Path) -> tuple[str, str]:
@@ -130,7 +129,9 @@ def _excluded(place: Path) -> tuple[str, str]:
     text = place.read_text(errors="surrogateescape") if place.exists() else ""
     before, begins, rest = text.partition(f"{_BEGIN}\n")
     if begins:
-        return text, before + rest.partition(f"{_END}\n")[2]
+        block, ends, after = rest.partition(f"{_END}\n")
+        kept = "" if ends else "".join(line for line in block.splitlines(keepends=True) if not line.startswith("/"))
+        return text, before + kept + after
     return text, before if before.endswith("\n") or not before else f"{before}\n"
 
 
