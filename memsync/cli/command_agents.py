@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,10 +89,7 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     known, used = registered_roots(), root_for(os.getcwd())
     default = used.name if used and default_root() is None else ""
     if used is None and (here := _memory_here(context)):
-        own_name = re.sub(r"[^a-z0-9_-]+", "-", os.path.basename(here).lower()).strip("-")[:60] or "notes"
-        names = (own_name, *(f"{own_name}-{number}" for number in range(2, len(known) + 99)))
-        taken = {*known, *memories, *agent_names(), TRANSCRIPTS}
-        default = next(name for name in names if name not in taken)
+        default = _new_name(here, {*known, *memories, *agent_names(), TRANSCRIPTS})
         memories[default] = (here, ())
     new = [f"registers the memory {own}: {memories[own][0]}" for own in memories if own not in known]
     if default and default not in known:  # it is the last
@@ -120,6 +118,13 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     used = root_for(os.getcwd())
     remarks += [f"in this folder, hooks use the memory {used.name}: {used.place}" if used else NO_MEMORY]
     return CommandAnswer({**document, "memory": used.name if used else ""}, [f"{agent.title} is connected"], remarks)
+
+
+def _new_name(folder: str, taken: AbstractSet[str]) -> str:
+    """Return the name under which to register a folder: its own, with a number if that is taken."""
+    own_name = re.sub(r"[^a-z0-9_-]+", "-", os.path.basename(folder).lower()).strip("-")[:60] or "notes"
+    names = (own_name, *(f"{own_name}-{number}" for number in range(2, len(taken) + 3)))
+    return next(name for name in names if name not in taken)
 
 
 def _memory_here(context: click.Context) -> str:

@@ -647,16 +647,22 @@ def test_mode_is_exchanged_and_settles(here: Memory, there: Memory) -> None:
     assert exchange_now(there).sent == exchange_now(here).sent == 0
 
 
+def swap(memory: Memory, file: str, inner: str, *, to_folder: bool) -> None:
+    """Put a folder with a file in the place of a file, or the reverse."""
+    place = memory.settings.root / file
+    if to_folder:
+        place.unlink()
+    else:
+        shutil.rmtree(place)
+    put(memory, inner if to_folder else file, "new\n")
+
+
 @pytest.mark.parametrize("to_folder", [True, False])
 def test_file_in_the_place_of_a_folder_and_the_reverse(here: Memory, there: Memory, to_folder: bool) -> None:
     """On the machine that did it and on the other."""
     put(here, "x" if to_folder else "x/y.md", "old\n")
     exchanged(here, there)
-    if to_folder:
-        (here.settings.root / "x").unlink()
-    else:
-        shutil.rmtree(here.settings.root / "x")
-    put(here, "x/y.md" if to_folder else "x", "new\n")
+    swap(here, "x", "x/y.md", to_folder=to_folder)
     exchanged(here, there)
     assert files(here) == files(there) and text_of(there, "x/y.md" if to_folder else "x") == "new\n"
 
@@ -709,11 +715,7 @@ def test_exchange_that_stopped_after_a_swap_goes_on(here: Memory, there: Memory,
     put(here, "sw" if to_folder else "sw/x.md", "old\n")
     put(here, "zz.md", "# Z\n")
     exchanged(here, there)
-    if to_folder:
-        (here.settings.root / "sw").unlink()
-    else:
-        shutil.rmtree(here.settings.root / "sw")
-    put(here, "sw/x.md" if to_folder else "sw", "new\n")
+    swap(here, "sw", "sw/x.md", to_folder=to_folder)
     put(here, "zz.md", "# Z\n\nmore\n")
     exchange_now(here)
     with open(there.settings.root / "zz.md", "r+"):

@@ -47,7 +47,7 @@ COLUMN_WIDTH = 12.2
 """Of rich's SVG."""
 WRITING = ("memsync log", "memsync remember", "memsync note new", "memsync thread")
 WRONG_CODES = 2, 3, 9, 10, 126, 127
-"""Exit codes of a command that nobody should type: wrong options, settings, faults, programs that do not exist."""
+"""Exit codes that no command in the documentation may have: wrong options or settings, faults, missing programs."""
 
 
 def commands_of(page: Path) -> list[Example]:
@@ -88,7 +88,7 @@ def test_commands_that_are_not_run_are_in_the_documentation() -> None:
 
 
 def lines_of(svg: str) -> list[str]:
-    """Return the lines of a drawn session, masked: each piece of text stands at its column."""
+    """Return the lines of a drawn session with dates and figures masked; each text is at its column."""
     lines = dict[int, str]()
     for at, number, text in PIECE.findall(svg):
         column = round(float(at) / COLUMN_WIDTH)

@@ -22,7 +22,7 @@ MASKS = (
     (r"[ \t]+$", ""),
 )  # fmt: skip
 ELISION = "…"
-"""A line of the documentation that stands for any number of lines."""
+"""In a shown output: any number of lines are left out here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def copy_shared(address: str, folder: Path) -> None:
     if not branch:
         raise UsageError(f"{address} has no notes yet", hint="First share the notes there: memsync share ADDRESS")
     options = ("--quiet", "--no-recurse-submodules", "--template=", f"--branch={branch}")
-    aside = f"{place}.{os.getpid()}.new"  # so that nothing is deleted that somebody puts into the folder meanwhile
+    aside = f"{place}.{os.getpid()}.new"  # because another program may put files into the folder meanwhile
     try:
         _git("clone", *options, "--", address, aside)
         _git("--git-dir", f"{aside}/.git", "update-ref", SEEN, "HEAD")

@@ -115,7 +115,7 @@ def _written(revisions: Revisions, git: Git, one: Changed, before: bytes | None,
 
 
 def _replaced(folder: int, path: NotePath, before: bytes | None, after: bytes | None) -> bool:
-    """Give a file another content; return False if it has not the content `before`. None stands for no file."""
+    """Replace a file's content `before` by `after`; return False if it has another one. None means: no file."""
     name = path.rpartition("/")[2]
     if before is None or after is None:
         if before is not None:
