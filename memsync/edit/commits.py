@@ -69,11 +69,10 @@ def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[
         use_identity(git)
         check_rule_files(git, named)
         with locked_index(git) as index:
-            head = git.run("rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()
-            was_killed = bool(head) and head == git.run("rev-parse", "--verify", "--quiet", _COMMITTING).stdout.strip()
+            head = commit_named(git, "HEAD")
+            was_killed = bool(head) and head == commit_named(git, _COMMITTING)
             if was_killed:  # bring the index from the commit before to it, and keep what is staged
-                before = git.run("rev-parse", "--verify", "--quiet", f"{head}~1").stdout.strip()
-                before = before or output(git, "hash-object", "-t", "tree", "--stdin")
+                before = commit_named(git, f"{head}~1") or empty_tree(git)
                 output(git, "read-tree", "-i", "-m", before, head, index=index.copy)
             made = _commit_locked(git, index.copy, named, what, message)
             if made or was_killed:
@@ -162,8 +161,8 @@ def _commit_locked(git: Git, index: str, paths: Sequence[str], what: str, messag
 
     Returns the commit's name; empty if there is nothing to commit, as when notes were moved and moved back.
     """
-    head = git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}").stdout.strip()
-    base = head or output(git, "hash-object", "-t", "tree", "--stdin")  # the empty tree
+    head = commit_named(git, "HEAD")
+    base = head or empty_tree(git)
     if _differing(git, index, base, paths):
         raise GitUnusable(f"you have staged changes of {what}")
     tracked = set(output(git, "ls-files", "-z", index=index).split("\0"))
@@ -181,7 +180,7 @@ def _commit_locked(git: Git, index: str, paths: Sequence[str], what: str, messag
         return ""
     if _differing(git, index, tree, paths):
         raise GitUnusable(f"git's index keeps its own version of {what}")  # `git update-index --skip-worktree`
-    made = output(git, "commit-tree", tree, *(("-p", head) if head else ()), given=f"{message}\n")
+    made = committed(git, tree, message, head)
     output(git, "update-ref", _COMMITTING, made)
     output(git, "update-ref", "-m", f"commit: {message}", "HEAD", made, head or "0" * len(made))
     return made
@@ -197,6 +196,22 @@ def output(git: Git, *arguments: str, given: str = "", index: str = "", at_notes
             reason += ". Set user.name and user.email with git config --global; memsync ignores the repository's own."
         raise GitUnusable(reason)
     return done.stdout.strip()
+
+
+def commit_named(git: Git, name: str) -> str:
+    """Return the commit that a name stands for; empty if there is none."""
+    return git.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}").stdout.strip()
+
+
+def empty_tree(git: Git) -> str:
+    """Return git's name of a tree without files."""
+    return output(git, "hash-object", "-t", "tree", "--stdin")
+
+
+def committed(git: Git, tree: str, message: str, *parents: str) -> str:
+    """Make a commit that no branch has yet, and return its name; an empty parent is none. Raises GitUnusable."""
+    options = [option for parent in parents if parent for option in ("-p", parent)]
+    return output(git, "commit-tree", tree, *options, given=f"{message}\n")
 
 
 def _differing(git: Git, index: str, tree: str, paths: Sequence[str]) -> bool:
@@ -244,14 +259,19 @@ def _check_place(path: str, is_expected: Callable[[int], bool], expected: str) -
 
 def _check_rules(git: Git, new: Sequence[str], paths: Sequence[str]) -> None:
     """Raise GitUnusable for new notes that git ignores and for notes that need a filter or another encoding."""
-    if new:
-        given = "\0".join(f"./{path}" for path in new)  # without ./ git would read a leading colon as a pattern
-        ignored = git.run("check-ignore", *_PATHS, given=given, at_notes=True)
-        if ignored.returncode != 1:
-            path = ignored.stdout.split("\0")[0].removeprefix("./")
-            raise GitUnusable(f"{path} is ignored by git" if path else "git cannot tell what it ignores")
+    if held := ignored(git, new):
+        raise GitUnusable(f"{min(held)} is ignored by git")
     for path, rule in filtered(git, paths).items():
         raise GitUnusable(f"{rule} applies to {path}, but memsync runs no filters: commit it yourself")
+
+
+def ignored(git: Git, paths: Sequence[str]) -> set[str]:
+    """Return those of these paths that git ignores, unless it has them already. Raises GitUnusable."""
+    given = "\0".join(f"./{path}" for path in paths)  # without ./ git would read a leading colon as a pattern
+    done = git.run("check-ignore", *_PATHS, given=given, at_notes=True)
+    if done.returncode > 1:
+        raise GitUnusable("git cannot tell what it ignores")
+    return {path.removeprefix("./") for path in done.stdout.split("\0") if path}
 
 
 def filtered(git: Git, paths: Sequence[str]) -> dict[str, str]:

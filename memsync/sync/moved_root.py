@@ -119,16 +119,13 @@ class _Move:
         """
         from pathlib import Path
 
-        from memsync.sync.without_daemon import held, without_daemon
         from memsync.system.file_lock import file_lock
 
         with ExitStack() as locks:
             locks.enter_context(file_lock(Path(user_folder(), "moving.lock"), WAIT_SECONDS, self._busy))
             if not self.folders() or not self.is_of_this_root():
                 return None
-            was_served = locks.enter_context(without_daemon(self._old_index, self._busy))
-            locks.enter_context(held(f"{self._old_index}/sync.lock", self._busy, WAIT_SECONDS))
-            locks.enter_context(held(f"{self._old_keep}/write.lock", self._busy, WAIT_SECONDS))
+            was_served = locks.enter_context(unused(self._old_index, self._old_keep, self._busy))
             folders = self.folders()
             for old, new in folders:
                 own_folder(old)
@@ -142,6 +139,22 @@ class _Move:
             f"{holder} still uses the memsync data of {self._before}, which was moved to {self._root}",
             hint="End the memsync processes that were started for the old path, then try again.",
         )
+
+
+@contextmanager
+def unused(index: str, keep: str, busy: Callable[[], MemsyncError]) -> Iterator[bool]:
+    """Keep all processes from a root's index and records; yield whether a daemon served it, which was ended.
+
+    Raises `busy()` if that takes too long.
+    """
+    from memsync.sync.without_daemon import held, without_daemon
+
+    with (
+        without_daemon(index, busy) as was_served,
+        held(f"{index}/sync.lock", busy, WAIT_SECONDS),
+        held(f"{keep}/write.lock", busy, WAIT_SECONDS),
+    ):
+        yield was_served
 
 
 def _left(folder: str, identity: str) -> str:

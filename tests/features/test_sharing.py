@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -25,6 +26,7 @@ from memsync.model.status import Shared
 from memsync.notes.git import Git
 from memsync.ports import WRITES_FOR_AGENT
 from memsync.settings.load import Settings, load_settings, with_changes
+from memsync.wiring import recognise_root
 from tests.conftest import MakeMemory, Patch
 from tests.support.repository import Repository
 
@@ -602,15 +604,43 @@ def test_example_of_marks_that_the_user_committed_stops_nothing(here: Memory, th
     assert files(here) == files(there)
 
 
-def test_what_git_ignores_here_is_not_sent(here: Memory, there: Memory) -> None:
+def test_quoted_marks_of_ours_stop_no_first_exchange(memory: Memory, address: Path) -> None:
+    """Nothing has been merged yet."""
+    put(memory, "b.md", "```\n<<<<<<< memsync/here\na\n=======\nb\n>>>>>>> memsync/there\n```\n")
+    repository = Repository(memory.settings.root)
+    repository.git("init", "-q", "-b", "main")
+    repository.git("add", "b.md")
+    repository.git("commit", "-qm", "an example")
+    assert in_order(memory.share(str(address))).sent
+
+
+@pytest.mark.parametrize("has_failed", [False, True])
+def test_renamed_note_with_marks_is_not_sent_as_deleted(here: Memory, there: Memory, has_failed: bool) -> None:
+    """Not even if an exchange has failed in between."""
+    put(there, "a.md", "# A\n\none, there\n\ntwo\n\nthree\n")
+    exchange_now(there)
+    put(here, "a.md", "# A\n\none, here\n\ntwo\n\nthree\n")
+    assert exchange_now(here).conflicts == ("a.md",)
+    if has_failed:
+        put(here, ".git/MERGE_HEAD", "")
+        assert exchange_now(here).conflicts == ("a.md",)
+        (here.settings.root / ".git/MERGE_HEAD").unlink()
+    (here.settings.root / "a.md").rename(here.settings.root / "z.md")
+    assert exchange_now(here).conflicts == ("z.md",)
+    exchange_now(there)
+    assert text_of(there, "a.md") == "# A\n\none, there\n\ntwo\n\nthree\n"
+
+
+@pytest.mark.parametrize("name", ["b.md", ":!b.md"])
+def test_what_git_ignores_here_is_not_sent(name: str, here: Memory, there: Memory) -> None:
     """Not even if another machine sends a file of that name."""
-    put(here, ".git/info/exclude", "b.md\n")
-    put(here, "b.md", "private\n")
-    put(there, "b.md", "of there\n")
+    put(here, ".git/info/exclude", name)
+    put(here, name, "private\n")
+    put(there, name, "of there\n")
     exchange_now(there)
     assert "git ignores it" in exchange_now(here).problem
     exchange_now(there)
-    assert (text_of(here, "b.md"), text_of(there, "b.md")) == ("private\n", "of there\n")
+    assert (text_of(here, name), text_of(there, name)) == ("private\n", "of there\n")
 
 
 @pytest.mark.parametrize("command", [("commit", "-qm", "mine"), ("checkout", "-qb", "private")])
@@ -645,6 +675,23 @@ def test_mode_is_exchanged_and_settles(here: Memory, there: Memory) -> None:
     exchanged(here, there)
     assert (there.settings.root / "a.md").stat().st_mode & 0o100
     assert exchange_now(there).sent == exchange_now(here).sent == 0
+
+
+def test_modes_on_a_file_system_without_them(here: Memory, there: Memory, monkeypatch: Patch) -> None:
+    """It refuses every change, and the content arrives."""
+    (there.settings.root / "a.md").chmod(0o755)
+    put(there, "b.md", "# B\n")
+    exchange_now(there)
+    chmod = os.chmod
+
+    def refuse(place: Any, mode: int, *, dir_fd: int | None = None) -> None:
+        if dir_fd is not None:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        chmod(place, mode)
+
+    monkeypatch.setattr(os, "chmod", refuse)
+    in_order(exchange_now(here))
+    assert text_of(here, "b.md") == "# B\n"
 
 
 def swap(memory: Memory, file: str, inner: str, *, to_folder: bool) -> None:
@@ -694,7 +741,7 @@ def test_file_that_a_program_has_open_waits(here: Memory, there: Memory, address
 def test_copy_of_a_shared_memory(here: Memory, join: Join, address: Path, tmp_path: Path) -> None:
     """Another one at the same place begins anew; what is empty, or shows a password, is no address."""
     Repository(tmp_path).git("init", "-q", "--bare", "empty")
-    for wrong in (tmp_path / "empty", "https://ada:token@example.org/n.git", tmp_path / "absent"):
+    for wrong in (tmp_path / "empty", "HTTPS://ada:token@example.org/n.git", tmp_path / "absent"):
         with pytest.raises(UsageError):
             copy_shared(str(wrong), tmp_path / "w")
         assert not (tmp_path / "w").exists()
@@ -707,6 +754,22 @@ def test_copy_of_a_shared_memory(here: Memory, join: Join, address: Path, tmp_pa
     Repository(address).git("update-ref", "refs/heads/main", "main~1")
     assert "was rewritten" in exchange_now(rewritten).problem
     assert exchange_now(new).problem == ""
+
+
+def test_copy_at_the_former_place_of_a_moved_memory(
+    here: Memory, join: Join, make_memory: MakeMemory, tmp_path: Path
+) -> None:
+    """The moved one finds what it had: how it is shared, and what was said of it."""
+    first = join("w")
+    recognise_root(first.settings)
+    first.sync()
+    first.remember("kept")
+    first.close()
+    (tmp_path / "w").rename(tmp_path / "v")
+    in_order(exchange_now(join("w")))
+    settings = load_settings(root=tmp_path / "v", environ={}, cwd=tmp_path / "v")
+    recognise_root(settings)
+    assert in_order(exchange_now(make_memory(own_settings=settings))).sent
 
 
 @pytest.mark.parametrize("to_folder", [True, False])

@@ -9,14 +9,15 @@ import subprocess
 from pathlib import Path
 
 from memsync.edit.share_state import keep_shared
-from memsync.errors import UsageError
+from memsync.errors import IndexBusy, MemsyncError, UsageError
 from memsync.features.sharing.remote import SEEN
 from memsync.model.status import Shared
 from memsync.model.text import quoted
 from memsync.notes.git import PROTOCOLS
 from memsync.notes.git_files import GitUnusable, branch_of, find_repository, reason_of
 from memsync.settings.load import settings_of_root
-from memsync.sync.moved_root import set_aside
+from memsync.settings.paths import index_dir, keep_dir, kept_identity
+from memsync.sync.moved_root import set_aside, unused
 from memsync.system.programs import search_path
 from memsync.system.state_file import state_of_root
 
@@ -58,7 +59,7 @@ def copy_shared(address: str, folder: Path) -> None:
     """Copy a shared memory to a new folder, which is shared from then on. Raises UsageError with git's reason."""
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty", hint="Name a new folder: memsync init --from ADDRESS FOLDER")
-    address, place = full_address(address), os.path.abspath(folder)
+    address, place = full_address(address), os.path.realpath(folder)
     branch = _branch_at(address)
     if not branch:
         raise UsageError(f"{address} has no notes yet", hint="First share the notes there: memsync share ADDRESS")
@@ -67,14 +68,16 @@ def copy_shared(address: str, folder: Path) -> None:
     try:
         _git("clone", *options, "--", address, aside)
         _git("--git-dir", f"{aside}/.git", "update-ref", SEEN, "HEAD")
-        os.rename(aside, place)
+        with unused(index_dir(place), keep_dir(place), _busy):
+            identity = kept_identity(place)
+            for former in (index_dir(place), keep_dir(place)):  # of another folder that was here
+                set_aside(former, identity)
+            os.rename(aside, place)
     except OSError as error:
         raise UsageError(f"{folder} cannot be made: {error.strerror}", hint="Name a new or empty folder.") from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     settings, _ = settings_of_root(str(folder))
-    for former in (settings.index_name, str(settings.keep_dir)):  # of another folder that was here
-        set_aside(former, "")
     keep_shared(state_of_root(settings.keep_dir), begin(folder, address))
 
 
@@ -82,10 +85,14 @@ def full_address(address: str) -> str:
     """Return an address as git takes it from any folder. Raises UsageError for an option."""
     if address.startswith("-"):
         raise UsageError(f"{address!r} is not an address", hint="Write a URL, HOST:PATH or a folder.")
-    if re.match("https?://[^/]*@", address):
+    if re.match("(?i)https?://[^/]*@", address):
         hint = "Write it without what is before the @: git asks your credential helper."
         raise UsageError("the address has a name or a password, which memsync would show", hint=hint)
     return address if _IS_ADDRESS.match(address) else os.path.abspath(os.path.expanduser(address))
+
+
+def _busy(holder: str = "another process") -> MemsyncError:
+    return IndexBusy(f"{holder} uses the memory that was in this folder", hint="End it, then try again.")
 
 
 def _branch_at(address: str) -> str:

@@ -35,25 +35,19 @@ class Changed(NamedTuple):
     is_executable: bool
 
 
-def changed(git: Git, before: str, after: str) -> list[Changed]:
-    """Return the files that differ between two trees. Raises GitUnusable if one is a link or a submodule."""
-    return [*_differing(git, before, after, only_regular=False)]
+def changed(git: Git, before: str, after: str, *, only_regular: bool = False) -> Iterator[Changed]:
+    """Yield the files that differ between two trees, with a missing one for a link or a submodule.
 
-
-def listed(git: Git, before: str, after: str) -> list[Changed]:
-    """Return the regular files that differ between two trees. Raises GitUnusable."""
-    return [*_differing(git, before, after, only_regular=True)]
-
-
-def _differing(git: Git, before: str, after: str, *, only_regular: bool) -> Iterator[Changed]:
+    Raises GitUnusable for those unless `only_regular`.
+    """
     options = ("-r", "-z", "--no-renames", "--no-ext-diff", before, after)
     entries = iter(os.fsdecode(b"".join(git.stream("diff-tree", *options, max_bytes=MAX_LISTING_BYTES))).split("\0"))
     for entry in filter(None, entries):
         path, (old_mode, mode, old, new, _) = next(entries), entry.removeprefix(":").split(" ")
         if not {old_mode, mode} <= {*REGULAR, _NONE} and not only_regular:
             raise GitUnusable(f"at the address, {path} is a link or a submodule: remove it there")
-        is_file = mode in REGULAR
-        yield Changed(path, old if old_mode in REGULAR else "", new if is_file else "", mode == REGULAR[1])
+        before, after = (name if kind in REGULAR else "" for kind, name in ((old_mode, old), (mode, new)))
+        yield Changed(path, before, after, REGULAR[1] == (old_mode if mode == _NONE else mode))
 
 
 def write(revisions: Revisions, git: Git, changes: Sequence[Changed]) -> list[Changed]:
@@ -139,4 +133,5 @@ def _is_clean(git: Git, one: Changed, content: bytes) -> bool:
 def _set_mode(folder: int, name: str, *, is_executable: bool) -> None:
     mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     if bool(mode & 0o100) != is_executable:
-        os.chmod(name, mode | (mode & 0o444) >> 2 if is_executable else mode & ~0o111, dir_fd=folder)
+        with suppress(PermissionError):  # a file system without modes
+            os.chmod(name, mode | (mode & 0o444) >> 2 if is_executable else mode & ~0o111, dir_fd=folder)

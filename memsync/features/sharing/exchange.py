@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from memsync.features.sharing import checkout, merging
 from memsync.features.sharing.holding import FILTERED, IGNORED, MARKED, Holding, is_unsolved, show_hidden
 from memsync.features.sharing.remote import SEEN, Remote
 from memsync.model.grouped import grouped
+from memsync.model.status import Shared
 from memsync.model.text import count, printable
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import MAX_NOTE_BYTES
@@ -42,39 +42,30 @@ _MOST_CONFLICTS = 127
 """The exit code of `git merge-file` counts conflicts up to here; a higher one is an error."""
 
 
-@dataclass
-class Exchanged:
-    """What one exchange did: how many files it sent and took, what it holds back and why, and open conflicts."""
-
-    sent: int = 0
-    taken: int = 0
-    held: dict[str, str] = field(default_factory=dict)
-    conflicts: tuple[str, ...] = ()
-
-
 class Exchange:
-    """Exchanges the notes of one memory root with a branch at an address. `allowed`: digests of secrets to be sent."""
+    """Exchanges the notes of one memory root as they are shared; tells how many files it sent and took.
 
-    def __init__(self, memory: Workspace, address: str, branch: str, allowed: Sequence[str], done: Exchanged) -> None:
+    Also what it holds back and why, and open conflicts: all of that also if it has raised an error.
+    """
+
+    def __init__(self, memory: Workspace, shared: Shared) -> None:
         self._memory = memory
-        self._address, self._branch = address, branch
-        self._holding = Holding(memory, allowed)
+        self._address, self._branch = shared.address, shared.branch
+        self._holding = Holding(memory, shared.allowed)
         self._revisions = Revisions.of(memory.settings.root)
-        self.done = done
+        self.sent = self.taken = 0
+        self.held: dict[str, str] = {}
+        self.conflicts = shared.conflicts
 
-    def exchange(self, conflicts: Sequence[str]) -> None:
-        """Exchange once, and keep in `done` what was done; `conflicts` has the notes that the last one left with marks.
-
-        Raises GitUnusable with the reason, MemsyncError.
-        """
+    def exchange(self) -> None:
+        """Exchange once. Raises GitUnusable with the reason, MemsyncError."""
         _check(self._revisions, self._branch)
         with self._git() as git:
             remote = Remote(git, self._address, self._branch)
             self._finish(git)
             for _ in range(ATTEMPTS):
-                head = self._commit(git, is_solving=bool(conflicts))
-                self.done.conflicts = self.done.conflicts or self._marked(git, _commit_named(git, SEEN), head)
-                if self.done.conflicts:
+                head = self._commit(git)
+                if self.conflicts:
                     return
                 theirs = remote.fetch()
                 if not theirs or _is_ancestor(git, theirs, head):
@@ -82,9 +73,9 @@ class Exchange:
                         return
                     continue
                 target = theirs if not head or _is_ancestor(git, head, theirs) else self._merged(git, head, theirs)
-                if target != theirs and not self.done.conflicts and not self._pushed(git, remote, theirs, target):
+                if target != theirs and not self.conflicts and not self._pushed(git, remote, theirs, target):
                     continue
-                if self._check_out(git, head, target) or self.done.conflicts:
+                if self._check_out(git, head, target) or self.conflicts:
                     return
         raise GitUnusable("other machines send all the time")
 
@@ -102,21 +93,25 @@ class Exchange:
 
     # ------------------------------------------------------------------------------------------ from here
 
-    def _commit(self, git: Git, *, is_solving: bool) -> str:
+    def _commit(self, git: Git) -> str:
         """Commit what changed in the files and may be sent; return HEAD's commit, no text before the first one.
 
-        With `is_solving`, files that still have marks are conflicts: a note with marks may have been renamed.
+        While HEAD has a conflict, all files that have marks are conflicts: a note with marks may have been renamed.
         """
+        seen = commits.commit_named(git, SEEN)
+        is_solving = bool(self._marked(git, seen, commits.commit_named(git, "HEAD")))
         with self._memory.writer.lock():
-            paths, self.done.held = self._holding.sorted(git)
-            marked = [path for path, reason in self.done.held.items() if reason == MARKED and self._is_unsolved(path)]
-            self.done.conflicts = tuple(marked) if is_solving else ()
-            if paths and not self.done.conflicts:
+            paths, self.held = self._holding.sorted(git)
+            marked = [path for path, reason in self.held.items() if reason == MARKED and self._is_unsolved(path)]
+            self.conflicts = tuple(marked) if is_solving else ()
+            if paths and not self.conflicts:
                 what = paths[0] if len(paths) == 1 else count(len(paths), "file")
                 _, complaint = commits.commit(self._revisions.root, [*map(NotePath, paths)], f"memsync share: {what}")
                 if complaint:
                     raise GitUnusable(complaint)
-        return _commit_named(git, "HEAD")
+        head = commits.commit_named(git, "HEAD")
+        self.conflicts = self.conflicts or self._marked(git, seen, head)
+        return head
 
     def _is_unsolved(self, path: str) -> bool:
         return is_unsolved(checkout.content_of(self._revisions, path) or b"")
@@ -125,8 +120,8 @@ class Exchange:
         self._check_private(git, before, commit)
         if not remote.push(commit):
             return False
-        listed = commits.output(git, "diff-tree", "-r", "--name-only", before or _empty_tree(git), commit)
-        self.done.sent += len(listed.splitlines())
+        listed = commits.output(git, "diff-tree", "-r", "--name-only", before or commits.empty_tree(git), commit)
+        self.sent += len(listed.splitlines())
         return True
 
     def _check_private(self, git: Git, before: str, commit: str) -> None:
@@ -143,10 +138,13 @@ class Exchange:
                 raise GitUnusable(f"{what}. Every commit is sent: rewrite those that have it with git")
 
     def _marked(self, git: Git, before: str, commit: str) -> tuple[str, ...]:
-        """Return the paths of the files of a commit in which a merge of ours has left marks since an earlier one."""
-        if before == commit or not commit:
+        """Return the paths of the files of a commit in which a merge of ours has left marks since an earlier one.
+
+        Without an earlier one nothing was merged yet.
+        """
+        if before in ("", commit) or not commit:
             return ()
-        changes = checkout.listed(git, before or _empty_tree(git), commit)
+        changes = checkout.changed(git, before, commit, only_regular=True)
         new = grouped((one.after, one.path) for one in changes if one.after)
         unsolved = (name for name, content in self._contents(git, list(new)) if is_unsolved(content))
         return tuple(path for name in unsolved for path in new[name])
@@ -182,9 +180,9 @@ class Exchange:
             entries += [(place, _mode(versions), name) for place, name in (decided or {}).items()]
         tree = _tree(git, tree, entries)
         undecided = list(dict.fromkeys((*undecided, *self._marked(git, theirs, tree))))
-        self.done.conflicts = tuple(dict.fromkeys((*self.done.conflicts, *undecided)))
+        self.conflicts = tuple(dict.fromkeys((*self.conflicts, *undecided)))
         what = f"conflicts in {', '.join(undecided)}" if undecided else "merge"
-        return _committed(git, tree, f"memsync share: {what}", ours, theirs)
+        return commits.committed(git, tree, f"memsync share: {what}", ours, theirs)
 
     def _decided(
         self, git: Git, path: str, versions: Mapping[int, tuple[str, str]], is_later: merging.IsLater
@@ -231,7 +229,7 @@ class Exchange:
 
         A file that was edited since counts as edited before that commit, even if it had been written already.
         """
-        commit, head = (_commit_named(git, name) for name in (ARRIVING, "HEAD"))
+        commit, head = (commits.commit_named(git, name) for name in (ARRIVING, "HEAD"))
         if commit not in ("", head) and (not head or _is_ancestor(git, head, commit)):
             self._check_out(git, head, commit)
         if commit:
@@ -243,22 +241,22 @@ class Exchange:
         A file that is saved meanwhile stays, is committed as a change of HEAD and merged, and is written then. All
         others are written already: to commit all files at that moment would make what arrived a change of ours.
         """
-        before, ours = head or _empty_tree(git), head
+        before, ours = head or commits.empty_tree(git), head
         with self._memory.writer.lock(), commits.locked_index(git) as index:
             _check(self._revisions, self._branch)
-            if _commit_named(git, "HEAD") != head:  # the user has committed meanwhile
-                self.done.conflicts = ()
+            if commits.commit_named(git, "HEAD") != head:  # the user has committed meanwhile
+                self.conflicts = ()
                 return False
             for _ in range(ATTEMPTS):
                 commits.output(git, "read-tree", "-i", "-m", target, index=index.copy)  # refuses paths such as .git/x
                 commits.output(git, "update-ref", ARRIVING, target)
-                changes = checkout.changed(git, before, target)
+                changes = [*checkout.changed(git, before, target)]
                 missed = checkout.write(self._revisions, git, changes)
-                self.done.taken += len(changes) - len(missed)
+                self.taken += len(changes) - len(missed)
                 if not missed:
                     break
                 saved = self._saved(git, missed)
-                ours = _committed(git, _tree(git, ours, saved), "memsync share: saved meanwhile", ours)
+                ours = commits.committed(git, _tree(git, ours, saved), "memsync share: saved meanwhile", ours)
                 before, target = _tree(git, target, saved), self._merged(git, ours, target)
             else:
                 raise GitUnusable(f"{missed[0].path} is being changed")
@@ -270,16 +268,16 @@ class Exchange:
 
     def _saved(self, git: Git, files: Sequence[checkout.Changed]) -> list[Entry]:
         """Store files as they are now, and return their entries. Raises GitUnusable if one may not be sent."""
-        entries, filters = [], commits.filtered(git, [one.path for one in files])
-        ignored = git.run("check-ignore", "-z", "--stdin", given="\0".join(one.path for one in files), at_notes=True)
+        paths, entries = [one.path for one in files], []
+        filtered, ignored = commits.filtered(git, paths), commits.ignored(git, paths)
         for one in files:
             content = checkout.content_of(self._revisions, one.path)
             reason = "" if content is None else self._holding.reason(git, one.path, content)
-            reason = reason or FILTERED * (one.path in filters) or IGNORED * (one.path in ignored.stdout.split("\0"))
+            reason = reason or FILTERED * (one.path in filtered) or IGNORED * (one.path in ignored)
             if reason:
                 raise GitUnusable(f"{printable(one.path)} was changed on another machine, too, but here {reason}")
             name = "" if content is None else checkout.stored(git, one.path, content)
-            if name == one.before:
+            if name and name == one.before:
                 raise GitUnusable(f"{printable(one.path)} is open for writing in another program: close it there")
             entries.append((one.path, checkout.REGULAR[one.is_executable], name))
         return entries
@@ -309,24 +307,10 @@ def _is_ancestor(git: Git, older: str, newer: str) -> bool:
     return bool(newer) and git.run("merge-base", "--is-ancestor", older, newer).returncode == 0
 
 
-def _commit_named(git: Git, name: str) -> str:
-    return git.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}").stdout.strip()
-
-
 def _tree(git: Git, base: str, entries: Sequence[Entry]) -> str:
     """Return a tree that differs from another in some entries."""
-    base, index = base or _empty_tree(git), f"{git.folder}/tree"
+    base, index = base or commits.empty_tree(git), f"{git.folder}/tree"
     lines = (f"{mode if name else '0'} {name or '0' * len(base)}\t{path}\0" for path, mode, name in entries)
     commits.output(git, "read-tree", base, index=index)
     commits.output(git, "update-index", "-z", "--index-info", given="".join(lines), index=index)
     return commits.output(git, "write-tree", "--missing-ok", index=index)
-
-
-def _committed(git: Git, tree: str, message: str, *parents: str) -> str:
-    """Make a commit, and return its name."""
-    options = [option for parent in parents if parent for option in ("-p", parent)]
-    return commits.output(git, "commit-tree", tree, *options, given=f"{message}\n")
-
-
-def _empty_tree(git: Git) -> str:
-    return commits.output(git, "hash-object", "-t", "tree", "--stdin")

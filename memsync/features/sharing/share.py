@@ -76,16 +76,16 @@ def share(
 
 def exchange(memory: Workspace) -> Shared:
     """Exchange once and store how it went. Raises IndexBusy if another process takes too long for it, MemsyncError."""
-    from memsync.features.sharing.exchange import Exchange, Exchanged
+    from memsync.features.sharing.exchange import Exchange
     from memsync.notes.git_files import GitUnusable, reason_of
 
     with file_lock(memory.settings.keep_dir / "share.lock", WAIT_SECONDS, _busy):
         shared = shared_of(memory.state)
         if not shared.address:
             return shared
-        done, problem = Exchanged(), ""
+        done, problem = Exchange(memory, shared), ""
         try:
-            Exchange(memory, shared.address, shared.branch, shared.allowed, done).exchange(shared.conflicts)
+            done.exchange()
         except MemsyncError as error:
             problem = error.sentences()
         except (GitUnusable, OSError) as error:
