@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,7 +23,6 @@ from memsync.system.user_folders import cache_folder, config_folder, data_folder
 if TYPE_CHECKING:
     from memsync.agents.agent import Agent
     from memsync.agents.connecting import SetupChange
-    from memsync.daemon.user_service import Service
     from memsync.sync.stored_indexes import IndexFolder
 
 SECTION = "Set up"
@@ -45,23 +44,28 @@ def uninstall(_: click.Context, is_applied: bool) -> CommandAnswer:
     from memsync.daemon import user_service
     from memsync.sync.stored_indexes import stored_indexes
 
-    services, connected, indexes, folders = user_service.installed(), list(_connected()), stored_indexes(), _own()
+    services, connected, indexes = user_service.installed(), list(_connected()), stored_indexes()
     notes = sorted({index.root for index in indexes if index.root and not index.gone} | _registered() | _transcripts())
-    own = [*folders, *(index.folder for index in indexes)]
+    own = {index.folder: f"index        {index.folder} (of {index.root or 'an earlier folder'})" for index in indexes}
+    own |= {place: f"own files    {place}" for place in _own()}
     if swallowed := [note for note in notes for folder in own if is_inside(note, folder)]:
         raise UsageError(f"a memory root is among memsync's own files: {swallowed[0]}", hint="Move it elsewhere first.")
     complaints = [remark for _, _, remarks in connected for remark in remarks]
-    lines = _plan(services, connected, indexes, folders, notes, "removed " * is_applied)
-    removed = [str(service.path) for service in services]
-    removed += [change.path for _, changes, _ in connected for change in changes] + own
+    removed = {str(service.path): f"service      {service.path}" for service in services}
+    for agent, changes, _remarks in connected:
+        removed |= {change.path: f"connection   {agent.title}: {change.path}" for change in changes}
+    removed |= own
+    settings = (os.path.join(config_folder(), name) for name in (CONFIG_NAME, FILE_NAME))
+    lines = [f"{'removed ' * is_applied}{line}" for line in removed.values()]
+    lines += [f"stays        {place}" for place in (*notes, *filter(os.path.exists, settings))]
     if is_applied:
         for service in services:
             complaints += user_service.uninstall(service)
         for agent, changes, _remarks in connected:
             take_back(agent, changes)
-        _remove_state(indexes, folders)
+        _remove_state(indexes, own)
     next_step = f"{'Next' if is_applied else 'Nothing was changed. To do it, add --apply; then'}: {installer().remove}"
-    document = {"applied": is_applied, "removed": removed, "kept": notes, "next": installer().remove}
+    document = {"applied": is_applied, "removed": [*removed], "kept": notes, "next": installer().remove}
     return CommandAnswer(document, [*lines, "", next_step], complaints, code=int(bool(complaints)))
 
 
@@ -92,34 +96,15 @@ def _transcripts() -> set[str]:
     return {folder} if os.path.isdir(folder) else set()
 
 
-def _plan(
-    services: Sequence[Service],
-    connected: Sequence[tuple[Agent, Sequence[SetupChange], Sequence[str]]],
-    indexes: Sequence[IndexFolder],
-    folders: Sequence[str],
-    notes: Sequence[str],
-    done: str,
-) -> list[str]:
-    """Return a line for each thing that goes, in this order, beginning with `done`, and for what stays."""
-    settings = [os.path.join(config_folder(), name) for name in (CONFIG_NAME, FILE_NAME)]
-    return [
-        *(f"{done}service      {service.path}" for service in services),
-        *(f"{done}connection   {agent.title}: {change.path}" for agent, changes, _ in connected for change in changes),
-        *(f"{done}index        {index.folder} (of {index.root or 'an earlier folder'})" for index in indexes),
-        *(f"{done}own files    {folder}" for folder in folders),
-        *(f"stays        {place}" for place in (*notes, *filter(os.path.exists, settings))),
-    ]
-
-
-def _remove_state(indexes: Sequence[IndexFolder], folders: Sequence[str]) -> None:
-    """End the daemons, keep others from starting, and delete what memsync stored. Raises IndexBusy, FilesystemError."""
+def _remove_state(indexes: Sequence[IndexFolder], own: Iterable[str]) -> None:
+    """End the daemons, keep others from starting, and delete memsync's own. Raises IndexBusy, FilesystemError."""
     from memsync.sync.without_daemon import held, without_daemon
 
     with ExitStack() as locks:
         for index in indexes:
             locks.enter_context(without_daemon(index.folder, partial(_busy, index)))
             locks.enter_context(held(f"{index.folder}/sync.lock", partial(_busy, index), 0.0))
-        for folder in (*(index.folder for index in indexes), *folders):
+        for folder in own:
             with filesystem_errors(f"{folder} cannot be removed"):
                 if os.path.isdir(folder) and not os.path.islink(folder):
                     shutil.rmtree(folder)

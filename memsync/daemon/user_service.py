@@ -37,13 +37,19 @@ WantedBy=default.target
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service file: its path, its content, and the commands that enable and disable the service."""
+    """A service file: its path, its content, and the commands that enable the service."""
 
     name: str
     path: Path
-    text: str
-    enable: Sequence[Sequence[str]]
-    disable: Sequence[Sequence[str]]
+    text: str = ""
+    enable: Sequence[Sequence[str]] = ()
+
+    @property
+    def disable(self) -> Sequence[Sequence[str]]:
+        """The commands that disable it: one before its file is deleted, and those after that."""
+        if self.path.suffix == ".service":
+            return [*_CONTROL, "disable", "--now", self.name], [*_CONTROL, "daemon-reload"]
+        return (["launchctl", "bootout", f"gui/{os.getuid()}/{self.name}"],)
 
 
 def service_of(settings: Settings, platform: str = sys.platform) -> Service:
@@ -75,7 +81,6 @@ def _systemd(settings: Settings, name: str) -> Service:
         _folder_of_systemd() / name,
         text,
         enable=([*_CONTROL, "daemon-reload"], [*_CONTROL, "enable", "--now", name]),
-        disable=_disable_systemd(name),
     )
 
 
@@ -83,10 +88,8 @@ def installed(platform: str = sys.platform) -> list[Service]:
     """Return the services of all memory roots for which there is a file, each with what removes it alone."""
     digest = "[0-9a-f]" * 32
     if platform == "darwin":
-        plists = sorted(_folder_of_launchd().glob(f"memsync.{digest}.plist"))
-        return [Service(path.stem, path, "", (), _disable_launchd(path.stem)) for path in plists]
-    units = sorted(_folder_of_systemd().glob(f"memsync-{digest}.service"))
-    return [Service(path.name, path, "", (), _disable_systemd(path.name)) for path in units]
+        return [Service(path.stem, path) for path in sorted(_folder_of_launchd().glob(f"memsync.{digest}.plist"))]
+    return [Service(path.name, path) for path in sorted(_folder_of_systemd().glob(f"memsync-{digest}.service"))]
 
 
 def _folder_of_systemd() -> Path:
@@ -95,14 +98,6 @@ def _folder_of_systemd() -> Path:
 
 def _folder_of_launchd() -> Path:
     return Path.home() / "Library" / "LaunchAgents"
-
-
-def _disable_systemd(name: str) -> Sequence[Sequence[str]]:
-    return [*_CONTROL, "disable", "--now", name], [*_CONTROL, "daemon-reload"]
-
-
-def _disable_launchd(label: str) -> Sequence[Sequence[str]]:
-    return (["launchctl", "bootout", f"gui/{os.getuid()}/{label}"],)
 
 
 def _setting(value: str) -> str:
@@ -138,7 +133,6 @@ def _launchd(settings: Settings, label: str) -> Service:
         path,
         plistlib.dumps(content, sort_keys=False).decode(),
         enable=(["launchctl", "bootstrap", f"gui/{os.getuid()}", str(path)],),
-        disable=_disable_launchd(label),
     )
 
 
