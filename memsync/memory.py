@@ -63,6 +63,7 @@ class MemoryApi(ABC):
     status = Lazy(lambda: features.indexing.status)
     log = Lazy(lambda: features.log.log)
     logged = Lazy(lambda: features.log.logged)
+    note_session = Lazy(lambda: features.log.note_session)
     remember = Lazy(lambda: features.log.remember)
     new_note = Lazy(lambda: features.log.new_note)
     overwritten = Lazy(lambda: features.overwritten.overwritten)

@@ -40,7 +40,10 @@ def read(record: Record, about: About) -> Iterator[SessionEvent]:
 HOME = folder("CLAUDE_CONFIG_DIR", ".claude")
 MIN_KEPT_DAYS = 7
 """memsync's daemon can be stopped for a week without missing a transcript."""
-EVENTS = {"session-start": "SessionStart", "prompt": "UserPromptSubmit", "session-end": "SessionEnd"}
+EVENTS = {
+    "session-start": "SessionStart", "prompt": "UserPromptSubmit", "compaction": "PreCompact",
+    "session-end": "SessionEnd",
+}  # fmt: skip
 
 
 def _servers() -> Path:

@@ -31,7 +31,10 @@ def read(record: Record, about: About) -> Iterator[SessionEvent]:  # noqa: ARG00
 
 
 HOME = folder("CURSOR_CONFIG_DIR", ".cursor")
-EVENTS = {"session-start": "sessionStart", "prompt": "beforeSubmitPrompt", "session-end": "sessionEnd"}
+EVENTS = {
+    "session-start": "sessionStart", "prompt": "beforeSubmitPrompt", "compaction": "preCompact",
+    "session-end": "sessionEnd",
+}  # fmt: skip
 
 
 def _hooks(_: Sequence[str], call: Caller) -> dict[str, Any]:

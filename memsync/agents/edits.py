@@ -20,7 +20,9 @@ from memsync.errors import ConfigError
 
 MAX_DEPTH = 50
 """No agent has settings that are nested more deeply."""
-OWN = re.compile(r"\bmemsync\b.* hook (?P<event>session-start|prompt|session-end) --agent (?P<agent>[a-z-]+)$")
+OWN = re.compile(
+    r"\bmemsync\b.* hook (?P<event>session-start|prompt|compaction|session-end) --agent (?P<agent>[a-z-]+)$"
+)
 """The command line of one of memsync's hooks."""
 _STRING = r'"(?:[^"\\]|\\.)*+"?'
 _COMMENT = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)

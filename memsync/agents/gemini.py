@@ -88,7 +88,8 @@ def ran_in(path: str) -> str:
 
 HOME = below(folder("GEMINI_CLI_HOME", ""), ".gemini")
 EVENTS = {"session-start": "SessionStart", "prompt": "BeforeAgent"}
-_hooks = grouped({**EVENTS, "session-end": "SessionEnd"}, HOOK_SECONDS * 1000)  # in milliseconds
+_MILLISECONDS = HOOK_SECONDS * 1000
+_hooks = grouped({**EVENTS, "compaction": "PreCompress", "session-end": "SessionEnd"}, _MILLISECONDS)
 _server = server("mcpServers")
 _extension = below(HOME, "extensions", NAME)
 

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from memsync.agents import agent_named, agent_names, raw_files
 from memsync.agents.agent import Agent
@@ -79,6 +79,10 @@ CREATE TABLE IF NOT EXISTS said (key INTEGER PRIMARY KEY, owner INTEGER NOT NULL
 _VERSION = 2
 """Of what threads contain: a list of an older version is read again, although no transcript has changed."""
 _READ_AGAIN = f"UPDATE taken SET row = json_set(row, '$.stamp', json('[]')); PRAGMA user_version = {_VERSION};"
+_CHANGED_SINCE = (
+    "SELECT source, owned, row FROM taken WHERE owned IS NOT NULL"
+    " AND max(json_extract(row, '$.stamp[3]'), ifnull(json_extract(row, '$.stamp[7]'), 0)) >= ?"
+)
 READING = "reading"
 COPY_SECONDS = 5
 """How long Codex copies records into a fork after it has begun it."""
@@ -151,12 +155,40 @@ def never_taken(agent: Agent, older_than: float) -> int:
     """Return the number of an agent's transcripts that last changed before a Unix time and were never taken in."""
     root, taken = transcripts_root(), set[str]()
     if root is not None:
-        with suppress(sqlite3.Error):  # before the first ingest, there is no database
-            uri = f"{(root / _DATABASE).as_uri()}?mode=ro"
-            with closing(sqlite3.connect(uri, uri=True)) as database:
-                taken = {key for (key,) in database.execute("SELECT source FROM taken")}
+        with suppress(sqlite3.Error), closing(_read_only(root)) as database:  # before the first ingest: none
+            taken = {key for (key,) in database.execute("SELECT source FROM taken")}
     old = (source for source in sources_of(agent) if 0 < _stamp_of(source.path)[3] < older_than * 1e9)
     return sum(source.key not in taken for source in old)
+
+
+def _read_only(root: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{(root / _DATABASE).as_uri()}?mode=ro", uri=True)
+
+
+class TakenSession(NamedTuple):
+    """A transcript that was taken in: its agent and name, how many parts its conversation has, and its file's stamp."""
+
+    key: str
+    agent: str
+    name: str
+    parts: int
+    stamp: Sequence[int]
+
+    @property
+    def changed(self) -> float:
+        """When the transcript last changed, as Unix time."""
+        return max(self.stamp[3::4]) / 1e9
+
+
+def taken_since(root: Path, moment: float) -> list[TakenSession]:
+    """Return the transcripts that have changed since a Unix time, the oldest first; not those of subagents."""
+    found = list[TakenSession]()
+    with suppress(sqlite3.OperationalError), closing(_read_only(root)) as database:  # before the first ingest: none
+        for source, owned, stored in database.execute(_CHANGED_SINCE, (int(moment * 1e9),)):
+            row, (agent, name) = _Taken(**json.loads(stored)), owned.split("\n", 1)
+            if "/subagents/" not in source:
+                found.append(TakenSession(source, agent, name, row.part, row.stamp))
+    return sorted(found, key=lambda one: one.changed)
 
 
 def ingest(names: Sequence[str] = (), progress: Progress = no_progress) -> IngestReport:

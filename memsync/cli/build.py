@@ -258,7 +258,7 @@ def arguments_of(
         if parameter.cli.is_text:
             words, edit = value or (), bool(given.get(_EDIT))
             if parameter.cli.reads_input or edit or (parameter.cli.is_editable and words == ("-",)):
-                value = text_of(words, edit=edit)
+                value = "" if given.get("undo") else text_of(words, edit=edit)
             else:
                 value = " ".join(words) if words else None
         elif not parameter.is_list and get_origin(parameter.value_type) is not None:

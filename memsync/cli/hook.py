@@ -19,7 +19,7 @@ TYPE_CHECKING = False  # and not typing's, because importing it would take a ten
 if TYPE_CHECKING:
     from memsync.settings.load import Settings
 
-EVENTS = ("session-start", "prompt", "session-end")
+EVENTS = ("session-start", "prompt", "compaction", "session-end")
 MAX_PAYLOAD_BYTES = 600_000
 """A longer payload gets no answer. Quoting in the request can add half of its length; a request has a limit, too."""
 ANSWER_SECONDS = 2.0
@@ -36,8 +36,8 @@ def run(arguments: Sequence[str]) -> None:
         words = [word for argument in arguments for word in argument.split("=", 1)]
         event, agent = words[0], words[words.index("--agent") + 1]
         payload = sys.stdin.buffer.read(MAX_PAYLOAD_BYTES + 1)
-        # The hook at the end of a session prints nothing anyway.
-        is_silent = event != "session-end" and os.path.exists(pause_file())
+        # The other hooks print nothing anyway.
+        is_silent = event in ("session-start", "prompt") and os.path.exists(pause_file())
         if event not in EVENTS or is_silent or STARTED in os.environ:
             return
         try:

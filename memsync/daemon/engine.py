@@ -16,6 +16,7 @@ from memsync import __version__
 from memsync.daemon.health import DaemonFaults
 from memsync.daemon.keeper import Keeper
 from memsync.daemon.nightly import Nightly
+from memsync.daemon.session_noter import SessionNoter
 from memsync.daemon.sharer import Sharer
 from memsync.daemon.transcripts import TranscriptKeeper
 from memsync.daemon.vector_keeper import VectorKeeper
@@ -43,12 +44,13 @@ class Engine:
         self._started_at = system_clock.utc().isoformat(timespec="seconds")
         self.vectors = VectorKeeper(memory, self.health, clock)
         self.recaller = Recaller(memory)
-        self.transcripts = TranscriptKeeper(memory, self.health, clock)
+        self.notes = SessionNoter(memory, self.health, clock)
+        self.transcripts = TranscriptKeeper(memory, self.health, self.notes.wake, clock)
         self.sharer = Sharer(memory, self.health, clock)
         self.keeper = Keeper(memory, make_watcher, self.health, self._text_committed, clock)
         self.web = WebServer(memory.settings, self.health)
         nightly = Nightly(memory, self.health)
-        self._keepers = (self.keeper, self.vectors, self.transcripts, nightly, self.web, self.sharer)
+        self._keepers = (self.keeper, self.vectors, self.transcripts, self.notes, nightly, self.web, self.sharer)
         memory.fresh_search.live = self.keeper
         memory.daemon_status = self._with_daemon
 

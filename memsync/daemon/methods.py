@@ -240,12 +240,13 @@ def command(
 def hook(
     request: Request,
     *,
-    event: Annotated[str, Meta(description="session-start, prompt or session-end.")],
+    event: Annotated[str, Meta(description="session-start, prompt, compaction or session-end.")],
     agent: Annotated[str, Meta(description="The agent's name: claude-code, codex, …")],
     payload: Annotated[str, Meta(description="The JSON that the agent gave to its hook.")] = "",
     folder: Annotated[str, Meta(description="The hook's current folder.")] = "",
 ) -> dict[str, Any]:
     """Return what an agent's hook prints, so that the agent recalls something; empty for nothing."""
+    request.engine.notes.heard(event, payload)
     request.engine.transcripts.hooked(agent)
     try:
         out, receipt = request.engine.recaller.answer(agent, event, payload, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 
 from memsync.agents import agent_named, agent_names
@@ -27,9 +28,12 @@ SCAN_SECONDS = 60.0
 class TranscriptKeeper(Worker):
     """Takes in transcripts on its own thread: when a hook has run, while they grow, and all of them every minute."""
 
-    def __init__(self, memory: Memory, health: DaemonFaults, clock: Clock = system_clock) -> None:
+    def __init__(
+        self, memory: Memory, health: DaemonFaults, on_taken: Callable[[], None], clock: Clock = system_clock
+    ) -> None:
         super().__init__("transcripts", health, clock, SCAN_SECONDS)
         self._memory = memory
+        self._on_taken = on_taken
         self._scan_at = clock.monotonic()
         self._hooked: set[str] = set()
         self._again: set[str] = set()
@@ -72,6 +76,8 @@ class TranscriptKeeper(Worker):
         now = self._clock.monotonic()
         self._growing |= {file: now for file in report.files if _is_growing(file[1])}
         self._growing = {found: at for found, at in self._growing.items() if now - at < LATELY_SECONDS}
+        if hooked or report.files:
+            self._on_taken()
         if report.wrong:
             self._health.fault(self._name, report.wrong[0])
         elif hooked:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 from msgspec.structs import replace
 
+from memsync.edit.append import Done
 from memsync.edit.daily_logs import daily_log_path
 from memsync.edit.markdown import cleaned, list_item, one_line
 from memsync.edit.note_paths import NOTE_OF_TIER, new_note_path, note_path
+from memsync.edit.session_entries import entries_of_sessions, session_entry, with_entry
 from memsync.edit.set_fields import head_of
 from memsync.edit.titles import TITLE_OF_MEMORY, tags_of, title_of
 from memsync.errors import Unrelated, UsageError, WriteRefused
@@ -20,7 +23,7 @@ from memsync.model.filters import Filters
 from memsync.model.query import Query
 from memsync.model.text import not_shared
 from memsync.model.upkeep import Days
-from memsync.model.vocabulary import Form, Kind, Origin, Tier, citation, trust
+from memsync.model.vocabulary import Form, Kind, NotePath, Origin, Tier, citation, trust
 from memsync.model.written import Written
 from memsync.notes.dates import leading_time, parse_day, parse_when
 from memsync.notes.decode import decode
@@ -31,6 +34,7 @@ from memsync.ports import WRITES_FOR_AGENT
 from memsync.search.excerpt import parse_location, read_excerpt
 from memsync.search.stop_words import STOP_WORDS
 from memsync.system import clock
+from memsync.system.user_folders import digest_of
 
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
 SECTION = "Notes"
 
 REMEMBERED = "Remembered"
+LAST = "LAST"
 MAX_ENTRIES = 2**53
 
 Text = Annotated[
@@ -94,11 +99,16 @@ def log(
     was: Was = "",
     since: Since = "",
     until: Until = "",
+    undo: Annotated[
+        str, Meta(description="Take back the last session note, or that of SESSION."), Cli(metavar="LAST|SESSION")
+    ] = "",
 ) -> Written:
     """Append an entry to the log of a day. Raises UsageError when [kinds] has no folder for logs.
 
     What the entry supersedes stays in its note; searches show it after the entry, and say why.
     """
+    if undo:
+        return _taken_back(memory, undo)
     now = clock.now()
     marks, warnings = _marks(memory, text, supersedes, was, since, until)
     of_day = parse_day(day, now) if day else now.date()
@@ -107,6 +117,64 @@ def log(
     path = daily_log_path(of_day, memory.files, memory.reader.rules)
     head = f"# {of_day}\n"
     return _with(memory.write("log", text, lambda: memory.writer.append(path, item, head=head)), warnings)
+
+
+@operation(writes=True)
+def note_session(
+    memory: Workspace,
+    session: Annotated[str, Meta(min_length=1, max_length=200, description="The session.")],
+    agent: Annotated[str, Meta(min_length=1, max_length=100, description="The agent.")],
+    day: Annotated[str, Meta(description="The day: 2026-11-21.")],
+    time: Annotated[str, Meta(description="The time: 10:02.")],
+    lines: Annotated[tuple[str, ...], Meta(min_length=1, max_length=20, description="What the entry says.")],
+) -> Written:
+    """Write the entry of an agent's session into the log of a day, or bring the one that is there up to date.
+
+    An entry that a person has changed or taken out stays so. Raises UsageError, WriteRefused, FilesystemError.
+    """
+    path = daily_log_path(parse_day(day, clock.now()), memory.files, memory.reader.rules)
+    entry = session_entry(session, agent, _clock(time), lines)
+    key = f"session note {day} {session}"
+
+    def write() -> Done:
+        known, text = memory.state.single(key), _text_of(memory, path)
+        there = next((one for one in entries_of_sessions(text) if one.session == session), None)
+        if known is not None and known != digest_of((there.text if there else "").encode("utf-8", "surrogateescape")):
+            return Done(path, there.first if there else 1)
+        if there is None:
+            done = memory.writer.append(path, entry, head=f"# {day}\n")
+        else:
+            done = memory.writer.rewrite(path, lambda text: _exchanged(text, session, entry.text), adds=True)
+        memory.state.keep_single(key, digest_of(entry.text.encode("utf-8", "surrogateescape")))
+        return done
+
+    return memory.write("log", lines[0], write)
+
+
+def _taken_back(memory: Workspace, which: str) -> Written:
+    """Take the entry of a session out of its log, the last one or that of a session; it does not come back."""
+    with memory.as_of_now() as (reader, _):
+        logs = [note for note in reader.notes() if note.kind is Kind.DAILY and not note.archived]
+    for note in sorted(logs, key=lambda note: (note.date, note.path), reverse=True):
+        found = [one.session for one in entries_of_sessions(_text_of(memory, note.path))]
+        session = found[-1] if found and which.upper() == LAST else which
+        if session in found:
+            edit = partial(_exchanged, session=session, new="")
+            return memory.write("log --undo", session, partial(memory.writer.rewrite, note.path, edit))
+    raise UsageError(f"no log has a note of the session {which}", hint="Write: memsync log --undo LAST")
+
+
+def _text_of(memory: Workspace, path: NotePath) -> str:
+    try:
+        return memory.files.read(path)[0].decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return ""
+
+
+def _exchanged(text: str, session: str, new: str) -> str:
+    """Return a log with other lines in the place of the entry of a session."""
+    there = next((one for one in entries_of_sessions(text) if one.session == session), None)
+    return with_entry(text, there, new) if there else text
 
 
 @operation(

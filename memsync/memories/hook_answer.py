@@ -35,6 +35,7 @@ from memsync.agents.recall_records import (
 )
 from memsync.agents.sources import opened
 from memsync.errors import MemsyncError
+from memsync.memories.noting import last_session
 from memsync.memories.reopening import Opener
 from memsync.memories.several import Memories
 from memsync.model.answer import Hit
@@ -141,7 +142,7 @@ class Recaller:
         if is_in_any(event.folder, [*self._memory.settings["agents.off"], started_folder()]):
             return HookAnswer("")
         recall = Recall(now(), agent.name, event.session, event_name, event.folder)
-        if event.session.startswith(CANARY) and event_name != "session-end":
+        if event.session.startswith(CANARY) and event_name in ("session-start", "prompt"):
             if event.prompt != event.session and (trial := self._prompt(agent, event, recall)[1]).failed:
                 raise MemsyncError(trial.reason or "no memory was searched by meaning")
             return HookAnswer(agent.answer(event_name, _labelled(event.session)))
@@ -178,7 +179,10 @@ class Recaller:
         if root is None:
             return "", replace(recall, reason=NO_MEMORY)
         with self._opener.memory(root) as memory:
-            composed = memory.context(budget=START_TOKENS - self._tokens(_labelled()), public=True)
+            last = last_session(self._memory, project_of(event.folder).folder)
+            session, ended = (last.session, last.ended) if last and last.root == root.path else ("", "")
+            budget = START_TOKENS - self._tokens(_labelled())
+            composed = memory.context(budget=budget, public=True, session=session, ended=ended)
         shown = digests("\n".join(passage.text for part in composed.parts for passage in part.passages))
         return _labelled(composed.text) if composed.parts else "", replace(recall, shown=shown)
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 from msgspec.structs import replace
 
+from memsync.edit.daily_logs import daily_log_path
+from memsync.edit.session_entries import entries_of_sessions
 from memsync.errors import NoteError, UsageError
 from memsync.features.context.assemble import CountTokens, Passage, PassageSource, assemble
 from memsync.model.answer import Hit, holds
 from memsync.model.context import Context
 from memsync.model.note import Chunk, Note
 from memsync.model.query import IndexedNote, SearchRequest
+from memsync.model.text import count, duration
 from memsync.model.vocabulary import Form, Kind, NotePath, Origin, in_root, may_instruct, told_origin, trust
 from memsync.notes.conflict_marks import conflict_in
 from memsync.notes.dates import parse_day
@@ -38,11 +41,12 @@ MAX_HITS = 500
 TOKENS_PER_HIT = 20
 """Tokens of a log line with its citation; decides how many hits to search for."""
 MAX_TOKENS = 2**53
+DAY = 86_400
 DEFAULT_TOKENS = 4_000
 DEFAULT_PRIORITY = 100.0
 """The priority of a prompt whose front matter names none."""
 _HEADING = re.compile(r"\s*(?:#{1,6}(?:[ \t][^\n]*)?|[^\n]+\n {0,3}(?:=+|-+))\s*")
-SHARES = {"soul": 0.15, "prompts": 0.15, "memory": 0.2, "messages": 0.2, "logs": 0.1}
+SHARES = {"soul": 0.15, "prompts": 0.15, "memory": 0.2, "messages": 0.2, "session": 0.2, "logs": 0.1}
 """Shares of the budget: SOUL.md, prompts, lasting memory, the thread's last messages, logs. Hits get the rest."""
 
 
@@ -88,6 +92,10 @@ def context(
         tuple[Hit, ...], Meta(description="Hits of registered memories, shown after its own."), Cli(is_hidden=True)
     ] = (),
     public: Annotated[bool, Meta(description="Leave out local-only notes."), Cli(is_hidden=True)] = False,
+    session: Annotated[
+        str, Meta(description="Show the note of this session before the logs."), Cli(is_hidden=True)
+    ] = "",
+    ended: Annotated[str, Meta(description="When that session ended: ISO 8601."), Cli(is_hidden=True)] = "",
     at: At = "",
 ) -> Context:
     """Return what an agent should read before it answers, as one text within a budget of tokens.
@@ -104,7 +112,10 @@ def context(
     gathered = _Gathered(memory.files, memory.reader, validity, today, is_public=public)
     foreign = [hit_passage(hit) for hit in found if hit.root]
     hits = _hit_passages(hit for hit in (*own, *found) if hit.holds and not (public and hit.local_only))
-    assembled = assemble(_sources(memory, gathered, path, today, hits), budget, memory.reader.count_tokens)
+    sources = _sources(memory, gathered, path, today, hits)
+    if session and ended:
+        sources.insert(-2, _session_source(memory, gathered, session, ended))
+    assembled = assemble(sources, budget, memory.reader.count_tokens)
     paths = {passage.path for part in assembled.parts for passage in part.passages}
     memory.usage.read(paths.difference(passage.path for passage in foreign))
     return replace(assembled, warnings=(*warnings, *gathered.warnings), pending_text=pending)
@@ -112,7 +123,7 @@ def context(
 
 def _sources(
     memory: Workspace, gathered: _Gathered, thread: NotePath | None, today: date, hits: Sequence[Passage]
-) -> Sequence[PassageSource]:
+) -> list[PassageSource]:
     """Return the parts of a context in their order (docs/agents.md)."""
     with memory.index.reading() as reader:
         notes = [note for note in reader.notes() if not note.archived]
@@ -132,7 +143,7 @@ def _sources(
     for path in dict.fromkeys(passage.path for passage in foreign):
         gathered.warnings.append(f"{path}: has text that is not the owner's, which does not instruct")
     lasting = [*foreign, *passages(memory_notes(notes))]
-    return (
+    return [
         PassageSource("soul", "Identity", SHARES["soul"], soul, is_quoted=False),
         PassageSource("prompts", "Instructions", SHARES["prompts"], prompts, is_quoted=False),
         PassageSource("thread_prompt", "Instructions of this conversation", 0, own_prompt, is_quoted=False),
@@ -140,7 +151,21 @@ def _sources(
         PassageSource("messages", "This conversation", SHARES["messages"], messages, is_unbroken=True),
         PassageSource("logs", "Today and yesterday", SHARES["logs"], _own_first(logs)),
         _hits_source(hits),
-    )
+    ]
+
+
+def _session_source(memory: Workspace, gathered: _Gathered, session: str, ended: str) -> PassageSource:
+    """Return the note of a session, from the log of the day on which it ended."""
+    moment = datetime.fromisoformat(ended).astimezone()
+    path = daily_log_path(moment.date(), memory.files, memory.reader.rules)
+    note = gathered.note(path)
+    entries = entries_of_sessions("\n".join(note[0].lines)) if note else []
+    lines = next((range(one.first, one.last + 1) for one in entries if one.session == session), range(0))
+    said = [one for one in gathered.passages([path]) if one.start_line in lines]
+    seconds = (clock.utc() - moment).total_seconds()
+    age = count(int(seconds // DAY), "day") if seconds >= 2 * DAY else duration(seconds // 60 * 60)
+    title = f"The last session in this project, {age} ago"
+    return PassageSource("session", title, SHARES["session"], said)
 
 
 def _own_first(passages: Iterable[Passage]) -> list[Passage]:

@@ -1,0 +1,156 @@
+"""Writes session notes: finds the sessions that have ended, and the memory whose log gets their lines.
+
+A note is made from the kept conversation, and written by `note_session`, which writes the same note once. So nothing is
+lost or doubled if a process is killed at any moment: the next one makes the notes of all sessions that have changed
+since the last moment up to which all notes were made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from memsync.agents.ingest import TakenSession, taken_since
+from memsync.agents.session_threads import note_of
+from memsync.errors import MemsyncError
+from memsync.memories.reopening import Opener
+from memsync.memories.session_notes import NoteLine, Part, by_rules, day_of, part_of
+from memsync.model.vocabulary import NotePath
+from memsync.notes.decode import decode
+from memsync.notes.frontmatter import Head, read_head
+from memsync.settings.load import default_of
+from memsync.settings.paths import is_in_any
+from memsync.settings.roots import TRANSCRIPTS, RegisteredRoot, root_for
+from memsync.system import clock
+
+if TYPE_CHECKING:
+    from memsync.memory import Memory
+
+IDLE_SECONDS = 600.0
+"""A session without a hook at its end has ended if its transcript has not grown for so long."""
+OFF, RULES = "off", "rules"
+_SINCE = "notes made until"
+
+
+class Session(NamedTuple):
+    """What was said in a session on its last day, what its conversation says about it, and when it ended."""
+
+    agent: str
+    head: Head
+    parts: Sequence[Part]
+    ended: datetime
+
+    @property
+    def id(self) -> str:
+        """The agent's name of the session."""
+        return str(self.head.values.get("session", ""))
+
+    @property
+    def folder(self) -> str:
+        """The folder of its project."""
+        return str(self.head.values.get("folder") or self.head.values.get("cwd") or "")
+
+
+class LastSession(NamedTuple):
+    """The last session of a project that has a note: the memory with its log, the day of the log, and when it ended."""
+
+    root: str
+    session: str
+    day: str
+    ended: str
+
+
+class Noter:
+    """Writes the notes of the conversations that one memory keeps; it may be used by one thread at a time."""
+
+    def __init__(self, memory: Memory, opener: Opener) -> None:
+        self._memory = memory
+        self._opener = opener
+        self._done: dict[str, Sequence[int]] = {}
+
+    def make(self, ended: Collection[str] = ()) -> list[str]:
+        """Write the notes of sessions that have ended: these, and those that have not grown for IDLE_SECONDS.
+
+        Returns a reason for each that cannot be written now. Raises MemsyncError.
+        """
+        now, since = clock.seconds(), self._memory.state.single(_SINCE)
+        if since is None:  # what was said before memsync made notes gets none
+            self._memory.state.keep_single(_SINCE, since := now - IDLE_SECONDS)
+        complaints, waits = list[str](), list[float]()
+        for taken in taken_since(self._memory.settings.root, since):
+            if self._done.get(taken.key) == taken.stamp:
+                continue
+            has_ended = now - taken.changed >= IDLE_SECONDS or any(session in taken.key for session in ended)
+            try:
+                if has_ended:
+                    self._note(taken)
+                    self._done[taken.key] = taken.stamp
+            except (MemsyncError, OSError) as error:
+                complaints.append(f"{taken.key}: {error}")
+                has_ended = False
+            waits += [] if has_ended else [taken.changed]
+        if (until := min([now - IDLE_SECONDS, *waits])) > since:
+            self._memory.state.keep_single(_SINCE, until)
+        return complaints
+
+    def _note(self, taken: TakenSession) -> None:
+        session = _read(self._memory.settings.root, taken)
+        if session is None or not session.id or self._is_private(session):
+            return
+        root = log_of(session.folder)
+        lines = by_rules(session.parts) if root is not None else []
+        if root is not None and lines:
+            day, time = session.ended.date().isoformat(), f"{session.ended:%H:%M}"
+            with self._opener.memory(root) as memory:
+                memory.note_session(session.id, session.agent, day, time, tuple(_texts(session, lines)))
+            last = LastSession(root.path, session.id, day, session.ended.isoformat())
+            self._memory.state.keep_single(f"last session {session.folder}", json.dumps(last))
+
+    def _is_private(self, session: Session) -> bool:
+        """Tell whether nothing of a session may stand in a log, which may be sent elsewhere."""
+        is_local = any(self._memory.reader.rules.is_local_only(NotePath(part.path)) for part in session.parts)
+        return is_local or session.head.local_only or is_in_any(session.folder, default_of("agents.off"))
+
+
+def log_of(folder: str) -> RegisteredRoot | None:
+    """Return the memory whose logs get the notes of sessions in a folder: that around it, otherwise the default one."""
+    root = root_for(folder) if folder else None
+    return root if root is not None and root.path and root.name != TRANSCRIPTS else None
+
+
+def last_session(memory: Memory, folder: str) -> LastSession | None:
+    """Return the last session with a note of the project in a folder. `memory` keeps the conversations."""
+    stored = memory.state.single(f"last session {folder}")
+    return LastSession(*json.loads(stored)) if stored else None
+
+
+def _read(root: Path, taken: TakenSession) -> Session | None:
+    """Return what a kept conversation says on its last day; None if it has no message with a time, or is gone."""
+    day: date | None = None
+    found = list[Part]()
+    head = Head()
+    for number in range(taken.parts, 0, -1):
+        path = note_of(root, taken.agent, taken.name, number)
+        with suppress(FileNotFoundError):
+            text = "\n".join(decode(path.read_bytes()).lines)
+            head = read_head(text.split("\n"))
+            whole = part_of(f"{path.parent.name}/{path.name}", text)
+            day = day or max((said for one in whole.messages if (said := day_of(one.time))), default=None)
+            of_day = [one for one in whole.messages if day and day_of(one.time) in (day, None)]
+            if not of_day:
+                break
+            found.insert(0, whole._replace(messages=of_day))
+    times = [one.time for part in found for one in part.messages if one.time]
+    return Session(taken.agent, head, found, datetime.fromisoformat(max(times)).astimezone()) if times else None
+
+
+def _texts(session: Session, lines: Sequence[NoteLine]) -> Iterator[str]:
+    """Yield the lines of a note, each with the citation of what it is from."""
+    for number, line in enumerate(lines):
+        begin = "" if number else f"Session in {os.path.basename(session.folder) or session.folder}, "
+        yield f"{begin}{line.kind}: {line.text} ({TRANSCRIPTS}:{line.citation})"
