@@ -19,7 +19,8 @@ from memsync.agents.ingest import TakenSession, taken_since
 from memsync.agents.session_threads import note_of
 from memsync.errors import MemsyncError
 from memsync.memories.reopening import Opener
-from memsync.memories.session_notes import NoteLine, Part, by_rules, day_of, part_of
+from memsync.memories.session_notes import MOST, NoteLine, Part, by_rules, day_of, part_of
+from memsync.memories.session_program import by_program
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import decode
 from memsync.notes.frontmatter import Head, read_head
@@ -57,11 +58,10 @@ class Session(NamedTuple):
 
 
 class LastSession(NamedTuple):
-    """The last session of a project that has a note: the memory with its log, the day of the log, and when it ended."""
+    """The last session of a project that has a note: the memory with its log, and when it ended (ISO 8601)."""
 
     root: str
     session: str
-    day: str
     ended: str
 
 
@@ -78,7 +78,9 @@ class Noter:
 
         Returns a reason for each that cannot be written now. Raises MemsyncError.
         """
-        now, since = clock.seconds(), self._memory.state.single(_SINCE)
+        if default_of("agents.notes") == [OFF]:
+            return []
+        now, since = clock.file_seconds(), self._memory.state.single(_SINCE)
         if since is None:  # what was said before memsync made notes gets none
             self._memory.state.keep_single(_SINCE, since := now - IDLE_SECONDS)
         complaints, waits = list[str](), list[float]()
@@ -104,17 +106,31 @@ class Noter:
             return
         root = log_of(session.folder)
         lines = by_rules(session.parts) if root is not None else []
-        if root is not None and lines:
-            day, time = session.ended.date().isoformat(), f"{session.ended:%H:%M}"
-            with self._opener.memory(root) as memory:
-                memory.note_session(session.id, session.agent, day, time, tuple(_texts(session, lines)))
-            last = LastSession(root.path, session.id, day, session.ended.isoformat())
-            self._memory.state.keep_single(f"last session {session.folder}", json.dumps(last))
+        if root is None or not lines:
+            return
+        self._write(root, session, lines)
+        last = LastSession(root.path, session.id, session.ended.isoformat())
+        self._memory.state.keep_single(f"last session {session.folder}", json.dumps(last))
+        command = program_of_notes()
+        if command and (better := by_program(command, session.parts, self._memory.state)):
+            by_tools = [line for line in lines if line.kind not in MOST]
+            self._write(root, session, [*better, *by_tools])
+
+    def _write(self, root: RegisteredRoot, session: Session, lines: Sequence[NoteLine]) -> None:
+        day, time = session.ended.date().isoformat(), f"{session.ended:%H:%M}"
+        with self._opener.memory(root) as memory:
+            memory.note_session(session.id, session.agent, day, time, tuple(_texts(session, lines)))
 
     def _is_private(self, session: Session) -> bool:
         """Tell whether nothing of a session may stand in a log, which may be sent elsewhere."""
         is_local = any(self._memory.reader.rules.is_local_only(NotePath(part.path)) for part in session.parts)
         return is_local or session.head.local_only or is_in_any(session.folder, default_of("agents.off"))
+
+
+def program_of_notes() -> list[str]:
+    """Return the command that words notes; empty if rules do, or if it may not read conversations."""
+    command = list(default_of("agents.notes"))
+    return command if command not in ([RULES], [OFF]) and default_of("agents.notes_remote") else []
 
 
 def log_of(folder: str) -> RegisteredRoot | None:

@@ -28,7 +28,7 @@ MAX_LINE_CHARS = 2_000
 MOST = {"asked": 2, "decided": 3, "learnt": 2, "open": 2}
 MAX_FILES = 5
 MIN_WORDS = 3
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\W\d]*[A-ZÄÖÜ])|\s*[\r\n]+")
+_SENTENCE = re.compile(r"(?<=[^\d\s][.!?])\s+(?=[\W\d]*[A-ZÄÖÜ])|\s*[\r\n]+")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _MARKER = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|#{1,6}|\[[ xX]\])\s+")
 _STRESS = re.compile(r"\*\*|__|`")
@@ -81,9 +81,8 @@ _FILE = re.compile(
     r"|\*\*\* (?:Add|Update|Delete) File: ([^\\\n\"]+)"
 )
 _COMMIT = re.compile(
-    r"\bgit(?: -C \S+)? commit\b(?:(?! -m\b| --message\b).)*?(?:-\w*m|--message)[ =]*"
-    r"(?:\\\"\$\(cat <<\s*\\?['\"]*(?P<mark>\w+)\\?['\"]*(?:\\n|\s)+(?P<here>.+?)(?:\\n|\s{2,}|(?<!\w)(?P=mark)|$)"
-    r"|\\\"(?P<double>(?:[^\\]|\\[^\"])+?)(?:\\n|\\\"|$)|'(?P<single>[^']+))"
+    r"\bgit(?: -C \S+)? commit\b[^|;&\n]*? (?:-\w*m|--message)[ =]"
+    r"(?:\"\$\(cat <<-? ?['\"\\]*\w+['\"]*\s+(?P<here>[^\n]+)|\"(?P<double>[^\"\n]+)|'(?P<single>[^'\n]+))"
 )
 _TODO = re.compile(r"todo|plan", re.IGNORECASE)
 _TASK = re.compile(
@@ -147,7 +146,7 @@ def day_of(time: str) -> date | None:
 
 def by_rules(parts: Sequence[Part]) -> list[NoteLine]:
     """Return what these messages of a session say, at most ten lines; none for greetings alone."""
-    said, calls = [*_said(parts)], [*_calls(parts)]
+    said, calls = [*said_in(parts)], [*_calls(parts)]
     lines = [*_decided(said), *_changed(calls), *_learnt(said), *_open(said, calls)]
     texts = {line.text for line in lines}
     asked = [line for line in _asked(said) if line.text not in texts]
@@ -157,8 +156,8 @@ def by_rules(parts: Sequence[Part]) -> list[NoteLine]:
 # -------------------------------------------------------------------------------------------- reading
 
 
-def _said(parts: Sequence[Part]) -> Iterator[Said]:
-    """Yield the sentences that are neither code nor quoted, of people, of the agent, and of its summaries."""
+def said_in(parts: Sequence[Part]) -> Iterator[Said]:
+    """Return the sentences that are neither code nor quoted, of people, of the agent, and of its summaries."""
     everyone = [(part, message) for part in parts for message in part.messages]
     last = next((n for n, (_, one) in reversed([*enumerate(everyone)]) if one.role == "assistant"), -1)
     for number, (part, message) in enumerate(everyone):
@@ -199,7 +198,7 @@ def _words(text: str) -> set[str]:
     return {word.lower() for word in _WORD.findall(text)} - STOP_WORDS
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return a sentence as one line without Markdown's marks at its beginning, cut to MAX_CHARS."""
     words = quotable(_STRESS.sub("", _MARKER.sub("", text))).split()
     plain = " ".join(words)
@@ -216,9 +215,9 @@ def _chosen(kind: str, found: Iterable[tuple[int, Said]]) -> list[NoteLine]:
     """Return the heaviest of some sentences, each once, in their order."""
     once: dict[str, tuple[int, int, Said]] = {}
     for number, (weight, one) in enumerate(found):
-        once.setdefault(_plain(one.text).casefold(), (-weight, number, one))
+        once.setdefault(plain(one.text).casefold(), (-weight, number, one))
     heaviest = sorted(once.values(), key=lambda item: item[:2])[: MOST[kind]]
-    return [_line(kind, one, _plain(one.text)) for _, _, one in sorted(heaviest, key=lambda item: item[1])]
+    return [_line(kind, one, plain(one.text)) for _, _, one in sorted(heaviest, key=lambda item: item[1])]
 
 
 # ---------------------------------------------------------------------------------------------- rules
@@ -231,16 +230,16 @@ def _asked(said: Sequence[Said]) -> list[NoteLine]:
         sentences = [*message]
         if not _GENERIC.match(" ".join(one.text for one in sentences).strip()):
             asked += [one for one in sentences if len(_words(one.text)) >= MIN_WORDS][:1]
-    return [_line("asked", one, _plain(one.text)) for one in dict.fromkeys((*asked[:1], *asked[-1:]))]
+    return [_line("asked", one, plain(one.text)) for one in dict.fromkeys((*asked[:1], *asked[-1:]))]
 
 
 def _decided(said: Sequence[Said]) -> list[NoteLine]:
     """Return what the owner decided: what he demands or rules out; not what he asks or reports."""
     found = []
     for one in (*(one for one in said if one.role == "user"), *_of_summaries(said, "decided")):
-        plain = _plain(one.text)
-        is_question = plain.endswith("?") or len(_words(plain)) < MIN_WORDS
-        weight = 2 * bool(_FIRMLY.search(plain)) or int(bool(_DECIDES.search(plain)) or one.role == "system")
+        text = plain(one.text)
+        is_question = text.endswith("?") or len(_words(text)) < MIN_WORDS
+        weight = 2 * bool(_FIRMLY.search(text)) or int(bool(_DECIDES.search(text)) or one.role == "system")
         if weight and not is_question:
             found.append((weight, one))
     return _chosen("decided", found)
@@ -254,9 +253,9 @@ def _changed(calls: Sequence[_Call]) -> list[NoteLine]:
         if _WRITES.search(call.name) or "*** Begin Patch" in call.given:
             for found in _FILE.finditer(call.given):
                 files.setdefault((found[1] or found[2]).replace("\\\\", "/").rpartition("/")[2].strip(), call)
-        for found in _COMMIT.finditer(call.given):
+        for found in _COMMIT.finditer(call.given.replace('\\"', '"').replace("\\n", "\n")):
             message = found["here"] or found["double"] or found["single"]
-            commits[_plain(message)] = call
+            commits[plain(message)] = call
     lines = []
     if files:
         more = f" and {count(len(files) - MAX_FILES, 'more file')}" if len(files) > MAX_FILES else ""
@@ -284,7 +283,7 @@ def _open(said: Sequence[Said], calls: Sequence[_Call]) -> list[NoteLine]:
     """Return the open tasks of the agent's list; otherwise what its last answer, or its summary, says is left."""
     if listed := [call for call in calls if _TODO.search(call.name) and _TASK.search(call.given)]:
         tasks = [(task["text"], task["status"]) for task in _TASK.finditer(listed[-1].given)]
-        left = [_plain(_unescaped(text)) for text, status in tasks if status not in _DONE]
+        left = [plain(_unescaped(text)) for text, status in tasks if status not in _DONE]
         return [_line("open", listed[-1], "; ".join(left[: MOST["open"] + 1]))] if left else []
     answer = [one for one in said if one.is_last]
     found = list[Said]()

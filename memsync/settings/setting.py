@@ -11,8 +11,8 @@ from memsync.model.text import quoted
 class Setting(NamedTuple):
     """One setting: its name, default, a one-line explanation, and which values it accepts.
 
-    A number must be within `bounds`, a text one of `choices`. A tuple, because every command creates all settings and
-    tuples are fast.
+    A number must be within `bounds`, a text one of `choices`; instead of a list, one of these may stand. A tuple,
+    because every command creates all settings and tuples are fast.
     """
 
     name: str
@@ -30,6 +30,8 @@ class Setting(NamedTuple):
 def checked(setting: Setting, value: Any, where: str) -> Any:
     """Return a value if the setting accepts it. Raises ConfigError, which names the place `where`."""
     required = type(setting.default)
+    if required is list and value in setting.choices:  # a word stands for what memsync does itself
+        return [value]
     if required is float and type(value) is int:
         value = float(value)
     names = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list of texts"}
@@ -38,7 +40,7 @@ def checked(setting: Setting, value: Any, where: str) -> Any:
         expected = names[required]
     elif setting.bounds is not None and not setting.bounds[0] <= value <= setting.bounds[1]:
         expected = f"from {setting.bounds[0]:g} to {setting.bounds[1]:g}"
-    elif setting.choices and value not in setting.choices:
+    elif setting.choices and required is not list and value not in setting.choices:
         expected = f"{', '.join(setting.choices[:-1])} or {setting.choices[-1]}"
     if expected:
         raise ConfigError(

@@ -33,10 +33,11 @@ def refusal(change: Proposed, said: Mapping[str, GatheredStatement], memory: Wor
     if wrong or not change.sources:
         return f"cites {wrong or 'nothing'}, which does not hold{_nearest(wrong, said)}"
     text = f"{change.text}\n{change.section}" if change.act is not Act.ARCHIVE else change.note
-    return _of_text(text) or _of_place(change, [said[s] for s in change.sources], said, memory)
+    return reason_against(text) or _of_place(change, [said[s] for s in change.sources], said, memory)
 
 
-def _of_text(text: str) -> str:
+def reason_against(text: str) -> str:
+    """Return why a line of a program's is not used; empty if nothing is wrong."""
     if len(text) > MAX_CHARS or text.count("\n") > 1 or not text.strip() or not text.replace("\n", "").isprintable():
         return "is not one line of text"
     if _INSTRUCTS.search(text):
