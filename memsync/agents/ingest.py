@@ -76,7 +76,7 @@ CREATE TABLE IF NOT EXISTS taken (source TEXT PRIMARY KEY, owned TEXT, row TEXT 
 CREATE UNIQUE INDEX IF NOT EXISTS taken_owned ON taken (owned);
 CREATE TABLE IF NOT EXISTS said (key INTEGER PRIMARY KEY, owner INTEGER NOT NULL, place INTEGER NOT NULL);
 """
-_VERSION = 2
+_VERSION = 3
 """Of what threads contain: a list of an older version is read again, although no transcript has changed."""
 _READ_AGAIN = f"UPDATE taken SET row = json_set(row, '$.stamp', json('[]')); PRAGMA user_version = {_VERSION};"
 _CHANGED_SINCE = (

@@ -28,6 +28,9 @@ MAX_MESSAGE_CHARS = 50_000
 """A longer message is cut in the thread, because long Markdown takes long to parse. The raw file has all of it."""
 MAX_TITLE_CHARS = 80
 MAX_ARGUMENT_CHARS = 200
+_IN_FULL = re.compile(r"todo|update_plan|git (?:-C \S+ )?commit", re.IGNORECASE)
+MAX_FULL_CHARS = 4_000
+"""Of the calls of which session notes need more: lists of tasks, and commits."""
 _OTHER = re.compile(r"[^\w.-]+", re.ASCII)
 _SEAL = re.compile(rb'^ingested: "([0-9a-f]{16})"\n', re.MULTILINE)
 _UNSEALED = b'ingested: "0000000000000000"\n'
@@ -148,7 +151,8 @@ class SessionThread:
         assert self._open is not None
         self._open.id = event.id if event.who is Who.ASSISTANT else self._open.id
         if event.who is Who.TOOL:
-            given = one_line(text[:MAX_ARGUMENT_CHARS]) + "…" * (len(text) > MAX_ARGUMENT_CHARS)
+            most = MAX_FULL_CHARS if _IN_FULL.search(f"{event.tool} {text[:MAX_FULL_CHARS]}") else MAX_ARGUMENT_CHARS
+            given = one_line(text[:most]) + "…" * (len(text) > most)
             key = event.id or f"{len(self._open.tools)}"
             self._open.tools[key] = (f"> {one_line(event.tool)} {given}".rstrip(), len(text))
         else:

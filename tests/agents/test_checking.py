@@ -195,7 +195,7 @@ def test_check_pause_and_list_with_the_real_daemon(
     add(RegisteredRoot("mine", str(root), default=True))
     apply(agent_named("claude-code"), planned(agent_named("claude-code"), PROGRAM, None))
     monkeypatch.chdir(root.parent)
-    assert len(installed(agent_named("claude-code"), root.parent)) == 3
+    assert len(installed(agent_named("claude-code"), root.parent)) == 4
     run(["agents", "check", "--json"])
     (checked,) = json.loads(capsys.readouterr().out)["agents"]
     assert checked["faults"] == []

@@ -22,6 +22,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "answer_request": {"request": {"query": "heron"}}, "embed_question": {"query": "heron"}, "status": {}, "web": {},
     "sync": {}, "wait": {}, "command": {"arguments": ["get", "birds.md:5"]},
     "hook": {"event": "prompt", "agent": "claude-code"}, "delivered": {"receipt": ""}, "shutdown": {},
+    "note_session": {"session": "s1", "agent": "codex", "day": "2026-11-20", "time": "10:02", "lines": ["asked: why"]},
     "log": {"text": "The stork clatters."}, "remember": {"text": "prefers tabs"}, "new_note": {"path": "new"},
     "overwritten": {}, "recover": {"ids": []}, "dismiss": {"ids": []}, "preferences": {},
     "set_preference": {"key": "language", "value": "German"}, "patterns": {}, "observe": {"text": "prefers tabs"},

@@ -70,21 +70,18 @@ def test_series_in_logs_is_not_proposed(memory: Memory, write: Write) -> None:
 
 
 def test_each_kind_of_change_is_found_and_applied(memory: Memory, write: Write, root: Path) -> None:
-    """A changed value, a finished task, a repeated item, a recurring entry, and a month that has ended."""
+    """A changed value, a finished task, a repeated item, and a recurring entry."""
     write("MEMORY.md", "# Memory\n\n## Facts\n\n- pricing: 10 €\n- The heron nests by the long pond.\n"
           "- The heron nests by the long pond.\n\n## Tasks\n\n- [ ] write the migration guide\n")  # fmt: skip
     for day in ("09", "10", "11"):
         write(f"daily/2026-11-{day}.md", f"# 2026-11-{day}\n\n- 10:00 standup with Dana about the pond\n")
     write("daily/2026-11-12.md", "# 2026-11-12\n\n- pricing: 12 €\n- 10:00 done: write the migration guide\n")
-    month = (clock.today() - timedelta(days=100)).isoformat()
-    write(f"daily/{month}.md", f"# {month}\n\n- 09:00 we agreed to drop Windows support #platform\n- 10:00 lunch\n")
     found = memory.curate()
     assert {(change.act, change.note, change.text) for change in found.changes} >= {
         ("add", "MEMORY.md", "pricing: 12 €"),
         ("tick", "MEMORY.md", "write the migration guide"),
         ("strike", "MEMORY.md", "The heron nests by the long pond."),
         ("add", "MEMORY.md", "standup with Dana about the pond"),
-        ("add", f"months/{month[:7]}.md", f"{month}: we agreed to drop Windows support"),
     }
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     accepted = memory.accept(found.number)
@@ -95,7 +92,6 @@ def test_each_kind_of_change_is_found_and_applied(memory: Memory, write: Write, 
     assert "- pricing: 12 € (daily/2026-11-12.md:3) {supersedes=MEMORY.md:5~" in text
     assert memory.contradictions().contradictions == ()
     assert "superseded by MEMORY.md:8" in [hit.validity for hit in memory.search("pricing 10").hits]
-    assert (root / f"months/{month[:7]}.md").read_text().count("(daily/") == 1
     memory.undo_accept()
     after = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     assert after == before
@@ -115,6 +111,7 @@ def test_nothing_is_proposed_twice_or_known_already(memory: Memory, write: Write
     write("daily/2026-11-10.md", f"{LOG}A new line.\n\n- 09:00 we chose SQLite for the store\n")
     assert memory.curate().changes == ()
     memory.reject(1)
+    write("daily/2026-11-11.md", "# 2026-11-11\n\n- 09:00 we chose for our store SQLite\n")
     assert memory.curate().changes == ()
     with pytest.raises(UsageError, match="nothing open"):
         memory.accept(1)
@@ -228,10 +225,24 @@ print(json.dumps({"contradictions": [pair["id"] for pair in packet["pairs"] if "
     assert [one.older.text for one in found] == ["price: 10 €", "weight: 10 kg"]
 
 
-def test_proposal_is_bounded_and_goes_on_the_next_time(memory: Memory, write: Write) -> None:
-    """What did not fit is proposed by the next run."""
-    write("daily/2026-11-10.md", LOG + "".join(f"- 09:00 we chose bird {n} for pond {n}{n}\n" for n in range(65)))
-    assert [len(memory.curate().changes) for _ in range(4)] == [30, 30, 5, 0]
+def test_week_has_ten_proposals(memory: Memory, write: Write, set_day: Callable[[str], None]) -> None:
+    """What did not fit is proposed in the next week."""
+    write("daily/2026-11-10.md", LOG + "".join(f"- 09:00 we chose bird{n} for pond{n}\n" for n in range(15)))
+    assert [len(memory.curate().changes) for _ in range(2)] == [10, 0]
+    set_day("2026-12-03")
+    assert [len(memory.curate().changes) for _ in range(2)] == [5, 0]
+
+
+def test_session_notes_give_what_lasts(memory: Memory, write: Write) -> None:
+    """Its text without the citation of the conversation; what concerns that session alone is not proposed."""
+    marks = "(transcripts:threads/codex-s1.md:30) {by=codex session=s1}"
+    write("daily/2026-11-10.md", f"{LOG}- 10:02 Session in app, asked: we chose the moon always {marks}\n"
+          f"  - decided: Always write dates as ISO 8601. {marks}\n  - decided: don't touch the parser {marks}\n"
+          f"  - learnt: The root cause must be DNS. {marks}\n- weight: 71.2 kg\n- colour: sky #fafafa\n")  # fmt: skip
+    assert proposed(memory.curate()) == [
+        ("add", "MEMORY.md", "Decisions", "Always write dates as ISO 8601."),
+        ("add", "MEMORY.md", "Remembered", "colour: sky"),
+    ]
 
 
 def test_conversations_of_the_project_are_read(memory: Memory, tmp_path: Path, root: Path, write: Write) -> None:

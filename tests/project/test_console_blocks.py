@@ -40,6 +40,7 @@ NOT_RUN = {
     "memsync thread export SESSION": "needs what `memsync ingest` took in",
     "memsync agents": "changes the settings of agents' programs, which are not installed",
     "memsync recall": "needs the session of an agent",
+    "memsync log --undo": "needs the session of an agent",
 }
 """How the commands begin that a test cannot run, and why."""
 PIECE = re.compile(r'<text[^>]* x="([\d.]+)"[^>]*clip-path="url\(#session-line-(\d+)\)"[^>]*>(.*?)</text>')

@@ -33,7 +33,8 @@ VALUES = {
     "search.rerank_model": '"BAAI/bge-reranker-v2-m3"', "search.min_score": "1.0", "usage.queries": "true",
     "git.commit": "true", "curator.command": '["claude", "-p"]', "curator.judge": '["claude", "-p"]',
     "curator.nightly": "true", "daemon.autostart": '"always"', "agents.roots": '["all"]', "agents.off": '["/"]',
-    "agents.keep_raw": "true", "cli.open_with": '"evil://{path}"',
+    "agents.notes": '["claude", "-p"]', "agents.notes_remote": "true", "agents.notes_sessions": "9999",
+    "agents.notes_tokens": "999999999", "agents.keep_raw": "true", "cli.open_with": '"evil://{path}"',
 }  # fmt: skip
 LEADS_SOMEWHERE = {name: "[{}]\n{} = {}\n".format(*name.split("."), value) for name, value in VALUES.items()}
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from memsync.edit.session_entries import SESSION
 from memsync.errors import MemsyncError, NoteError
 from memsync.model.note import Note
 from memsync.model.vocabulary import Kind, NotePath, Origin
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 MAX_CHARS = 400
 """A longer paragraph is no statement that a memory keeps."""
 _MARKER = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[(?P<task>[ xX])\]\s+)?(?:(?P<time>\d{1,2}:\d\d)\s+)?")
+_OF_SESSION = re.compile(r"(?:Session in .{1,100}?, )?(?P<kind>[a-z]+): (?P<text>.*) \([\w-]+:threads/[^()]+\)$")
+_DECISIONS, _DECISION_TAGS = ("decisions", "decision"), {"decision", "decided"}
 _TAG = re.compile(r"(?<!\S)#([\w/-]*[^\W\d_][\w/-]*)")
 
 
@@ -35,6 +38,7 @@ class GatheredStatement(NamedTuple):
     """A statement of a note: its lines, its text without marker, time and tags, and the digest that finds it again.
 
     `day` is ISO 8601. `task` is ` ` or `x` for a task, and empty otherwise. `is_log`: it was logged or said.
+    `is_of_session`: it is a line of a session note, without its kind and its citation.
     """
 
     path: NotePath
@@ -43,12 +47,13 @@ class GatheredStatement(NamedTuple):
     digest: str
     day: str
     origin: str
-    tags: frozenset[str]
+    is_decision: bool
     heading: str
     task: str
     is_log: bool
     is_item: bool
     local_only: bool
+    is_of_session: bool = False
 
     @property
     def citation(self) -> str:
@@ -109,14 +114,16 @@ def said_in_note(note: Note) -> Iterator[GatheredStatement]:
         if marks_of(attributes) or len(text) > MAX_CHARS or attributes_in(text, "").get(PAST):
             continue
         marker = _MARKER.match(text)
+        of_session = _OF_SESSION.match(plain_of(text)) if SESSION in attributes else None
+        heading = section.heading_path[-1] if section and section.heading_path else ""
+        is_decision = bool(of_session and of_session["kind"] == "decided") or heading.lower() in _DECISIONS
+        is_decision = is_decision or not _DECISION_TAGS.isdisjoint(tag.lower() for tag in _TAG.findall(text))
         time = (section.time if section else "") or note.date or clock.today().isoformat()
         yield GatheredStatement(
-            note.path, one.first, plain_of(text), one.digest, time[:10],
+            note.path, one.first, of_session["text"] if of_session else plain_of(text), one.digest, time[:10],
             origin_of(note.front_matter, role, (attributes.get(BY, ""),), Origin.OWNER),
-            frozenset(tag.lower() for tag in _TAG.findall(text)),
-            section.heading_path[-1] if section and section.heading_path else "",
-            (marker["task"] or "").lower() if marker else "", is_log, marker is not None,
-            note.local_only,
+            is_decision, heading, (marker["task"] or "").lower() if marker else "", is_log, marker is not None,
+            note.local_only, of_session is not None,
         )  # fmt: skip
 
 
@@ -127,7 +134,8 @@ def plain_of(text: str) -> str:
 
 
 def _without_code(note: Note) -> Sequence[str]:
-    """Return the lines of the body, those in fenced code and quotes empty."""
+    """Return the lines of the body, those in fenced code and quotes empty; lines of session notes are not indented."""
     body = note.lines[note.head_lines :]
     said = {number: line for number, line in outside_code(body) if not line.lstrip().startswith((">", "|", "<"))}
-    return [said.get(number, "") for number in range(1, len(body) + 1)]
+    lines = (said.get(number, "") for number in range(1, len(body) + 1))
+    return [line.lstrip() if SESSION in cut_attributes(line)[1] else line for line in lines]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 SECTION = "Upkeep"
 
-MAX_PACKET_CHARS = 200_000
+MAX_PACKET_CHARS = 60_000
 """Of what was said, the program gets the newest that fits."""
 AUTO_HOURS = 20.0
 _CURATED = "curated at"
 STALE_DAYS = 90
-MAX_CHANGES = 30
-"""Changes in one proposal."""
+WEEKLY_CHANGES = 10
+"""Changes that the curator proposes in a week: more are not read."""
 MAX_REFUSED = 20
 MAX_ARCHIVED = 5
 """Notes to archive in one proposal: a first run finds all logs of years."""
@@ -92,10 +92,14 @@ def curate(
     if command:
         changes = _of_program(command, said)
     else:
-        changes = list(by_rules(said, before, now.date()))
+        changes = list(by_rules(said, before))
         used = {change.note for change in before} | {_path_of(source) for one in changes for source in one.sources}
         changes += islice(_retired(memory, said, used, now), MAX_ARCHIVED)
-    proposal = _checked(memory, said, changes, before, command[0] if command else "rules")
+    by = command[0] if command else "rules"
+    week = (now - timedelta(days=7)).isoformat()
+    recent = (one for one in store.all_of(memory) if isinstance(one, Proposal) and one.by == by and one.made > week)
+    most = max(0, WEEKLY_CHANGES - sum(len(one.changes) for one in recent))
+    proposal = _checked(memory, said, changes, before, by, most)
     memory.state.keep_single(_CURATED, now.timestamp())
     with memory.writer.lock():
         seen = {key_of(change) for change in _proposed(memory)}  # by another process meanwhile, too
@@ -171,8 +175,9 @@ def _checked(
     changes: Iterable[Proposed],
     before: Sequence[Proposed],
     by: str,
+    most: int = 1,
 ) -> Proposal:
-    """Return a proposal with the changes that hold, as many as the settings allow, and what was refused."""
+    """Return a proposal with the changes that hold, at most so many, and what was refused."""
     by_citation = {one.citation: one for one in said}
     seen, refused = {key_of(change) for change in before}, list[str]()
 
@@ -186,7 +191,7 @@ def _checked(
                 seen.add(key_of(change))
                 yield replace(change, state="open")
 
-    chosen = tuple(islice(sound(), MAX_CHANGES))
+    chosen = tuple(islice(sound(), most))
     return Proposal(_moment(clock.now()), by, chosen, tuple(refused[:MAX_REFUSED]))
 
 
@@ -198,7 +203,7 @@ def _of_program(command: Sequence[str], said: Sequence[GatheredStatement]) -> li
         if not one.local_only and room > 0:
             lines.append(one)
     packet = {
-        "instructions": _INSTRUCTIONS, "limit": MAX_CHANGES,
+        "instructions": _INSTRUCTIONS, "limit": WEEKLY_CHANGES,
         "today": clock.today().isoformat(),
         "schema": msgspec.json.schema(ProgramAnswer),
         "said": [_shown(one) for one in lines if one.is_log],

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from memsync.edit.note_paths import NOTE_OF_TIER
@@ -25,13 +24,7 @@ MAX_VALUES = 2
 """A key with more values in the logs is a series."""
 TIMES = 3
 """A statement recurs if it was made on so many days."""
-MONTH_DAYS = 31
-"""A month is summarised this many days after it has ended."""
-OF_MONTH = 8
-"""Lines of a month's summary in one proposal."""
 MIN_STEMS = 2
-SUMMARY, MONTHS = "Summary", "months/"
-DECISION = {"decision", "decided"}
 MEMORY = NOTE_OF_TIER[Tier.PERSONAL]
 _DECIDED = re.compile(
     r"^(?:decided|decision|chose|agreed|entschieden|beschlossen)\b|\b(?:we|i|team)(?: have|'ve)? (?:finally )?"
@@ -47,23 +40,34 @@ _PREFERS = re.compile(
 _DONE = re.compile(r"^(?:done|finished|completed|shipped|fixed|erledigt|fertig)\b[:,]?\s*", re.IGNORECASE)
 _SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-ZÄÖÜ])")
 _PAIR = re.compile(r"[^\W\d_][\w .-]{1,40}:\s+\S.{0,80}")
+_TRACKED = re.compile(r"[^:]+:\s*[\W\d]*\d[\W\d]*[^\W\d]{0,4}")
+"""A number with a unit, as trackers write it: `weight: 71 kg`."""
+_LASTS = re.compile(
+    r"\b(?:always|never|must(?:n't)?|from now on|instead of|rather than|prefer|only|immer|nie(?:mals)?|muss|müssen"
+    r"|stattdessen|ab jetzt|lieber)\b",
+    re.IGNORECASE,
+)
+"""Of what was decided in a session, a memory keeps what holds for more than that session."""
 _TIME = re.compile(
     r"\b\d{1,2}:\d\d\b|\b(?:today|tomorrow|yesterday|this (?:morning|week)|heute|gestern|morgen)\b", re.I
 )
 
 
-def by_rules(said: Sequence[GatheredStatement], proposed: Iterable[Proposed], today: date) -> Iterator[Proposed]:
+def by_rules(said: Sequence[GatheredStatement], proposed: Iterable[Proposed]) -> Iterator[Proposed]:
     """Yield changes, the most useful first; none that was `proposed` before, and none that memory has already."""
-    logs = [one for one in said if one.is_log and one.origin == Origin.OWNER]
+    logs = [one for one in said if one.is_log and (one.origin == Origin.OWNER or one.is_of_session)]
     kept = [one for one in said if not one.is_log]
-    seen = {key_of(change) for change in proposed}
-    known = _Known(kept)
+    before = list(proposed)
+    seen, known = {key_of(change) for change in before}, _Known(kept)
+    for change in before:
+        known.add(change)  # not in other words either
+    own = [one for one in logs if not one.is_of_session]
     found = chain(
-        _replacing(logs, kept), _decided(logs), _done(logs, kept), _preferred(logs), _pairs(logs), _recurring(logs),
-        _doubled(kept), _of_months(logs, today),
+        _replacing(own, kept), _decided(logs), _done(own, kept), _preferred(own), _pairs(own), _recurring(own),
+        _doubled(kept),
     )  # fmt: skip
     for change in found:
-        is_new = change.act is not Act.ADD or change.supersedes or not known.has(change.text, change.note)
+        is_new = change.act is not Act.ADD or change.supersedes or not known.has(change.text)
         if is_new and key_of(change) not in seen:
             seen.add(key_of(change))
             known.add(change)
@@ -88,13 +92,13 @@ class _Known:
             self._add(one.text)
 
     def add(self, change: Proposed) -> None:
-        if change.act is Act.ADD and change.section != SUMMARY:
+        if change.act is Act.ADD:
             self._add(change.text)
 
-    def has(self, text: str, note: str) -> bool:
+    def has(self, text: str) -> bool:
         words = _words(text)
         near = [other for word in words for other in self._by_word[word]]
-        return not note.startswith(MONTHS) and any(_are_same(words, other) for other in near)
+        return any(_are_same(words, other) for other in near)
 
     def _add(self, text: str) -> None:
         words = _words(text)
@@ -125,8 +129,8 @@ def _sentence(text: str, pattern: re.Pattern[str]) -> str:
 
 def _decided(logs: Iterable[GatheredStatement]) -> Iterator[Proposed]:
     for one in logs:
-        is_marked = one.tags & DECISION or one.heading.lower() in ("decisions", "decision")
-        if text := one.text if is_marked else _sentence(one.text, _DECIDED):
+        is_marked = one.is_decision and (not one.is_of_session or _LASTS.search(one.text))
+        if text := one.text if is_marked else _sentence(one.text, _DECIDED) * (not one.is_of_session):
             yield _add(one, text, "Decisions", f"decided on {one.day}")
 
 
@@ -138,6 +142,7 @@ def _preferred(logs: Iterable[GatheredStatement]) -> Iterator[Proposed]:
 
 def _pairs(logs: Iterable[GatheredStatement]) -> Iterator[Proposed]:
     items = (one for one in logs if one.is_item and _PAIR.fullmatch(one.text) and not _TIME.search(one.text))
+    items = (one for one in items if not _TRACKED.fullmatch(one.text))
     pairs = [(one, *one.text.casefold().partition(":")) for one in items]
     values = Counter(key for key, _ in {(key, value.strip()) for _, key, _, value in pairs})
     for one, key, _, _ in pairs:
@@ -192,22 +197,3 @@ def _doubled(kept: Iterable[GatheredStatement]) -> Iterator[Proposed]:
             if other is not one and MEMORY in (one.path, other.path):
                 reason = f"is in {other.path}:{other.first}, too"
                 yield Proposed(Act.STRIKE, one.path, (other.citation,), one.text, line=one.first, reason=reason)
-
-
-def _of_months(logs: Iterable[GatheredStatement], today: date) -> Iterator[Proposed]:
-    """Yield lines for the summary of each month that has ended: what was tagged, then what was decided."""
-    last = (today - timedelta(days=MONTH_DAYS)).isoformat()[:7]
-    old = (one for one in logs if one.day[:7] < last and not one.path.startswith("threads/"))
-    by_month = grouped((one.day[:7], one) for one in old)
-    for month, said in sorted(by_month.items()):
-        counted = Counter(tag for one in said for tag in one.tags)
-        weights: Mapping[int, int] = {
-            n: 10 * bool(one.tags & {"decision", "decided"} or _DECIDED.search(one.text))
-            + sum(counted[t] for t in one.tags)
-            for n, one in enumerate(said)
-        }
-        chosen = sorted(n for n in sorted(weights, key=lambda n: (-weights[n], n))[:OF_MONTH] if weights[n])
-        for number in chosen:
-            one = said[number]
-            note = NotePath(f"{MONTHS}{month}.md")
-            yield Proposed(Act.ADD, note, (one.citation,), f"{one.day}: {one.text}", SUMMARY, reason=f"of {month}")
