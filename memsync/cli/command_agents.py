@@ -54,11 +54,15 @@ def agents_(context: click.Context) -> CommandAnswer:
         if context.params["as_json"]:
             raise UsageError("--json must come after the command", hint="Write: memsync agents connect NAME --json")
         return CommandAnswer(None)
+    from memsync.agents.ingest import transcripts_root
+    from memsync.memories.noting import described as of_notes
+
     described = [_described(agent) for agent in agents() if agent.home().is_dir()]
     remarks = [] if described else ["no agent was found"]
     remarks += [PAUSED] * os.path.exists(pause_file())
-    lines = [line for one in described for line in _lines(one)]
-    return CommandAnswer({"agents": described, "paused": os.path.exists(pause_file())}, lines, remarks)
+    notes = of_notes(transcripts_root(), os.getcwd())
+    lines = [line for one in described for line in _lines(one)] + [notes] * bool(described)
+    return CommandAnswer({"agents": described, "paused": os.path.exists(pause_file()), "notes": notes}, lines, remarks)
 
 
 @agents_.command()
@@ -78,6 +82,7 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     from memsync.agents.ingest import transcripts_root
     from memsync.cli.hook import settings_to_ask
     from memsync.daemon.autostart import start_if_wanted
+    from memsync.memories.noting import described as of_notes
     from memsync.settings.roots import NO_MEMORY, TRANSCRIPTS, default_root, registered_roots, root_for, set_default
 
     agent = agent_named(name)
@@ -117,6 +122,8 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
             start_if_wanted(asked, remarks.append)
     used = root_for(os.getcwd())
     remarks += [f"in this folder, hooks use the memory {used.name}: {used.place}" if used else NO_MEMORY]
+    said = f"{of_notes(transcripts_root(), os.getcwd())}; docs/agents.md says how an agent can word them"
+    remarks += [said] * bool(used)
     return CommandAnswer({**document, "memory": used.name if used else ""}, [f"{agent.title} is connected"], remarks)
 
 

@@ -47,8 +47,8 @@ def ingest(_: click.Context, names: tuple[str, ...]) -> CommandAnswer:
     """Take in the conversations of all agents, or only those of an AGENT, a FILE or a FOLDER.
 
     memsync writes them to the memory `transcripts` in your data folder: a thread for each session, and a copy of the
-    agent's own file. Each run reads only conversations that are new or have grown. The daemon of that memory does this
-    by itself.
+    agent's own file. Each run reads only conversations that are new or have grown, and makes the notes of sessions that
+    have ended. The daemon of that memory does this by itself.
 
     \b
     memsync ingest
@@ -57,10 +57,12 @@ def ingest(_: click.Context, names: tuple[str, ...]) -> CommandAnswer:
     """
     from memsync.agents.ingest import ingest as take_in
     from memsync.agents.ingest import transcripts_root
+    from memsync.memories.noting import make_notes
 
-    load_settings(root=str(transcripts_root(create=True)))  # reports wrong settings before anything is taken in
+    settings = load_settings(root=str(transcripts_root(create=True)))  # first: it reports wrong settings
     with progress_on_stderr() as progress:
         report = take_in(names, progress)
+    report.wrong += make_notes(settings)
     taken = f"{count(report.new, 'new session')}, {report.grown:,} grown, {report.unchanged:,} unchanged"
     if report.skipped:
         taken += f"; {count(report.skipped, 'line')} skipped (not JSON, or too long) in:"

@@ -10,27 +10,27 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memsync.agents.ingest import TakenSession, taken_since
 from memsync.agents.session_threads import note_of
 from memsync.errors import MemsyncError
 from memsync.memories.reopening import Opener
 from memsync.memories.session_notes import MOST, NoteLine, Part, by_rules, day_of, part_of
-from memsync.memories.session_program import by_program
+from memsync.memories.session_program import by_program, cost_of_today
+from memsync.memory import Memory, Through, open_memory
+from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import decode
 from memsync.notes.frontmatter import Head, read_head
-from memsync.settings.load import default_of
+from memsync.settings.load import Settings, default_of, settings_of_root
 from memsync.settings.paths import is_in_any
 from memsync.settings.roots import TRANSCRIPTS, RegisteredRoot, root_for
 from memsync.system import clock
-
-if TYPE_CHECKING:
-    from memsync.memory import Memory
+from memsync.system.state_file import state_of_root
 
 IDLE_SECONDS = 600.0
 """A session without a hook at its end has ended if its transcript has not grown for so long."""
@@ -127,10 +127,34 @@ class Noter:
         return is_local or session.head.local_only or is_in_any(session.folder, default_of("agents.off"))
 
 
+def make_notes(settings: Settings) -> list[str]:
+    """Make the notes of all sessions that have ended, in this process; `settings` are those of the conversations.
+
+    Returns a reason for each note that cannot be made now. Raises MemsyncError.
+    """
+    with closing(open_memory(settings, Through.HERE)) as memory, closing(Opener(memory)) as opener:
+        return Noter(memory, opener).make()
+
+
 def program_of_notes() -> list[str]:
     """Return the command that words notes; empty if rules do, or if it may not read conversations."""
     command = list(default_of("agents.notes"))
     return command if command not in ([RULES], [OFF]) and default_of("agents.notes_remote") else []
+
+
+def described(transcripts: Path | None, folder: str) -> str:
+    """Return a sentence about the notes of sessions in a folder: where they go, what words them, and what it cost."""
+    if default_of("agents.notes") == [OFF] or transcripts is None:
+        return "session notes are off"
+    root, command = log_of(folder), program_of_notes()
+    place = f"the log of the memory {root.name}" if root else "nowhere, because no memory is used in this folder"
+    if not command:
+        needs = " (a program needs agents.notes_remote = true)" * (default_of("agents.notes") != [RULES])
+        return f"session notes here go to {place}, by rules{needs}"
+    cost = cost_of_today(state_of_root(settings_of_root(transcripts)[0].keep_dir))
+    parts = [count(cost.sessions, "session"), f"{cost.tokens:,} tokens", f"{count(cost.dropped, 'line')} without proof"]
+    parts += [f"{count(cost.failed, 'failure')}, the last: {cost.reason}"] * bool(cost.failed)
+    return f"session notes here go to {place}, by {command[0]}; today {', '.join(parts)}"
 
 
 def log_of(folder: str) -> RegisteredRoot | None:
