@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from memsync.edit.addition import Addition, lines_with_ends
 from memsync.edit.markdown import list_item
 from memsync.notes.attributes import cut_attributes
-from memsync.notes.origin import BY
 
 SESSION = "session"
 """The attribute that names the session of a line."""
@@ -37,9 +36,9 @@ def entries_of_sessions(text: str) -> list[SessionEntry]:
     return found
 
 
-def session_entry(session: str, agent: str, time: str, lines: Sequence[str]) -> Addition:
-    """Return the entry of a session: the first line at a time of day, and the others below it."""
-    marks = {BY: agent, SESSION: session}
+def session_entry(marks: Mapping[str, str], time: str, lines: Sequence[str]) -> Addition:
+    """Return the entry of a session: the first line at a time of day, and the others below it; all have the marks."""
+    marks = {name: value for name, value in marks.items() if value}
     items = [list_item(line, time="" if place else time, attributes=marks).text for place, line in enumerate(lines)]
     return Addition("\n".join([items[0], *(f"  {line}" for item in items[1:] for line in item.split("\n"))]))
 

@@ -14,7 +14,7 @@ from memsync.edit.append import Done
 from memsync.edit.daily_logs import daily_log_path
 from memsync.edit.markdown import cleaned, list_item, one_line
 from memsync.edit.note_paths import NOTE_OF_TIER, new_note_path, note_path
-from memsync.edit.session_entries import entries_of_sessions, session_entry, with_entry
+from memsync.edit.session_entries import SESSION, entries_of_sessions, session_entry, with_entry
 from memsync.edit.set_fields import head_of
 from memsync.edit.titles import TITLE_OF_MEMORY, tags_of, title_of
 from memsync.errors import Unrelated, UsageError, WriteRefused
@@ -28,6 +28,7 @@ from memsync.model.written import Written
 from memsync.notes.dates import leading_time, parse_day, parse_when
 from memsync.notes.decode import decode
 from memsync.notes.entry_text import stems
+from memsync.notes.origin import BY
 from memsync.notes.validity_marks import SUPERSEDES, VALID_FROM, VALID_UNTIL, statement_at
 from memsync.operation import Cli, Command, Tool, one_of, operation
 from memsync.ports import WRITES_FOR_AGENT
@@ -127,13 +128,15 @@ def note_session(
     day: Annotated[str, Meta(description="The day: 2026-11-21.")],
     time: Annotated[str, Meta(description="The time: 10:02.")],
     lines: Annotated[tuple[str, ...], Meta(min_length=1, max_length=20, description="What the entry says.")],
+    *,
+    user: Annotated[str, Meta(description="Whose session it was, for `forget`.")] = "",
 ) -> Written:
     """Write the entry of an agent's session into the log of a day, or bring the one that is there up to date.
 
     An entry that a person has changed or taken out stays so. Raises UsageError, WriteRefused, FilesystemError.
     """
     path = daily_log_path(parse_day(day, clock.now()), memory.files, memory.reader.rules)
-    entry = session_entry(session, agent, _clock(time), lines)
+    entry = session_entry({BY: agent, SESSION: session, "user": user}, _clock(time), lines)
     key = f"session note {day} {session}"
 
     def write() -> Done:

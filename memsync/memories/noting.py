@@ -119,7 +119,8 @@ class Noter:
     def _write(self, root: RegisteredRoot, session: Session, lines: Sequence[NoteLine]) -> None:
         day, time = session.ended.date().isoformat(), f"{session.ended:%H:%M}"
         with self._opener.memory(root) as memory:
-            memory.note_session(session.id, session.agent, day, time, tuple(_texts(session, lines)))
+            texts, user = tuple(_texts(session, lines)), str(session.head.values.get("user", ""))
+            memory.note_session(session.id, session.agent, day, time, texts, user=user)
 
     def _is_private(self, session: Session) -> bool:
         """Tell whether nothing of a session may stand in a log, which may be sent elsewhere."""

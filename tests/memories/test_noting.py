@@ -105,6 +105,17 @@ def test_session_leaves_its_entry_once_and_extends_it(shop: Shop) -> None:
     assert shop.log.count("asked: Please add") == 1
 
 
+def test_forget_takes_the_entry_of_a_users_session(shop: Shop) -> None:
+    """If its conversation says whose it is."""
+    shop.say("s1", *SAID)
+    note = shop.memory.settings.root / "threads/claude-code-s1.md"
+    note.write_text(note.read_text().replace("---\n", "---\nuser: ada\n", 1))
+    shop.end("s1")
+    assert shop.log.count("user=ada") == 3
+    shop.notes.forget(user="ada", apply=True)
+    assert "session=s1" not in shop.log
+
+
 def test_session_without_a_hook_has_ended_when_it_is_idle(shop: Shop, monkeypatch: Patch) -> None:
     """A later process finds it, too."""
     shop.say("s1", *SAID, ago=IDLE_SECONDS - 60)
