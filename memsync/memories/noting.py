@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, suppress
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +34,8 @@ from memsync.system.state_file import state_of_root
 
 IDLE_SECONDS = 600.0
 """A session without a hook at its end has ended if its transcript has not grown for so long."""
+LATEST = timedelta(days=7)
+"""A session that ended longer ago gets no note: a transcript from a backup may look as if it had just changed."""
 OFF, RULES = "off", "rules"
 _SINCE = "notes made until"
 
@@ -103,6 +105,8 @@ class Noter:
     def _note(self, taken: TakenSession) -> None:
         session = _read(self._memory.settings.root, taken)
         if session is None or not session.id or self._is_private(session):
+            return
+        if clock.utc() - session.ended > LATEST:
             return
         root = log_of(session.folder)
         lines = by_rules(session.parts) if root is not None else []

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -40,15 +41,23 @@ class Shop:
         self.noter = Noter(memory, self.opener)
         self.noter.make()
 
-    def say(self, session: str, *said: tuple[str, str], ago: float = 0.0, cwd: Path | None = None) -> None:
+    def say(
+        self, session: str, *said: tuple[str, str], ago: float = 0.0, cwd: Path | None = None, at: str = ""
+    ) -> None:
         """Append messages to a transcript, which then last changed so many seconds ago; take it in."""
         path = self._home / ".claude/projects/p" / f"{session}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as file:
             for role, text in said:
-                at, place = clock.utc().isoformat(), str(cwd or self.project)
+                place = str(cwd or self.project)
                 message = {"role": role, "id": os.urandom(4).hex(), "content": [{"type": "text", "text": text}]}
-                row = {"type": role, "sessionId": path.stem, "cwd": place, "timestamp": at, "message": message}
+                row = {
+                    "type": role,
+                    "sessionId": path.stem,
+                    "cwd": place,
+                    "timestamp": at or clock.utc().isoformat(),
+                    "message": message,
+                }
                 file.write(json.dumps(row) + "\n")
         os.utime(path, (clock.file_seconds() - ago,) * 2)
         self.ingest()
@@ -127,9 +136,12 @@ def test_session_without_a_hook_has_ended_when_it_is_idle(shop: Shop, monkeypatc
 
 
 def test_what_was_said_before_notes_were_made_gets_none(shop: Shop) -> None:
-    """A first ingest brings the conversations of years."""
+    """A first ingest brings the conversations of years, and a backup gives their files new dates."""
     shop.say("s1", *SAID, ago=30 * 86_400)
     shop.end()
+    assert shop.log == ""
+    shop.say("s2", *SAID, at=(clock.utc() - timedelta(days=8)).isoformat())
+    shop.end("s2")
     assert shop.log == ""
 
 
