@@ -29,7 +29,8 @@ class SessionNoter(Worker):
         self._memory = memory
         self._opener = Opener(memory)
         self._noter = Noter(memory, self._opener)
-        self._ended: dict[str, float] = {}
+        self._heard: dict[str, tuple[float, bool]] = {}
+        """The session -> when its hook ran, and whether it said that the session has ended."""
 
     def start(self) -> None:
         """Start the thread, if the memory is the one of transcripts."""
@@ -43,17 +44,18 @@ class SessionNoter(Worker):
             session = HookEvent.read(payload, "").session
             with self._condition:
                 if event in ("session-end", "compaction") and session:
-                    self._ended[session] = self._clock.monotonic()
+                    self._heard[session] = (self._clock.monotonic(), event == "session-end")
                 elif event == "prompt":  # it goes on
-                    self._ended.pop(session, None)
+                    self._heard.pop(session, None)
 
     def step(self) -> float:
         """Make the notes that are due."""
         now = self._clock.monotonic()
         with self._condition:
-            self._ended = {session: at for session, at in self._ended.items() if now - at < HEARD_SECONDS}
-            ended = list(self._ended)
-        complaints = self._noter.make(ended)
+            self._heard = {session: heard for session, heard in self._heard.items() if now - heard[0] < HEARD_SECONDS}
+            ended = {session for session, (_, has_ended) in self._heard.items() if has_ended}
+            paused = self._heard.keys() - ended
+        complaints = self._noter.make(ended, paused)
         self._opener.close()
         if complaints:
             return self._health.fault(self._name, complaints[0], longest_retry=CHECK_SECONDS)

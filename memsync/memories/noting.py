@@ -75,10 +75,11 @@ class Noter:
         self._opener = opener
         self._done: dict[str, Sequence[int]] = {}
 
-    def make(self, ended: Collection[str] = ()) -> list[str]:
+    def make(self, ended: Collection[str] = (), paused: Collection[str] = ()) -> list[str]:
         """Write the notes of sessions that have ended: these, and those that have not grown for IDLE_SECONDS.
 
-        Returns a reason for each that cannot be written now. Raises MemsyncError.
+        Also those of `paused`, by rules, because they may go on. Returns a reason for each that cannot be written now.
+        Raises MemsyncError.
         """
         if default_of("agents.notes") == [OFF]:
             return []
@@ -87,13 +88,13 @@ class Noter:
             self._memory.state.keep_single(_SINCE, since := now - IDLE_SECONDS)
         complaints, waits = list[str](), list[float]()
         for taken in taken_since(self._memory.settings.root, since):
-            if self._done.get(taken.key) == taken.stamp:
+            if self._done.get(taken.key) == [*taken.stamp, True]:
                 continue
             has_ended = now - taken.changed >= IDLE_SECONDS or any(session in taken.key for session in ended)
             try:
-                if has_ended:
-                    self._note(taken)
-                    self._done[taken.key] = taken.stamp
+                if has_ended or any(session in taken.key for session in paused):
+                    self._note(taken, is_final=has_ended)
+                    self._done[taken.key] = [*taken.stamp, has_ended]
             except (MemsyncError, OSError) as error:
                 complaints.append(f"{taken.key}: {error}")
                 has_ended = False
@@ -102,7 +103,7 @@ class Noter:
             self._memory.state.keep_single(_SINCE, until)
         return complaints
 
-    def _note(self, taken: TakenSession) -> None:
+    def _note(self, taken: TakenSession, *, is_final: bool) -> None:
         session = _read(self._memory.settings.root, taken)
         if session is None or not session.id or self._is_private(session):
             return
@@ -115,7 +116,7 @@ class Noter:
         self._write(root, session, lines)
         last = LastSession(root.path, session.id, session.ended.isoformat())
         self._memory.state.keep_single(f"last session {session.folder}", json.dumps(last))
-        command = program_of_notes()
+        command = program_of_notes() if is_final else []
         if command and (better := by_program(command, session.parts, self._memory.state)):
             by_tools = [line for line in lines if line.kind not in MOST]
             self._write(root, session, [*better, *by_tools])
