@@ -22,6 +22,8 @@ from memsync.agents.events import (
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
 _ANSWERS = ("function_call_output", "custom_tool_call_output")
+_OF_EDITOR, _REQUEST = "# Context from my IDE setup:", "## My request for Codex:"
+"""An editor's extension puts the open files before what the user typed."""
 _OF_THE_PROJECT = "# AGENTS.md instructions"
 _USER_TEXT = "user.text"
 """How Codex marks a message that the user typed. Older versions mark nothing."""
@@ -68,6 +70,8 @@ def _said(payload: Any, inner: str, time: Any) -> Iterator[SessionEvent]:
         yield SessionEvent(Who.ASSISTANT, words_of(at(payload, "content")), time)
     elif text_at(payload, "role") == "user":
         text = words_of(at(payload, "content"))
+        if text.startswith(_OF_EDITOR):
+            text = text.rpartition(_REQUEST)[2].strip() or text
         kinds = at(payload, "internal_chat_message_metadata_passthrough", "content_item_kinds")
         is_said = _USER_TEXT in kinds if isinstance(kinds, list) else not text.startswith(_OF_THE_PROJECT)
         yield SessionEvent(Who.USER if is_said else Who.UNSEEN, text, time)

@@ -23,18 +23,24 @@ from memsync.search.stop_words import STOP_WORDS
 
 MAX_CHARS = 200
 """A longer sentence is cut: the cited line has all of it."""
-MAX_LINE_CHARS = 2_000
-"""A longer line of a person's is pasted."""
+MAX_TYPED_CHARS = 600
+"""A longer message is mostly pasted: a specification, a review, a log. What it says is not what its sender decides."""
 MOST = {"asked": 2, "decided": 3, "learnt": 2, "open": 2}
 MAX_FILES = 5
 MIN_WORDS = 3
 _SENTENCE = re.compile(r"(?<=[^\d\s][.!?])\s+(?=[\W\d]*[A-ZÄÖÜ])|\s*[\r\n]+")
+_ADDRESS = re.compile(r"\S*(?:://|/\S+/)\S*")
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_NO_WORDS = re.compile(
+    r"""(?:[>|<{}\[\]$]|--?[A-Za-z]|"[^"]*":|at \S+\(|(?:bug|fix|issue|error|warning):)|.*(?:[;{\\]$|"\})""",
+    re.IGNORECASE,
+)
+"""Lines that are quoted, of a table, code, of a trace, or the labels of a review."""
 _MARKER = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|#{1,6}|\[[ xX]\])\s+")
 _STRESS = re.compile(r"\*\*|__|`")
 _FIRMLY = re.compile(
     r"(?:^|[,;:.–—-] *|\b(?:please|you should|you must|we should|we must|but|and|so) )(?:always|never|only ever)\b"
-    r"|\bmust(?:n't| not)?\b(?! (?:be (?:a|an|the|some)|have (?:been|had)))"
+    r"|\bmust(?:n't| not)?\b(?! (?:be (?:an?\b|the\b|some|one of|[\"'`])|have (?:been|had)))"
     r"|\b(?:from now on|i(?:'d)? (?:prefer|rather)|instead of|rather than|we(?:'ve| have)? (?:decided|agreed))\b"
     r"|^(?:no|nope|nein)\b[,.!:;]? +\w+ +\w+"
     r"|\b(?:niemals|ab jetzt|ab sofort|stattdessen|wir haben (?:uns )?(?:entschieden|beschlossen))\b"
@@ -44,17 +50,19 @@ _FIRMLY = re.compile(
 )
 _DECIDES = re.compile(
     r"^(?:(?:ok(?:ay)?|yes|ja|and|so|then|also|please|bitte|actually|just)[,.]? +)*"
-    r"(?:use|keep|prefer|avoid|stick|drop|go with|leave|choose|nimm|nutze?|verwende?|benutze?|behalte?|vermeide?)\b"
+    r"(?:use|keep(?! in mind| going)|prefer|avoid|stick|drop|go with|leave(?! an? )|choose|nimm|nutze?|verwende?"
+    r"|benutze?|behalte?|vermeide?)\b"
     r"|(?:^|[,;:] *|\b(?:please|but|and|so) )(?:don't|do not|dont)\b(?! (?:know|see|think|understand|worry|get|have))"
-    r"|\b(?:let's|lets|let us) (?:use|go with|keep|stick|not|leave|drop|stay|do)\b"
+    r"|\b(?:let's|lets|let us) (?:use|go with|keep|stick|not|leave|drop|stay)\b"
     r"|\bwe(?:'ll| will) (?:use|go with|keep)\b"
     r"|\bshould(?:n't| not| always| never| only)\b|\b(?:lieber|lass uns|wir (?:nehmen|nutzen|verwenden|bleiben))\b",
     re.IGNORECASE,
 )
 _LEARNT = re.compile(
-    r"\b(?:root cause|culprit|(?:the|this) (?:actual |real |main )?(?:problem|issue|cause|bug|reason|error|failure)"
-    r" (?:was|is|turned out|came)|(?:it )?turn(?:s|ed) out|(?:was|were) caused by|failed because|fails because"
-    r"|the fix (?:was|is)|fixed (?:it )?by|das problem (?:war|ist)|der fehler (?:war|lag|ist)|lag daran)\b",
+    r"\b(?:(?:root cause|culprit)(?= was| is|:)|(?:the|this) (?:actual |real |main )?(?:problem|issue|cause|bug|reason)"
+    r" (?:was|is|turned out|came)|it turn(?:s|ed) out (?:that|the)|(?:was|were) caused by|fail(?:s|ed) because"
+    r"|the fix (?:was|is) (?:to|an?)|fixed (?:it )?(?:by \w+ing|with)|das problem (?:war|ist)|lag daran"
+    r"|der fehler (?:war|lag|ist))\b",
     re.IGNORECASE,
 )
 _UNSURE = re.compile(
@@ -78,12 +86,14 @@ _TOOL = re.compile(r"^> (?P<name>\S+) (?P<given>.*)$")
 _WRITES = re.compile(r"edit|write|patch|replace|create|update_file|insert", re.IGNORECASE)
 _FILE = re.compile(
     r'"(?:file_?path|filePath|path|target_file|notebook_path)": *"((?:[^"\\]|\\.)+)"'
-    r"|\*\*\* (?:Add|Update|Delete) File: ([^\\\n\"]+)"
+    r"|\*\*\* (?:Add|Update|Delete) File: ([^\\\s\"]+)"
 )
 _COMMIT = re.compile(
     r"\bgit(?: -C \S+)? commit\b[^|;&\n]*? (?:-\w*m|--message)[ =]"
     r"(?:\"\$\(cat <<-? ?['\"\\]*\w+['\"]*\s+(?P<here>[^\n]+)|\"(?P<double>[^\"\n]+)|'(?P<single>[^'\n]+))"
 )
+_OF_AGENT = re.compile(r"/\.\w+/(?:plans|projects|memories|todos)/")
+"""Plans and notes of the agent's own."""
 _TODO = re.compile(r"todo|plan", re.IGNORECASE)
 _TASK = re.compile(
     r'\{(?=[^{}]*"(?:content|step|title|description)": *"(?P<text>(?:[^"\\]|\\.)+)")'
@@ -91,8 +101,8 @@ _TASK = re.compile(
 )
 _DONE = ("completed", "done", "cancelled")
 _GENERIC = re.compile(
-    r"^(?:/|!|#|continue|go on|go ahead|proceed|yes|yep|ok(?:ay)?|thanks?|thank you|hi|hello|hey|next|do it|try again"
-    r"|weiter|ja|danke|hallo)\b.{0,25}$",
+    r"^(?:/\w|!|#|(?:(?:can|could) (?:we|you) |please )*(?:continue|go on|go ahead|proceed|resume)|yes|yep|ok(?:ay)?"
+    r"|thanks?|thank you|hi|hello|hey|next|do it|try again|weiter|ja|danke|hallo)\b.{0,25}$",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -167,7 +177,7 @@ def said_in(parts: Sequence[Part]) -> Iterator[Said]:
         if "fenced" in message.attributes.get("written", ""):
             body = ["", *body[1:-1]]
         for offset, line in outside_code(body):
-            if line.lstrip().startswith((">", "|", "<")) or len(line) > MAX_LINE_CHARS:
+            if _NO_WORDS.match(plain(line)):
                 continue
             for sentence in _SENTENCE.split(line):
                 if sentence.strip():
@@ -195,7 +205,7 @@ def _calls(parts: Sequence[Part]) -> Iterator[_Call]:
 
 
 def _words(text: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(text)} - STOP_WORDS
+    return {word.lower() for word in _WORD.findall(_ADDRESS.sub("", text))} - STOP_WORDS
 
 
 def plain(text: str) -> str:
@@ -226,19 +236,30 @@ def _chosen(kind: str, found: Iterable[tuple[int, Said]]) -> list[NoteLine]:
 def _asked(said: Sequence[Said]) -> list[NoteLine]:
     """Return the first sentence of what was asked first and, if it is another thing, of what was asked last."""
     asked = list[Said]()
-    for _, message in groupby((one for one in said if one.role == "user"), lambda one: one.message):
-        sentences = [*message]
+    for sentences in _typed(said):
         if not _GENERIC.match(" ".join(one.text for one in sentences).strip()):
             asked += [one for one in sentences if len(_words(one.text)) >= MIN_WORDS][:1]
     return [_line("asked", one, plain(one.text)) for one in dict.fromkeys((*asked[:1], *asked[-1:]))]
 
 
+def _typed(said: Sequence[Said]) -> Iterator[Sequence[Said]]:
+    """Yield the sentences of each message of the owner's."""
+    for _, message in groupby((one for one in said if one.role == "user"), lambda one: one.message):
+        yield [*message]
+
+
 def _decided(said: Sequence[Said]) -> list[NoteLine]:
-    """Return what the owner decided: what he demands or rules out; not what he asks or reports."""
+    """Return what the owner decided: what he demands or rules out; not what he asks, reports or pastes."""
     found = []
-    for one in (*(one for one in said if one.role == "user"), *_of_summaries(said, "decided")):
+    typed = (
+        one
+        for sentences in _typed(said)
+        if sum(len(one.text) for one in sentences) <= MAX_TYPED_CHARS
+        for one in sentences
+    )
+    for one in (*typed, *_of_summaries(said, "decided")):
         text = plain(one.text)
-        is_question = text.endswith("?") or len(_words(text)) < MIN_WORDS
+        is_question = text.endswith(("?", ":")) or len(_words(text)) < MIN_WORDS
         weight = 2 * bool(_FIRMLY.search(text)) or int(bool(_DECIDES.search(text)) or one.role == "system")
         if weight and not is_question:
             found.append((weight, one))
@@ -252,7 +273,9 @@ def _changed(calls: Sequence[_Call]) -> list[NoteLine]:
     for call in calls:
         if _WRITES.search(call.name) or "*** Begin Patch" in call.given:
             for found in _FILE.finditer(call.given):
-                files.setdefault((found[1] or found[2]).replace("\\\\", "/").rpartition("/")[2].strip(), call)
+                path = (found[1] or found[2]).replace("\\\\", "/")
+                if not _OF_AGENT.search(path):
+                    files.setdefault(path.rpartition("/")[2], call)
         for found in _COMMIT.finditer(call.given.replace('\\"', '"').replace("\\n", "\n")):
             message = found["here"] or found["double"] or found["single"]
             commits[plain(message)] = call
@@ -273,8 +296,8 @@ def _changed(calls: Sequence[_Call]) -> list[NoteLine]:
 def _learnt(said: Sequence[Said]) -> list[NoteLine]:
     """Return what the agent found to be the cause of an error, the last finding first; its guesses do not count."""
     of_agent = (one for one in said if one.role == "assistant")
-    found = [one for one in of_agent if _LEARNT.search(one.text) and not _UNSURE.search(one.text)]
-    found = [one for one in found if len(_words(one.text)) > MIN_WORDS and not one.text.rstrip().endswith(":")]
+    found = [one for one in of_agent if _LEARNT.search(plain(one.text)) and not _UNSURE.search(one.text)]
+    found = [one for one in found if len(_words(one.text)) > MIN_WORDS + 1 and not one.text.rstrip().endswith(":")]
     summarised = [(1, one) for one in _of_summaries(said, "learnt") if len(_words(one.text)) > MIN_WORDS]
     return _chosen("learnt", [*((number + 2, one) for number, one in enumerate(found)), *summarised])
 
