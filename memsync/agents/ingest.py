@@ -49,6 +49,7 @@ from memsync.settings.load import default_of
 from memsync.settings.paths import is_in_any, real_places
 from memsync.settings.registering import add_root
 from memsync.settings.roots import TRANSCRIPTS, registered_roots
+from memsync.system import clock
 from memsync.system.birth import birth_seconds
 from memsync.system.file_lock import file_lock
 from memsync.system.user_folders import (
@@ -79,10 +80,7 @@ CREATE TABLE IF NOT EXISTS said (key INTEGER PRIMARY KEY, owner INTEGER NOT NULL
 _VERSION = 3
 """Of what threads contain: a list of an older version is read again, although no transcript has changed."""
 _READ_AGAIN = f"UPDATE taken SET row = json_set(row, '$.stamp', json('[]')); PRAGMA user_version = {_VERSION};"
-_CHANGED_SINCE = (
-    "SELECT source, owned, row FROM taken WHERE owned IS NOT NULL"
-    " AND max(json_extract(row, '$.stamp[3]'), ifnull(json_extract(row, '$.stamp[7]'), 0)) >= ?"
-)
+_GROWN_SINCE = "SELECT source, owned, row FROM taken WHERE owned IS NOT NULL AND json_extract(row, '$.grown_at') >= ?"
 READING = "reading"
 COPY_SECONDS = 5
 """How long Codex copies records into a fork after it has begun it."""
@@ -126,6 +124,8 @@ class _Taken:
     start: int = 0
     about: dict[str, Any] = field(default_factory=dict)
     has_secret: bool = False
+    grown_at: float = 0.0
+    """When it was last read further, as Unix time."""
 
 
 def transcripts_root(*, create: bool = False) -> Path | None:
@@ -166,29 +166,24 @@ def _read_only(root: Path) -> sqlite3.Connection:
 
 
 class TakenSession(NamedTuple):
-    """A transcript that was taken in: its agent and name, how many parts its conversation has, and its file's stamp."""
+    """A transcript that was taken in: agent and name, how many parts its conversation has, and when it last grew."""
 
     key: str
     agent: str
     name: str
     parts: int
-    stamp: Sequence[int]
-
-    @property
-    def changed(self) -> float:
-        """When the transcript last changed, as Unix time."""
-        return max(self.stamp[3::4]) / 1e9
+    grown_at: float
 
 
 def taken_since(root: Path, moment: float) -> list[TakenSession]:
-    """Return the transcripts that have changed since a Unix time, the oldest first; not those of subagents."""
+    """Return the transcripts that have grown since a Unix time, the first to do so first; not those of subagents."""
     found = list[TakenSession]()
     with suppress(sqlite3.OperationalError), closing(_read_only(root)) as database:  # before the first ingest: none
-        for source, owned, stored in database.execute(_CHANGED_SINCE, (int(moment * 1e9),)):
+        for source, owned, stored in database.execute(_GROWN_SINCE, (moment,)):
             row, (agent, name) = _Taken(**json.loads(stored)), owned.split("\n", 1)
             if "/subagents/" not in source:
-                found.append(TakenSession(source, agent, name, row.part, row.stamp))
-    return sorted(found, key=lambda one: one.changed)
+                found.append(TakenSession(source, agent, name, row.part, row.grown_at))
+    return sorted(found, key=lambda one: one.grown_at)
 
 
 def ingest(names: Sequence[str] = (), progress: Progress = no_progress) -> IngestReport:
@@ -370,6 +365,7 @@ class Ingester:
             self._report.new += is_new
             self._report.grown += not is_new
             self._report.files.append((source.agent.name, source.path))
+            row.grown_at = clock.seconds()
         else:
             self._report.unchanged += 1
         self._keep(source, replace(row, stamp=stamp) if row.offset else _Taken(stamp))

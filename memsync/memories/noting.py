@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, suppress
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,10 +34,9 @@ from memsync.system.state_file import state_of_root
 
 IDLE_SECONDS = 600.0
 """A session without a hook at its end has ended if its transcript has not grown for so long."""
-LATEST = timedelta(days=7)
-"""A session that ended longer ago gets no note: a transcript from a backup may look as if it had just changed."""
 OFF, RULES = "off", "rules"
-_SINCE = "notes made until"
+_FIRST, _UNTIL = "notes made since", "notes made until"
+"""When the first note was made, and up to when all were made, as Unix times."""
 
 
 class Session(NamedTuple):
@@ -73,7 +72,7 @@ class Noter:
     def __init__(self, memory: Memory, opener: Opener) -> None:
         self._memory = memory
         self._opener = opener
-        self._done: dict[str, Sequence[int]] = {}
+        self._done: dict[str, tuple[float, bool]] = {}
 
     def make(self, ended: Collection[str] = (), paused: Collection[str] = ()) -> list[str]:
         """Write the notes of sessions that have ended: these, and those that have not grown for IDLE_SECONDS.
@@ -83,31 +82,32 @@ class Noter:
         """
         if default_of("agents.notes") == [OFF]:
             return []
-        now, since = clock.file_seconds(), self._memory.state.single(_SINCE)
-        if since is None:  # what was said before memsync made notes gets none
-            self._memory.state.keep_single(_SINCE, since := now - IDLE_SECONDS)
+        now, since = clock.seconds(), self._memory.state.single(_UNTIL)
+        if since is None:
+            self._memory.state.keep_single(_FIRST, since := now - IDLE_SECONDS)
+            self._memory.state.keep_single(_UNTIL, since)
         complaints, waits = list[str](), list[float]()
         for taken in taken_since(self._memory.settings.root, since):
-            if self._done.get(taken.key) == [*taken.stamp, True]:
+            has_ended = now - taken.grown_at >= IDLE_SECONDS or _is_one_of(taken, ended)
+            waits += [] if has_ended else [taken.grown_at]
+            is_known = self._done.get(taken.key) in ((taken.grown_at, has_ended), (taken.grown_at, True))
+            if is_known or not (has_ended or _is_one_of(taken, paused)):
                 continue
-            has_ended = now - taken.changed >= IDLE_SECONDS or any(session in taken.key for session in ended)
             try:
-                if has_ended or any(session in taken.key for session in paused):
-                    self._note(taken, is_final=has_ended)
-                    self._done[taken.key] = [*taken.stamp, has_ended]
+                self._note(taken, is_final=has_ended)
+                self._done[taken.key] = (taken.grown_at, has_ended)
             except (MemsyncError, OSError) as error:
                 complaints.append(f"{taken.key}: {error}")
-                has_ended = False
-            waits += [] if has_ended else [taken.changed]
+                waits.append(taken.grown_at)
         if (until := min([now - IDLE_SECONDS, *waits])) > since:
-            self._memory.state.keep_single(_SINCE, until)
+            self._memory.state.keep_single(_UNTIL, until)
         return complaints
 
     def _note(self, taken: TakenSession, *, is_final: bool) -> None:
         session = _read(self._memory.settings.root, taken)
         if session is None or not session.id or self._is_private(session):
             return
-        if clock.utc() - session.ended > LATEST:
+        if session.ended.timestamp() < self._memory.state.single(_FIRST):  # a first ingest brings the sessions of years
             return
         root = log_of(session.folder)
         lines = by_rules(session.parts) if root is not None else []
@@ -131,6 +131,11 @@ class Noter:
         """Tell whether nothing of a session may stand in a log, which may be sent elsewhere."""
         is_local = any(self._memory.reader.rules.is_local_only(NotePath(part.path)) for part in session.parts)
         return is_local or session.head.local_only or is_in_any(session.folder, default_of("agents.off"))
+
+
+def _is_one_of(taken: TakenSession, sessions: Collection[str]) -> bool:
+    """Tell whether a transcript is of one of these sessions; Gemini's files have the first 8 characters of its id."""
+    return any(session in taken.key or taken.name.endswith(f"-{session[:8]}") for session in sessions)
 
 
 def make_notes(settings: Settings) -> list[str]:

@@ -209,12 +209,10 @@ def _words(text: str) -> set[str]:
 
 
 def plain(text: str) -> str:
-    """Return a sentence as one line without Markdown's marks at its beginning, cut to MAX_CHARS."""
-    words = quotable(_STRESS.sub("", _MARKER.sub("", text))).split()
-    plain = " ".join(words)
-    if len(plain) <= MAX_CHARS:
-        return plain
-    return plain[:MAX_CHARS].rsplit(" ", 1)[0] + " …"
+    """Return a sentence as one line without Markdown's marks and quotes around it, cut to MAX_CHARS."""
+    line = " ".join(quotable(_STRESS.sub("", _MARKER.sub("", text))).split())
+    line = line[1:-1] if line[:1] == line[-1:] == '"' else line
+    return line if len(line) <= MAX_CHARS else line[:MAX_CHARS].rsplit(" ", 1)[0] + " …"
 
 
 def _line(kind: str, one: Said | _Call, text: str, last: int = 0) -> NoteLine:

@@ -6,6 +6,9 @@ Each client runs in a home of its own, with a scripted model on loopback. For ea
 - offered: the first request that the model got names `memory_search`;
 - tool: the model's call of `memory_search` arrives, and its answer is in a later request, as text with its quotation;
 - session: `memsync search` finds what was said, within two seconds of the session's end;
+- note: what the user decided stands in today's log, within five seconds of the session's end, once, with a citation
+  that holds;
+- next: the first request of the next session has that line;
 - settings: after `connect` and `disconnect` every file is as it was, to the byte.
 
 A client that cannot be installed is skipped, with the reason. Packages are kept in ~/.cache/memsync-clients, or in the
@@ -29,7 +32,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from memsync.mcp_server.tools import QUOTED
-from tests.clients.clients import CLIENTS, Client
+from tests.clients.clients import CLIENTS, PROMPT, Client
 from tests.clients.model import TOOL, Script, model
 from tests.clients.record import record
 from tests.support.daemon_process import until
@@ -39,7 +42,10 @@ RECALLED = "The heron nests in the tall alder by the quiet pond."
 SEARCHED = "The ferry to Visby leaves from pier nine at half past six."
 QUESTION = "ferry to Visby pier"
 WORD = "zanzibarquux"
+DECISION = "Never guess where a bird nests, always cite the line of a note."
+NEXT = "What did we decide about birds the last time?"
 SEARCH_SECONDS = 2.0
+NOTE_SECONDS = 5.0
 INSTALL_SECONDS = 900
 RUN_SECONDS = 120
 OWN = re.compile(r"(bin|notes|payloads)/|(\.cache|\.config|\.local/(share|state))/memsync/")
@@ -178,6 +184,14 @@ def shown(client: Client, program: list[str], world: World, script: Script) -> I
     yield "tool", "" if is_answered else f"its answer is not in the later ones of {len(requests)} requests{said}"
     yield "session", session
 
+    world.run(*program, *(DECISION if part == PROMPT else part for part in client.arguments))
+    yield "note", _note(world, client.name, time.monotonic())
+    known = len(script.requests)
+    world.run(*program, *(NEXT if part == PROMPT else part for part in client.arguments))
+    begun = [json.dumps(request) for request in script.requests[known:] if request.get("tools")][:1]
+    is_next = any("The last session in this project" in text and DECISION in text for text in begun)
+    yield "next", "" if is_next else f"not in the first of {len(script.requests) - known} requests"
+
     world("agents", "disconnect", client.name, "--yes")
     after = world.files()
     changed += [name for name in connected if b"memsync" in after.get(name, b"")]
@@ -192,6 +206,20 @@ def _search(world: World, ended: float) -> str:
             if WORD in world("search", "--root", "transcripts", WORD):
                 return ""
     return f"not found within {SEARCH_SECONDS:g} s"
+
+
+def _note(world: World, agent: str, ended: float) -> str:
+    """Wait until the log has what was decided. Returns what is wrong."""
+    log, line = "", ""
+    while time.monotonic() < ended + NOTE_SECONDS and not line:
+        time.sleep(0.1)
+        log = "".join(path.read_text() for path in (world.home / "notes" / "daily").glob("*.md"))
+        line = next((line for line in log.split("\n") if DECISION in line), "")
+    cited = re.search(rf" \(transcripts:(\S+):(\d+)\) \{{by={agent} session=\S+\}}$", line)
+    if log.count(DECISION) != 1 or not cited:
+        return f"not once in the log within {NOTE_SECONDS:g} s: {log[-300:]!r}"
+    said = world("get", "--root", "transcripts", f"{cited[1]}:{cited[2]}")
+    return "" if DECISION in said else f"{cited[1]}:{cited[2]} says {said[:100]!r}"
 
 
 def main() -> int:

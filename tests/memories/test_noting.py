@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from memsync.agents.ingest import Ingester, transcripts_root
+from memsync.daemon.health import DaemonFaults
+from memsync.daemon.session_noter import SessionNoter
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import UsageError
 from memsync.memories import noting
 from memsync.memories.hook_answer import Recaller
-from memsync.memories.noting import IDLE_SECONDS, Noter
+from memsync.memories.noting import Noter
 from memsync.memories.reopening import Opener
 from memsync.memories.session_program import cost_of_today
 from memsync.memory import Memory
@@ -41,10 +43,8 @@ class Shop:
         self.noter = Noter(memory, self.opener)
         self.noter.make()
 
-    def say(
-        self, session: str, *said: tuple[str, str], ago: float = 0.0, cwd: Path | None = None, at: str = ""
-    ) -> None:
-        """Append messages to a transcript, which then last changed so many seconds ago; take it in."""
+    def say(self, session: str, *said: tuple[str, str], cwd: Path | None = None, at: str = "") -> None:
+        """Append messages to a transcript, and take it in."""
         path = self._home / ".claude/projects/p" / f"{session}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as file:
@@ -59,7 +59,6 @@ class Shop:
                     "message": message,
                 }
                 file.write(json.dumps(row) + "\n")
-        os.utime(path, (clock.file_seconds() - ago,) * 2)
         self.ingest()
 
     def ingest(self) -> None:
@@ -114,6 +113,27 @@ def test_session_leaves_its_entry_once_and_extends_it(shop: Shop) -> None:
     assert shop.log.count("asked: Please add") == 1
 
 
+@pytest.mark.parametrize(
+    ("events", "lines"),
+    [
+        (["session-end"], 3),
+        (["compaction"], 3),
+        (["prompt"], 0),
+        (["session-end", "prompt"], 0),
+        (["session-start"], 0),
+    ],
+)
+def test_daemon_makes_the_note_when_a_hook_says_so(shop: Shop, events: list[str], lines: int) -> None:
+    """A session that goes on waits until it ends again."""
+    worker = SessionNoter(shop.memory, DaemonFaults())
+    shop.say("s1", *SAID)
+    for event in events:
+        worker.heard(event, '{"session_id": "s1"}')
+    worker.heard("session-end", "no JSON")
+    worker.step()
+    assert shop.log.count("session=s1") == lines
+
+
 def test_forget_takes_the_entry_of_a_users_session(shop: Shop) -> None:
     """If its conversation says whose it is."""
     shop.say("s1", *SAID)
@@ -127,21 +147,18 @@ def test_forget_takes_the_entry_of_a_users_session(shop: Shop) -> None:
 
 def test_session_without_a_hook_has_ended_when_it_is_idle(shop: Shop, monkeypatch: Patch) -> None:
     """A later process finds it, too."""
-    shop.say("s1", *SAID, ago=IDLE_SECONDS - 60)
+    shop.say("s1", *SAID)
     shop.end()
     assert shop.log == ""
-    monkeypatch.setattr(noting, "IDLE_SECONDS", 60.0)
+    monkeypatch.setattr(noting, "IDLE_SECONDS", 0.0)
     Noter(shop.memory, shop.opener).make()
     assert shop.log.count("Session in") == 1
 
 
 def test_what_was_said_before_notes_were_made_gets_none(shop: Shop) -> None:
-    """A first ingest brings the conversations of years, and a backup gives their files new dates."""
-    shop.say("s1", *SAID, ago=30 * 86_400)
-    shop.end()
-    assert shop.log == ""
-    shop.say("s2", *SAID, at=(clock.utc() - timedelta(days=8)).isoformat())
-    shop.end("s2")
+    """A first ingest brings the conversations of years."""
+    shop.say("s1", *SAID, at=(clock.utc() - timedelta(hours=1)).isoformat())
+    shop.end("s1")
     assert shop.log == ""
 
 
