@@ -18,6 +18,7 @@ from typing import NamedTuple
 from memsync.agents.ingest import TakenSession, taken_since
 from memsync.agents.session_threads import note_of
 from memsync.errors import MemsyncError
+from memsync.features.curation.checks import reason_against
 from memsync.memories.reopening import Opener
 from memsync.memories.session_notes import MOST, NoteLine, Part, by_rules, day_of, part_of
 from memsync.memories.session_program import by_program, cost_of_today
@@ -34,6 +35,8 @@ from memsync.system.state_file import state_of_root
 
 IDLE_SECONDS = 600.0
 """A session without a hook at its end has ended if its transcript has not grown for so long."""
+OWNERS = ("asked", "decided")
+"""Kinds of lines that are the owner's words; what the agent says may be from a page that it has read."""
 OFF, RULES = "off", "rules"
 _FIRST, _UNTIL = "notes made since", "notes made until"
 """When the first note was made, and up to when all were made, as Unix times."""
@@ -87,7 +90,9 @@ class Noter:
             self._memory.state.keep_single(_FIRST, since := now - IDLE_SECONDS)
             self._memory.state.keep_single(_UNTIL, since)
         complaints, waits = list[str](), list[float]()
-        for taken in taken_since(self._memory.settings.root, since):
+        found = taken_since(self._memory.settings.root, since)
+        self._done = {taken.key: self._done[taken.key] for taken in found if taken.key in self._done}
+        for taken in found:
             has_ended = now - taken.grown_at >= IDLE_SECONDS or _is_one_of(taken, ended)
             waits += [] if has_ended else [taken.grown_at]
             is_known = self._done.get(taken.key) in ((taken.grown_at, has_ended), (taken.grown_at, True))
@@ -111,6 +116,7 @@ class Noter:
             return
         root = log_of(session.folder)
         lines = by_rules(session.parts) if root is not None else []
+        lines = [line for line in lines if line.kind in OWNERS or not reason_against(line.text)]
         if root is None or not lines:
             return
         self._write(root, session, lines)
