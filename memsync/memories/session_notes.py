@@ -7,12 +7,13 @@ way and left open. What a person decides is mostly an imperative; rules find the
 from __future__ import annotations
 
 import json
-import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 from itertools import groupby
 from typing import NamedTuple
 
+from memsync.memories import session_wording as wording
 from memsync.model.note import Message
 from memsync.model.text import count, quotable
 from memsync.notes.decode import split_lines
@@ -23,88 +24,12 @@ from memsync.search.stop_words import STOP_WORDS
 
 MAX_CHARS = 200
 """A longer sentence is cut: the cited line has all of it."""
-MAX_TYPED_CHARS = 600
-"""A longer message is mostly pasted: a specification, a review, a log. What it says is not what its sender decides."""
+TYPED_LINES = 6
+"""A message of more lines is mostly pasted: a specification, a review, a log."""
 MOST = {"asked": 2, "decided": 3, "learnt": 2, "open": 2}
+ORDER = ("asked", "decided", "changed", "committed", "learnt", "open")
 MAX_FILES = 5
 MIN_WORDS = 3
-_SENTENCE = re.compile(r"(?<=[^\d\s][.!?])\s+(?=[\W\d]*[A-ZÄÖÜ])|\s*[\r\n]+")
-_ADDRESS = re.compile(r"\S*(?:://|/\S+/)\S*")
-_WORD = re.compile(r"[^\W\d_]{2,}")
-_NO_WORDS = re.compile(
-    r"""(?:[>|<{}\[\]$]|--?[A-Za-z]|"[^"]*":|at \S+\(|(?:bug|fix|issue|error|warning):)|.*(?:[;{\\]$|"\})""",
-    re.IGNORECASE,
-)
-"""Lines that are quoted, of a table, code, of a trace, or the labels of a review."""
-_MARKER = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|#{1,6}|\[[ xX]\])\s+")
-_STRESS = re.compile(r"\*\*|__|`")
-_FIRMLY = re.compile(
-    r"(?:^|[,;:.–—-] *|\b(?:please|you should|you must|we should|we must|but|and|so) )(?:always|never|only ever)\b"
-    r"|\bmust(?:n't| not)?\b(?! (?:be (?:an?\b|the\b|some|one of|[\"'`])|have (?:been|had)))"
-    r"|\b(?:from now on|i(?:'d)? (?:prefer|rather)|instead of|rather than|we(?:'ve| have)? (?:decided|agreed))\b"
-    r"|^(?:no|nope|nein)\b[,.!:;]? +\w+ +\w+"
-    r"|\b(?:niemals|ab jetzt|ab sofort|stattdessen|wir haben (?:uns )?(?:entschieden|beschlossen))\b"
-    r"|\b(?:bitte|es) (?:immer|nie)\b|^(?:immer|nie)\b"
-    r"|\b(?:muss|müssen|darf nicht|dürfen nicht|darf kein\w*|dürfen kein\w*)\b",
-    re.IGNORECASE,
-)
-_DECIDES = re.compile(
-    r"^(?:(?:ok(?:ay)?|yes|ja|and|so|then|also|please|bitte|actually|just)[,.]? +)*"
-    r"(?:use|keep(?! in mind| going)|prefer|avoid|stick|drop|go with|leave(?! an? )|choose|nimm|nutze?|verwende?"
-    r"|benutze?|behalte?|vermeide?)\b"
-    r"|(?:^|[,;:] *|\b(?:please|but|and|so) )(?:don't|do not|dont)\b(?! (?:know|see|think|understand|worry|get|have))"
-    r"|\b(?:let's|lets|let us) (?:use|go with|keep|stick|not|leave|drop|stay)\b"
-    r"|\bwe(?:'ll| will) (?:use|go with|keep)\b"
-    r"|\bshould(?:n't| not| always| never| only)\b|\b(?:lieber|lass uns|wir (?:nehmen|nutzen|verwenden|bleiben))\b",
-    re.IGNORECASE,
-)
-_LEARNT = re.compile(
-    r"\b(?:(?:root cause|culprit)(?= was| is|:)|(?:the|this) (?:actual |real |main )?(?:problem|issue|cause|bug|reason)"
-    r" (?:was|is|turned out|came)|it turn(?:s|ed) out (?:that|the)|(?:was|were) caused by|fail(?:s|ed) because"
-    r"|the fix (?:was|is) (?:to|an?)|fixed (?:it )?(?:by \w+ing|with)|das problem (?:war|ist)|lag daran"
-    r"|der fehler (?:war|lag|ist))\b",
-    re.IGNORECASE,
-)
-_UNSURE = re.compile(
-    r"\b(?:let me|i'll|i will|might|may be|maybe|perhaps|probably|likely|seems?|appears?|could be|if the|whether"
-    r"|check|vielleicht|vermutlich|wahrscheinlich)\b|\?",
-    re.IGNORECASE,
-)
-_LEFT_OPEN = re.compile(
-    r"\b(?:next steps?|still (?:needs?|to do|open|missing|fails?|have to)|remaining|not (?:yet|done|implemented)"
-    r"|left to do|follow-?ups?|todo|you(?:'ll| will)? (?:still )?need to|noch (?:offen|nicht|zu tun)|fehlt noch"
-    r"|als nächstes|nächste schritte)\b",
-    re.IGNORECASE,
-)
-_PARTS_OF_SUMMARY = {
-    "decided": re.compile(r"user preferences|user feedback|decisions", re.IGNORECASE),
-    "learnt": re.compile(r"errors? and fix|problem solving|lessons", re.IGNORECASE),
-    "open": re.compile(r"pending tasks|open (?:tasks|questions)|next step|remaining", re.IGNORECASE),
-}
-_HEADING_OF_SUMMARY = re.compile(r"^(?:#{1,6} +|\d+[.)] +)(?:\*\*)?(?P<title>[^:*\n]{3,60})(?:\*\*)?:?(?:\*\*)?\s*$")
-_TOOL = re.compile(r"^> (?P<name>\S+) (?P<given>.*)$")
-_WRITES = re.compile(r"edit|write|patch|replace|create|update_file|insert", re.IGNORECASE)
-_FILE = re.compile(
-    r'"(?:file_?path|filePath|path|target_file|notebook_path)": *"((?:[^"\\]|\\.)+)"'
-    r"|\*\*\* (?:Add|Update|Delete) File: ([^\\\s\"]+)"
-)
-_COMMIT = re.compile(
-    r"\bgit(?: -C \S+)? commit\b[^|;&\n]*? (?:-\w*m|--message)[ =]"
-    r"(?:\"\$\(cat <<-? ?['\"\\]*\w+['\"]*\s+(?P<here>[^\n]+)|\"(?P<double>[^\"\n]+)|'(?P<single>[^'\n]+))"
-)
-_OF_AGENT = re.compile(r"/\.\w+/(?:plans|projects|memories|todos)/")
-"""Plans and notes of the agent's own."""
-_TODO = re.compile(r"todo|plan", re.IGNORECASE)
-_TASK = re.compile(
-    r'\{(?=[^{}]*"(?:content|step|title|description)": *"(?P<text>(?:[^"\\]|\\.)+)")'
-    r'[^{}]*"status": *"(?P<status>\w+)"[^{}]*'
-)
-_DONE = ("completed", "done", "cancelled")
-_GENERIC = re.compile(
-    r"^(?:/\w|!|#|(?:(?:can|could) (?:we|you) |please )*(?:continue|go on|go ahead|proceed|resume)|yes|yep|ok(?:ay)?"
-    r"|thanks?|thank you|hi|hello|hey|next|do it|try again|weiter|ja|danke|hallo)\b.{0,25}$",
-    re.IGNORECASE | re.DOTALL,
-)
 
 
 class NoteLine(NamedTuple):
@@ -157,34 +82,38 @@ def day_of(time: str) -> date | None:
 def by_rules(parts: Sequence[Part]) -> list[NoteLine]:
     """Return what these messages of a session say, at most ten lines; none for greetings alone."""
     said, calls = [*said_in(parts)], [*_calls(parts)]
-    lines = [*_decided(said), *_changed(calls), *_learnt(said), *_open(said, calls)]
-    texts = {line.text for line in lines}
-    asked = [line for line in _asked(said) if line.text not in texts]
-    return [*asked[: MOST["asked"] if lines else 1], *lines]
+    asked, decided = _asked(said), _decided(said)
+    decided = [line for line in decided if line.text not in [one.text for one in asked[:1]]]
+    asked = [line for line in asked if line.text not in [one.text for one in decided]]
+    lines = [*decided, *_changed(calls), *_learnt(said), *_open(said, calls)]
+    lines = [*asked[: MOST["asked"] if lines else 1], *lines]
+    return sorted(lines, key=lambda line: ORDER.index(line.kind))
 
 
 # -------------------------------------------------------------------------------------------- reading
 
 
 def said_in(parts: Sequence[Part]) -> Iterator[Said]:
-    """Return the sentences that are neither code nor quoted, of people, of the agent, and of its summaries."""
+    """Yield the sentences that are neither code nor quoted, of people, of the agent, and lines of its summaries."""
     everyone = [(part, message) for part in parts for message in part.messages]
     last = next((n for n, (_, one) in reversed([*enumerate(everyone)]) if one.role == "assistant"), -1)
     for number, (part, message) in enumerate(everyone):
-        if message.role not in ("user", "assistant", "system"):
-            continue
-        body = part.lines[message.body_line - 1 : message.end_line]
-        if "fenced" in message.attributes.get("written", ""):
-            body = ["", *body[1:-1]]
-        for offset, line in outside_code(body):
-            if _NO_WORDS.match(plain(line)):
-                continue
-            for sentence in _SENTENCE.split(line):
-                if sentence.strip():
-                    yield Said(
-                        message.role, sentence.rstrip(), part.path, message.body_line + offset - 1, number,
-                        number == last,
-                    )  # fmt: skip
+        if message.role in ("user", "assistant", "system"):
+            for place, text in _sentences(part, message):
+                yield Said(message.role, text, part.path, place, number, number == last)
+
+
+def _sentences(part: Part, message: Message) -> Iterator[tuple[int, str]]:
+    """Yield the sentences of a message, each with its line; of a summary its lines, because an item is one thing."""
+    body, thinks = part.lines[message.body_line - 1 : message.end_line], False
+    if "fenced" in message.attributes.get("written", ""):
+        body = ["", *body[1:-1]]
+    for offset, line in outside_code(body):
+        thinks = (thinks or "<thinking>" in line) and "</thinking>" not in line
+        if not thinks and not wording.NO_WORDS.match(plain(line)):
+            for text in [line] if message.role == "system" else wording.SENTENCE.split(line):
+                if text.strip():
+                    yield message.body_line + offset - 1, text.rstrip()
 
 
 class _Call(NamedTuple):
@@ -200,17 +129,28 @@ def _calls(parts: Sequence[Part]) -> Iterator[_Call]:
         for message in part.messages:
             if message.role == "tool":
                 for number in range(message.body_line, message.end_line + 1):
-                    if match := _TOOL.match(part.lines[number - 1]):
+                    if match := wording.TOOL.match(part.lines[number - 1]):
                         yield _Call(match["name"], match["given"], part.path, number)
 
 
+def _typed(said: Iterable[Said]) -> Iterator[Sequence[Said]]:
+    """Yield the sentences of each message of the owner's, without the texts of commands."""
+    of_owner = (one for one in said if one.role == "user")
+    messages = [[*sentences] for _, sentences in groupby(of_owner, lambda one: one.message)]
+    times = Counter(message[0].text for message in messages)
+    for message in messages:
+        is_repeated = len(message) > TYPED_LINES and times[message[0].text] > 1
+        if not is_repeated and not any(wording.TEMPLATE.search(one.text) for one in message):
+            yield message
+
+
 def _words(text: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(_ADDRESS.sub("", text))} - STOP_WORDS
+    return {word.lower() for word in wording.WORD.findall(wording.ADDRESS.sub("", text))} - STOP_WORDS
 
 
 def plain(text: str) -> str:
     """Return a sentence as one line without Markdown's marks and quotes around it, cut to MAX_CHARS."""
-    line = " ".join(quotable(_STRESS.sub("", _MARKER.sub("", text))).split())
+    line = " ".join(quotable(wording.STRESS.sub("", wording.MARKER.sub("", text))).split())
     line = line[1:-1] if line[:1] == line[-1:] == '"' else line
     return line if len(line) <= MAX_CHARS else line[:MAX_CHARS].rsplit(" ", 1)[0] + " …"
 
@@ -232,102 +172,117 @@ def _chosen(kind: str, found: Iterable[tuple[int, Said]]) -> list[NoteLine]:
 
 
 def _asked(said: Sequence[Said]) -> list[NoteLine]:
-    """Return the first sentence of what was asked first and, if it is another thing, of what was asked last."""
-    asked = list[Said]()
+    """Return what was asked first and, if it is another thing, what was asked last."""
+    asked, clear = dict[str, Said](), list[str]()
     for sentences in _typed(said):
-        if not _GENERIC.match(" ".join(one.text for one in sentences).strip()):
-            asked += [one for one in sentences if len(_words(one.text)) >= MIN_WORDS][:1]
-    return [_line("asked", one, plain(one.text)) for one in dict.fromkeys((*asked[:1], *asked[-1:]))]
-
-
-def _typed(said: Sequence[Said]) -> Iterator[Sequence[Said]]:
-    """Yield the sentences of each message of the owner's."""
-    for _, message in groupby((one for one in said if one.role == "user"), lambda one: one.message):
-        yield [*message]
+        if not wording.GENERIC.match(" ".join(one.text for one in sentences).strip()):
+            able = {plain(one.text): one for one in sentences if len(_words(one.text)) >= MIN_WORDS}
+            asking = [text for text in able if wording.ASKS.search(text)]
+            for text in [*asking, *able][:1]:
+                asked.setdefault(text, able[text])
+                clear += asking[:1]
+    return [_line("asked", asked[text], text) for text in dict.fromkeys((*[*asked][:1], *(clear or [*asked])[-1:]))]
 
 
 def _decided(said: Sequence[Said]) -> list[NoteLine]:
-    """Return what the owner decided: what he demands or rules out; not what he asks, reports or pastes."""
-    found = []
-    typed = (
-        one
-        for sentences in _typed(said)
-        if sum(len(one.text) for one in sentences) <= MAX_TYPED_CHARS
-        for one in sentences
-    )
-    for one in (*typed, *_of_summaries(said, "decided")):
-        text = plain(one.text)
-        is_question = text.endswith(("?", ":")) or len(_words(text)) < MIN_WORDS
-        weight = 2 * bool(_FIRMLY.search(text)) or int(bool(_DECIDES.search(text)) or one.role == "system")
-        if weight and not is_question:
-            found.append((weight, one))
-    return _chosen("decided", found)
+    """Return what the owner decided: what he demands or rules out; not what he asks, reports, quotes or pastes."""
+    found = list[tuple[int, Said]]()
+    answered = {plain(one.text): one.message for one in reversed(said) if one.role == "assistant"}
+    for message in _typed(said):
+        is_pasted = message[-1].line - message[0].line > TYPED_LINES
+        for one in message:
+            text = plain(one.text)
+            is_quoted = answered.get(text, one.message) < one.message or bool(wording.REPORTS.search(text))
+            is_said = wording.STRICTLY.match(text) if is_pasted else not wording.REVIEWS.match(text)
+            weight = 2 * bool(wording.FIRMLY.search(text)) or int(bool(wording.DECIDES.search(text)))
+            if is_said and not is_quoted and len(_words(text)) >= MIN_WORDS and "?" not in text and text[-1] != ":":
+                found += [(weight, one)] * bool(weight)
+    of_summaries = (one for one in _of_summaries(said, "decided") if len(_words(one.text)) >= MIN_WORDS)
+    return _chosen("decided", [*found, *((1, one) for one in of_summaries)])
 
 
 def _changed(calls: Sequence[_Call]) -> list[NoteLine]:
-    """Return the files that tools wrote, and the commits."""
-    files: dict[str, _Call] = {}
-    commits: dict[str, _Call] = {}
+    """Return the files that tools wrote most often, and the commits; what was written after the last one is open."""
+    files, commits, open_files = dict[str, list[_Call]](), dict[str, _Call](), list[tuple[str, _Call]]()
     for call in calls:
-        if _WRITES.search(call.name) or "*** Begin Patch" in call.given:
-            for found in _FILE.finditer(call.given):
+        if wording.WRITES.search(call.name) or "*** Begin Patch" in call.given:
+            for found in wording.FILE.finditer(call.given):
                 path = (found[1] or found[2]).replace("\\\\", "/")
-                if not _OF_AGENT.search(path):
-                    files.setdefault(path.rpartition("/")[2], call)
-        for found in _COMMIT.finditer(call.given.replace('\\"', '"').replace("\\n", "\n")):
-            message = found["here"] or found["double"] or found["single"]
-            commits[plain(message)] = call
+                if not wording.PASSING.search(path):
+                    open_files.append((path.rpartition("/")[2], call))
+                    files.setdefault(open_files[-1][0], []).append(call)
+        for found in wording.COMMIT.finditer(call.given.replace('\\"', '"').replace("\\n", "\n")):
+            open_files = []
+            commits[plain(found["here"] or found["double"] or found["single"])] = call
     lines = []
     if files:
+        most = sorted(files, key=lambda name: -len(files[name]))
         more = f" and {count(len(files) - MAX_FILES, 'more file')}" if len(files) > MAX_FILES else ""
-        names = quotable(", ".join([*files][:MAX_FILES]))
-        calls_of = [*files.values()]
-        last = max(call.line for call in calls_of if call.path == calls_of[0].path)
-        lines.append(_line("changed", calls_of[0], f"{names}{more}", last))
+        first = min((calls_of[0] for calls_of in files.values()), key=calls.index)
+        last = max(call.line for calls_of in files.values() for call in calls_of if call.path == first.path)
+        lines.append(_line("changed", first, f"{quotable(', '.join(most[:MAX_FILES]))}{more}", last))
     if commits:
-        text, call = [*commits.items()][-1]
-        more = f" and {count(len(commits) - 1, 'earlier commit')}" if len(commits) > 1 else ""
-        lines.append(_line("committed", call, f"{text}{more}"))
+        telling = [text for text in commits if not wording.MINOR.match(text)] or [*commits]
+        more = f" and {count(len(commits) - 1, 'other commit')}" if len(commits) > 1 else ""
+        lines.append(_line("committed", commits[telling[-1]], f"{telling[-1]}{more}"))
+    if commits and open_files:
+        lines.append(_line("open", open_files[-1][1], f"not committed: {quotable(open_files[-1][0])}"))
     return lines
 
 
 def _learnt(said: Sequence[Said]) -> list[NoteLine]:
-    """Return what the agent found to be the cause of an error, the last finding first; its guesses do not count."""
-    of_agent = (one for one in said if one.role == "assistant")
-    found = [one for one in of_agent if _LEARNT.search(plain(one.text)) and not _UNSURE.search(one.text)]
-    found = [one for one in found if len(_words(one.text)) > MIN_WORDS + 1 and not one.text.rstrip().endswith(":")]
-    summarised = [(1, one) for one in _of_summaries(said, "learnt") if len(_words(one.text)) > MIN_WORDS]
-    return _chosen("learnt", [*((number + 2, one) for number, one in enumerate(found)), *summarised])
+    """Return what the agent found to be the cause of an error, the last finding first.
+
+    Guesses do not count, nor what it withdraws, nor what the owner then says has not helped.
+    """
+    found, before, asked = list[Said](), 0, 0
+    for one in said:
+        text = plain(one.text)
+        if one.role == "user":
+            before, asked = (before if asked == one.message else asked), one.message
+            if wording.STILL_WRONG.search(text):
+                found = [finding for finding in found if finding.message < before]
+        elif one.role == "assistant" and wording.WITHDRAWS.search(text):
+            found = [finding for finding in found if finding.message < one.message] if text.startswith("Wait") else []
+        elif one.role == "assistant" and wording.LEARNT.search(text) and not wording.UNSURE.search(text):
+            found += [one] * (len(_words(text)) > MIN_WORDS + 1 and not text.endswith(":"))
+    of_summaries = enumerate(one for one in _of_summaries(said, "learnt") if len(_words(one.text)) > MIN_WORDS)
+    return _chosen("learnt", [*of_summaries, *((number + 1_000, one) for number, one in enumerate(found))])
 
 
 def _open(said: Sequence[Said], calls: Sequence[_Call]) -> list[NoteLine]:
-    """Return the open tasks of the agent's list; otherwise what its last answer, or its summary, says is left."""
-    if listed := [call for call in calls if _TODO.search(call.name) and _TASK.search(call.given)]:
-        tasks = [(task["text"], task["status"]) for task in _TASK.finditer(listed[-1].given)]
-        left = [plain(_unescaped(text)) for text, status in tasks if status not in _DONE]
-        return [_line("open", listed[-1], "; ".join(left[: MOST["open"] + 1]))] if left else []
-    answer = [one for one in said if one.is_last]
-    found = list[Said]()
+    """Return what the agent's list of tasks, its last answer or its summary says is left; or what has no answer."""
+    listed = [call for call in calls if wording.TODO.search(call.name) and wording.TASK.search(call.given)][-1:]
+    tasks = [
+        task for call in listed for task in wording.TASK.finditer(call.given) if task["status"] not in wording.DONE
+    ]
+    if tasks:
+        left = [plain(_unescaped(task["text"])) for task in tasks]
+        return [_line("open", listed[0], "; ".join(left[: MOST["open"] + 1]))]
+    answer, found = [one for one in said if one.is_last], list[Said]()
     for place, one in enumerate(answer):
-        if _LEFT_OPEN.search(one.text) and not one.text.rstrip().endswith("?"):
-            is_title = one.text.rstrip(" *").endswith(":") or _HEADING_OF_SUMMARY.match(one.text)
+        if wording.LEFT_OPEN.search(one.text) and not one.text.rstrip().endswith("?"):
+            is_title = one.text.rstrip(" *").endswith(":") or wording.HEADING.match(one.text)
             found += answer[place + 1 : place + 1 + MOST["open"]] if is_title else [one]
-    if not found and answer and not any(one.message > answer[0].message and one.role == "user" for one in said):
-        summaries = [one.message for one in said if one.role == "system"]
-        is_recent = bool(summaries) and summaries[-1] > answer[0].message
-        found = [*_of_summaries(said, "open")] if is_recent else []
+    asked = max((one.message for one in said if one.role == "user"), default=-1)
+    if not found:
+        found = [one for one in _of_summaries(said, "open") if one.message > asked]
+    if not found and answer and answer[0].message < asked:
+        found = [one for message in [*_typed(said)][-1:] for one in message if wording.ASKS.search(plain(one.text))][:1]
     return _chosen("open", [(1, one) for one in found if len(_words(one.text)) >= MIN_WORDS])
 
 
 def _of_summaries(said: Sequence[Said], kind: str) -> Iterator[Said]:
-    """Yield the sentences in one section of the agent's last summary of the conversation."""
+    """Yield the items in one section of the agent's last summary, and what the owner has made clear in the others."""
     last = max((one.message for one in said if one.role == "system"), default=-1)
     is_in = False
     for one in said:
         if one.message == last:
-            if title := _HEADING_OF_SUMMARY.match(one.text.strip()):
-                is_in = bool(_PARTS_OF_SUMMARY[kind].search(title["title"]))
-            elif is_in:
+            if title := wording.HEADING.match(one.text.strip()):
+                is_in = bool(wording.PARTS_OF_SUMMARY[kind].search(title["title"]))
+            elif not wording.MARKER.match(one.text) or wording.NOTHING.match(plain(one.text)) or one.text[-1] == ":":
+                continue
+            elif is_in or (kind == "decided" and wording.OF_USER.search(one.text)):
                 yield one
 
 

@@ -37,6 +37,7 @@ def of_kind(kind: str, *said: tuple[str, str]) -> list[str]:
         "we should not depend on requests here", "let's go with the second option", "from now on only ISO dates",
         "i'd prefer plain functions over a class", "But never push to main without a review.",
         "Nimm lieber SQLite als Speicher.", "nutze immer deutsche Fehlermeldungen", "Der Import muss offline laufen.",
+        "I don't want a key in the URL of the users.", "It should open the last file, not a new one.",
         "Nein, die Spalte bleibt wie bisher.", "Ab jetzt bitte kurze Commits schreiben.",
     ],
 )  # fmt: skip
@@ -50,7 +51,9 @@ def test_decisions_of_people_are_found(decision: str) -> None:
         "should we use tenacity for that?", "it always crashes after the login page", "why does it never finish?",
         "I don't know what the parser does here", "there must be a typo in the config", "fix the failing test here",
         "```\nnever do this in code\n```", "> always quoted text from elsewhere", "can you always run the tests?",
-        "Was muss ich dafür tun?",
+        "Was muss ich dafür tun?", "the page should show the list but it doesn't", "Consider that it should be cached.",
+        '{"error": "each block must have a result"}', "## Outline\n\nNever skip a step of this command.",
+        "spec\n\n" + "\n\n".join(f"the part {n} should be blue" for n in range(9)),
     ],
 )  # fmt: skip
 def test_questions_reports_and_tasks_are_no_decisions(text: str) -> None:
@@ -70,11 +73,21 @@ def test_agent_decides_nothing_for_the_owner() -> None:
         ("The root cause might be a DNS timeout in the resolver.", False),
         ("Let me check whether the problem is in the resolver.", False),
         ("Is the problem in the resolver of the container?", False),
+        ("**Root cause**: the feed had two headers in May.", True),
+        ("<thinking>\n\nThe issue is the old header of the feed.\n\n</thinking>", False),
+        ("The issue is the old header of the feed. Wait, that is another feed.", False),
         ("The problem is:", False),
     ],
 )
 def test_what_the_agent_found_counts_and_what_it_guesses_does_not(text: str, learnt: bool) -> None:
-    assert of_kind("learnt", ASKED, ("assistant", f"I looked. {text}")) == [text] * learnt
+    assert of_kind("learnt", ASKED, ("assistant", f"I looked. {text}")) == [text.replace("*", "")] * learnt
+
+
+@pytest.mark.parametrize("said", ["It still fails with the same error.", "das geht immer noch nicht"])
+def test_finding_that_did_not_help_is_none(said: str) -> None:
+    finding = ("assistant", "The root cause was a DNS timeout in the resolver.")
+    assert of_kind("learnt", ASKED, finding, ("user", said)) == []
+    assert of_kind("learnt", ASKED, finding, ("user", "Thanks a lot."), ("user", said)) == [finding[1]]
 
 
 def tool(name: str, **given: object) -> tuple[str, str]:
@@ -95,6 +108,9 @@ def tool(name: str, **given: object) -> tuple[str, str]:
             "committed",
             "Retry the import",
         ),
+        (tool("Bash", command="git commit -q -F - <<'MSG'\nRetry the import\nMSG"), "committed", "Retry the import"),
+        (tool("Write", file_path="/home/me/.claude/plans/x.md"), "changed", ""),
+        (tool("Write", file_path="/tmp/x.py"), "changed", ""),
         (tool("Read", file_path="/home/me/app/importer.py"), "changed", ""),
         (tool("Bash", command="git log -m"), "committed", ""),
     ],
@@ -117,6 +133,11 @@ TODO = {"todos": [{"content": "Add the retry", "status": "completed"}, {"content
          ["Document the new setting", "Release the new version"]),
         ([("assistant", "Done. Der Test der Zeitzonen fehlt noch.")], ["Der Test der Zeitzonen fehlt noch."]),
         ([("assistant", "Next steps: document the setting."), ("assistant", "All of it is done now.")], []),
+        ([tool("TodoWrite", todos=TODO["todos"][:1]), ("assistant", "Still open: the tests of the feed.")],
+         ["Still open: the tests of the feed."]),
+        ([("assistant", "Done."), ("user", "Can you release the new version?")], ["Can you release the new version?"]),
+        ([tool("Bash", command="git commit -m 'x'"), tool("Edit", file_path="a/feed.py"), ("assistant", "Done.")],
+         ["not committed: feed.py"]),
     ],
 )  # fmt: skip
 def test_what_is_left_open_is_the_agents_list_or_in_its_last_answer(

@@ -1,0 +1,150 @@
+"""How people ask and decide, and how agents say what they found, in English and German: patterns for session notes.
+
+Each was tried on sessions of many people. What is pasted is told from what is typed by its form, not by its words.
+"""
+
+from __future__ import annotations
+
+import re
+
+# ------------------------------------------------------------------------------------------- the form
+
+SENTENCE = re.compile(r"(?<=[^\d\s][.!?])\s+(?=[\W\d]*[A-ZÄÖÜ])|\s*[\r\n]+")
+ADDRESS = re.compile(r"\S*(?:://|/\S+/)\S*")
+_SCRIPTS = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+WORD = re.compile(rf"[{_SCRIPTS}]{{2}}|[^\W\d_{_SCRIPTS}]{{2,}}")
+"""In scripts without spaces two characters count as a word."""
+NO_WORDS = re.compile(
+    r"""(?:[>|<{}\[\]$]|--?[A-Za-z]|"[^"]*":|at \S+\(|(?:bug|fix|issue|error|warning):)"""
+    r"""|.*(?:[;{\\]$|"\}|\{"|":"|request_id|Error: \d{3})""",
+    re.IGNORECASE,
+)
+"""Lines that are quoted, of a table, code, of a trace, or the labels of a review."""
+MARKER = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|#{1,6}|\[[ xX]\])\s+")
+STRESS = re.compile(r"\*\*|__|`")
+TEMPLATE = re.compile(r"^(?:#+ )?(?:user input|outline|goal)\s*$|\$ARGUMENTS", re.IGNORECASE | re.MULTILINE)
+"""Parts of the text that an agent puts in the place of a command."""
+
+# ------------------------------------------------------------------------------------------- people
+
+GENERIC = re.compile(
+    r"^(?:/\w|!|#|(?:(?:can|could) (?:we|you) |please )*(?:continue|go on|go ahead|proceed|resume)|yes|yep|ok(?:ay)?"
+    r"|thanks?|thank you|hi|hello|hey|next|do it|try again|what(?:'s| is| should (?:we|i) do) next|weiter|ja|danke"
+    r"|hallo)\b.{0,25}$",
+    re.IGNORECASE | re.DOTALL,
+)
+ASKS = re.compile(
+    r"\?$|\b(?:(?:can|could|would|will) you|let's|help me|please|bitte|i(?:'d like| want| need)|we need|kannst du"
+    r"|könntest du|ich (?:will|möchte))\b"
+    r"|^(?:(?:and|now|then|ok|so|also)[,.]? +)*(?:add|build|change|check|commit|create|debug|deploy|draft|explain"
+    r"|export|find|fix|go through|implement|investigate|look|make|merge|move|plan|port|proceed|push|read|refactor"
+    r"|release|remove|rename|replace|review|rewrite|run|set up|show|test|try|update|upgrade|write)\b",
+    re.IGNORECASE,
+)
+FIRMLY = re.compile(
+    r"(?:^|[,;:.–—-] *|\b(?:please|you should|you must|we should|we must|but|and|so) )(?:always|never|only ever)\b"
+    r"|\bmust(?:n't| not)?\b(?! (?:be (?:an?\b|the\b|some|one of|[\"'`])|have (?:been|had)))"
+    r"|\b(?:from now on|i(?:'d)? (?:prefer|rather)|instead of|rather than|we(?:'ve| have)? (?:decided|agreed))\b"
+    r"|^(?:no|nope|nein)\b[,.!:;]? +\w+ +\w+"
+    r"|\b(?:niemals|ab jetzt|ab sofort|stattdessen|wir haben (?:uns )?(?:entschieden|beschlossen))\b"
+    r"|\b(?:bitte|es) (?:immer|nie)\b|^(?:immer|nie)\b"
+    r"|\b(?:muss|müssen|darf nicht|dürfen nicht|darf kein\w*|dürfen kein\w*)\b",
+    re.IGNORECASE,
+)
+DECIDES = re.compile(
+    r"^(?:(?:ok(?:ay)?|yes|ja|and|so|then|also|please|bitte|actually|just)[,.]? +)*"
+    r"(?:use|keep(?! in mind| going)|prefer|avoid|stick|drop|go with|leave(?! an? )|choose|nimm|nutze?|verwende?"
+    r"|benutze?|behalte?|vermeide?)\b"
+    r"|(?:^|[,;:] *|\b(?:please|but|and|so) )(?:don't|do not|dont)\b(?! (?:know|see|think|understand|worry|get|have))"
+    r"|\b(?:let's|lets|let us) (?:use|go with|keep|stick|not|leave|drop|stay)\b"
+    r"|\bi (?:really )?(?:don't|do not) (?:want|like|need)\b|\bmy (?:aim|goal) is\b"
+    r"|\bwe(?:'ll| will) (?!see|need to)\w+|\b(?:it|that|this|they|there) (?:should|needs? to)\b"
+    r"|\bshould(?:n't| not| always| never| only)\b"
+    r"|\b(?:lieber|lass uns|wir (?:nehmen|nutzen|verwenden|bleiben)|soll(?:te|ten|en)? (?:nicht|kein\w*|nur|immer))\b",
+    re.IGNORECASE,
+)
+REPORTS = re.compile(
+    r"\b(?:but|and|yet|aber) (?:it |this |that |i |es )?"
+    r"(?:doesn't|does not|isn't|is not|didn't|did not|still|shows?|geht)\b",
+    re.IGNORECASE,
+)
+"""What should be and is not is an error that somebody reports."""
+STRICTLY = re.compile(r"(?:do not|don't|never|must|drop|keep|no)\s", re.IGNORECASE)
+"""How the lines of a long message begin that its sender demands, and has not only pasted."""
+REVIEWS = re.compile(r"consider\b", re.IGNORECASE)
+"""How the lines of a review begin that leave the decision to its reader."""
+STILL_WRONG = re.compile(
+    r"\b(?:still (?:doesn't|does not|not|fails?|failing|broken|the same|happens|happening|wrong|getting)"
+    r"|same (?:error|issue)|didn't (?:help|work|fix)|doesn't work|not working"
+    r"|(?:geht|funktioniert) (?:immer noch )?nicht)\b",
+    re.IGNORECASE,
+)
+LASTS = re.compile(
+    r"\b(?:always|never|must(?:n't)?|from now on|instead of|rather than|prefer|only|immer|nie(?:mals)?|muss|müssen"
+    r"|stattdessen|ab jetzt|lieber)\b",
+    re.IGNORECASE,
+)
+
+# ------------------------------------------------------------------------------------------- agents
+
+LEARNT = re.compile(
+    r"\b(?:(?:root cause|culprit)(?= was| is|:)|(?:the|this) (?:actual |real |main )?(?:problem|issue|cause|bug|reason)"
+    r" (?:was|is|turned out|came)|it turn(?:s|ed) out (?:that|the)|(?:was|were) caused by|fail(?:s|ed) because"
+    r"|the fix (?:was|is) (?:to|an?)|fixed (?:it )?with|fixed .{0,60}\bby \w+ing|das problem (?:war|ist)|lag daran"
+    r"|der fehler (?:war|lag|ist))\b|^(?:the )?(?:bug|cause|correction|what happened):",
+    re.IGNORECASE,
+)
+UNSURE = re.compile(
+    r"\b(?:let me|i'll|i will|might|may be|maybe|perhaps|probably|likely|seems?|appears?|could be|if the|whether"
+    r"|check|vielleicht|vermutlich|wahrscheinlich)\b|\?",
+    re.IGNORECASE,
+)
+WITHDRAWS = re.compile(
+    r"^(?:wait|hmm)\b|\b(?:earlier|previous|first|initial) (?:diagnosis|theory|claim|assumption|conclusion)"
+    r" (?:was|is) wrong|\bi was wrong\b|\bcorrect myself\b|\bwrong root cause\b",
+    re.IGNORECASE,
+)
+LEFT_OPEN = re.compile(
+    r"\b(?:next steps?|still (?:needs?|to do|open|missing|fails?|have to)|remaining|not (?:yet|done|implemented)"
+    r"|left to do|left for you|follow-?ups?|todo|you(?:'ll| will)? (?:still )?need to|unfixed|unfinished|loose ends?"
+    r"|filed as|nothing (?:is )?(?:committed|pushed)|before (?:submitting|merging|deploying|releasing)"
+    r"|noch (?:offen|nicht|zu tun)|fehlt noch|als nächstes|nächste schritte)\b",
+    re.IGNORECASE,
+)
+NOTHING = re.compile(
+    r"^(?:none|nothing|no (?:pending|remaining|open|major|errors?)|all (?:tasks|done))\b", re.IGNORECASE
+)
+
+# ------------------------------------------------------------------------------------------- summaries
+
+PARTS_OF_SUMMARY = {
+    "decided": re.compile(r"user preferences|user feedback|decisions", re.IGNORECASE),
+    "learnt": re.compile(r"errors? and fix|lessons", re.IGNORECASE),
+    "open": re.compile(r"pending tasks|open (?:tasks|questions)|next step|remaining", re.IGNORECASE),
+}
+OF_USER = re.compile(
+    r"\buser (?:explicitly )?(?:clarified|corrected|insisted|prefers|rejected|feedback)\b", re.IGNORECASE
+)
+HEADING = re.compile(r"^(?:#{1,6} +|\d+[.)] +)(?:\*\*)?(?P<title>[^:*\n]{3,60})(?:\*\*)?:?(?:\*\*)?\s*$")
+
+# ------------------------------------------------------------------------------------------- tools
+
+TOOL = re.compile(r"^> (?P<name>\S+) (?P<given>.*)$")
+WRITES = re.compile(r"edit|write|patch|replace|create|update_file|insert", re.IGNORECASE)
+FILE = re.compile(
+    r'"(?:file_?path|filePath|path|target_file|notebook_path)": *"((?:[^"\\]|\\.)+)"'
+    r"|\*\*\* (?:Add|Update|Delete) File: ([^\\\s\"]+)"
+)
+PASSING = re.compile(r"/\.\w+/(?:plans|projects|memories|todos)/|(?:^|/)(?:tmp|scratchpad)/|\.patch$")
+"""Plans and notes of the agent's own, and what it writes for a moment."""
+COMMIT = re.compile(
+    r"\bgit(?: -C \S+)? commit\b[^|;&\n]*? (?:-\w*m|--message|-F)[ =]"
+    r"(?:(?:\"\$\(cat |- ?)<<-? ?['\"\\]*\w+['\"]*\s+(?P<here>[^\n]+)|\"(?P<double>[^\"\n]+)|'(?P<single>[^'\n]+))"
+)
+MINOR = re.compile(r"^\W*(?:docs|style|chore|test|ci)\b(?!.*\brelease\b)", re.IGNORECASE)
+TODO = re.compile(r"todo|plan", re.IGNORECASE)
+TASK = re.compile(
+    r'\{(?=[^{}]*"(?:content|step|title|description)": *"(?P<text>(?:[^"\\]|\\.)+)")'
+    r'[^{}]*"status": *"(?P<status>\w+)"[^{}]*'
+)
+DONE = ("completed", "done", "cancelled")
