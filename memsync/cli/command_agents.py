@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,10 +69,13 @@ def agents_(context: click.Context) -> CommandAnswer:
 @agents_.command()
 @_name
 @click.option("--project", is_flag=True, help="Connect it only in the current folder.")
+@click.option("--notes", metavar="COMMAND", help="Let COMMAND ('claude -p') word the notes of sessions, not rules.")
 @click.option("--dry-run", is_flag=True, help="Print the changes, and change nothing.")
 @_yes
 @answering
-def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes: bool) -> CommandAnswer:
+def connect(
+    context: click.Context, name: str, project: bool, notes: str | None, dry_run: bool, yes: bool
+) -> CommandAnswer:
     """Connect the agent NAME: add hooks and the MCP server to its settings, and register its memory for searches.
 
     NAME is claude-code, codex, gemini, copilot, cursor, opencode, openclaw or that of a plugin. Prints the changes of
@@ -83,6 +87,7 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
     from memsync.cli.hook import settings_to_ask
     from memsync.daemon.autostart import start_if_wanted
     from memsync.memories.noting import described as of_notes
+    from memsync.settings.config_file import set_in_user_file
     from memsync.settings.roots import NO_MEMORY, TRANSCRIPTS, default_root, registered_roots, root_for, set_default
 
     agent = agent_named(name)
@@ -101,6 +106,8 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
         new[-1] += ", as the default"
     new += [f"makes the memory {default} the default"] * (default in known)
     new += [f"registers the memory {TRANSCRIPTS}, for conversations"] * (transcripts_root() is None)
+    worded_by = {"notes": shlex.split(notes), "notes_remote": True} if notes else {}
+    new += [f"lets {notes} word the notes of sessions: it reads them, and may send them to its model"] * bool(notes)
     document = _shown(context, changes, new, is_agreed=yes or dry_run)
     if dry_run:
         return CommandAnswer({**document, "changed": []}, [] if document["diff"] else ["nothing to change"])
@@ -111,6 +118,8 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
         remarks = _register(agent, memories)
         if default in registered_roots():
             set_default(default)
+        if worded_by:
+            set_in_user_file("agents", worded_by)
     except BaseException:
         apply(agent, [SetupChange(path, new, old, before.get(path)) for path, old, new, _ in changes])
         raise
@@ -122,8 +131,7 @@ def connect(context: click.Context, name: str, project: bool, dry_run: bool, yes
             start_if_wanted(asked, remarks.append)
     used = root_for(os.getcwd())
     remarks += [f"in this folder, hooks use the memory {used.name}: {used.place}" if used else NO_MEMORY]
-    said = f"{of_notes(transcripts_root(), os.getcwd())}; docs/agents.md says how an agent can word them"
-    remarks += [said] * bool(used)
+    remarks += [of_notes(transcripts_root(), os.getcwd())] * bool(used)
     return CommandAnswer({**document, "memory": used.name if used else ""}, [f"{agent.title} is connected"], remarks)
 
 

@@ -79,12 +79,6 @@ STILL_WRONG = re.compile(
     r"|(?:geht|funktioniert) (?:immer noch )?nicht)\b",
     re.IGNORECASE,
 )
-LASTS = re.compile(
-    r"\b(?:always|never|must(?:n't)?|from now on|instead of|rather than|prefer|only|immer|nie(?:mals)?|muss|müssen"
-    r"|stattdessen|ab jetzt|lieber)\b",
-    re.IGNORECASE,
-)
-
 # ------------------------------------------------------------------------------------------- agents
 
 LEARNT = re.compile(

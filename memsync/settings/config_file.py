@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from memsync.errors import ConfigError
 from memsync.model.text import did_you_mean, quoted
-from memsync.system.user_folders import Stamp, config_folder, other_writer, stamp_of
+from memsync.system.user_folders import Stamp, config_folder, other_writer, stamp_of, write_own_file
 
 NAME = "config.toml"
 MAX_BYTES = 1_000_000
@@ -152,3 +152,33 @@ def stamps_of(named: str | os.PathLike[str], folder: str) -> dict[str, Stamp]:
 def nearest(name: str, names: Sequence[str]) -> str:
     """Return `Did you mean …?` with the most similar of `names`, or the list of all names."""
     return did_you_mean(name, names, f"Known names: {', '.join(names)}.", 0.5)
+
+
+def set_in_user_file(table: str, values: Mapping[str, Any]) -> None:
+    """Set values (booleans, texts and lists of texts) in one table of the user's own file; nothing else of it changes.
+
+    Raises ConfigError if they cannot be set in lines of their own, FilesystemError.
+    """
+    import json
+    import tomllib
+
+    path = os.path.join(config_folder(), NAME)
+    text = ""
+    if os.path.exists(path):
+        with open(path, encoding="utf-8", newline="") as file:
+            text = file.read()
+    parts = re.split(rf"(?m)^(\[{table}\][^\n]*\n)", text, maxsplit=1)
+    before, header, rest = parts if len(parts) > 1 else (text, "", "")
+    inner, *others = re.split(r"(?m)^(?=\[)", rest, maxsplit=1)
+    kept = re.sub(rf"(?m)^(?:{'|'.join(values)})\s*=.*\n?", "", inner)
+    lines = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())
+    joint = "" if header or not before else "\n" if before.endswith("\n") else "\n\n"
+    new = f"{before}{joint}{header or f'[{table}]{chr(10)}'}{lines}{kept}{''.join(others)}"
+    try:
+        tables = tomllib.loads(text)
+        is_set = tomllib.loads(new) == {**tables, table: {**tables.get(table, {}), **values}}
+    except tomllib.TOMLDecodeError:
+        is_set = False
+    if not is_set:
+        raise ConfigError(f"{path} cannot be changed", hint=f"Write under [{table}]: {'; '.join(lines.splitlines())}")
+    write_own_file(path, new.encode())

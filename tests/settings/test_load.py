@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import pytest
 
 from memsync.errors import ConfigError, RootError
+from memsync.settings.config_file import set_in_user_file
 from memsync.settings.load import load_settings
 from memsync.settings.paths import is_inside
 from memsync.settings.settings_list import SETTINGS
+from memsync.system.user_folders import config_folder
 from memsync.wiring import make_index
 from tests.conftest import PROJECT, Patch
 
@@ -300,3 +303,31 @@ def test_an_unknown_backend_is_refused_with_those_that_are_known(tmp_path: Path)
         make_index(settings)
     assert "sqlite" in error.value.hint
     assert not settings.index_dir.exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "[agents]\n{}"),
+        ("# mine\n[search]\nlimit = 5\n", "# mine\n[search]\nlimit = 5\n\n[agents]\n{}"),
+        ("# mine", "# mine\n\n[agents]\n{}"),
+        (
+            "[agents] # c\nnotes = 'off'\noff = ['/x']\n[search]\nlimit = 5\n",
+            "[agents] # c\n{}off = ['/x']\n[search]\nlimit = 5\n",
+        ),
+        ("[agents]\nnotes = [\n'a',\n]\n", None),
+        ("agents.notes = 'off'\n", None),
+        ("[agents\n", None),
+    ],
+)
+def test_value_is_set_in_the_users_own_file(before: str, after: str | None) -> None:
+    """Nothing else of the file changes; what cannot be changed line by line is not changed."""
+    path = Path(config_folder(), "config.toml")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(before)
+    values = {"notes": ["claude", "-p"], "notes_remote": True}
+    with nullcontext() if after is not None else pytest.raises(ConfigError, match="cannot be changed"):
+        set_in_user_file("agents", values)
+    assert path.read_text() == (
+        before if after is None else after.format('notes = ["claude", "-p"]\nnotes_remote = true\n')
+    )
