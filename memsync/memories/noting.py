@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from memsync.agents.ingest import TakenSession, taken_since
 from memsync.agents.session_threads import note_of
-from memsync.errors import MemsyncError
+from memsync.errors import IndexBusy
 from memsync.features.curation.checks import reason_against
 from memsync.memories.reopening import Opener
 from memsync.memories.session_notes import MOST, NoteLine, Part, by_rules, day_of, part_of
@@ -31,6 +31,7 @@ from memsync.settings.load import Settings, default_of, settings_of_root
 from memsync.settings.paths import is_in_any
 from memsync.settings.roots import TRANSCRIPTS, RegisteredRoot, root_for
 from memsync.system import clock
+from memsync.system.file_lock import file_lock
 from memsync.system.state_file import state_of_root
 
 IDLE_SECONDS = 600.0
@@ -101,8 +102,8 @@ class Noter:
             try:
                 self._note(taken, is_final=has_ended)
                 self._done[taken.key] = (taken.grown_at, has_ended)
-            except (MemsyncError, OSError) as error:
-                complaints.append(f"{taken.key}: {error}")
+            except Exception as error:  # noqa: BLE001 (because no session may keep the others from their notes)
+                complaints.append(f"the session {taken.name}: {error or type(error).__name__}")
                 waits.append(taken.grown_at)
         if (until := min([now - IDLE_SECONDS, *waits])) > since:
             self._memory.state.keep_single(_UNTIL, until)
@@ -123,9 +124,11 @@ class Noter:
         last = LastSession(root.path, session.id, session.ended.isoformat())
         self._memory.state.keep_single(f"last session {session.folder}", json.dumps(last))
         command = program_of_notes() if is_final else []
-        if command and (better := by_program(command, session.parts, self._memory.state)):
-            by_tools = [line for line in lines if line.kind not in MOST]
-            self._write(root, session, [*better, *by_tools])
+        if command:
+            with file_lock(self._memory.settings.keep_dir / "notes.lock", 0.0, _busy):
+                better = by_program(command, session.parts, self._memory.state)
+            if better:
+                self._write(root, session, [*better, *(line for line in lines if line.kind not in MOST)])
 
     def _write(self, root: RegisteredRoot, session: Session, lines: Sequence[NoteLine]) -> None:
         day, time = session.ended.date().isoformat(), f"{session.ended:%H:%M}"
@@ -137,6 +140,10 @@ class Noter:
         """Tell whether nothing of a session may stand in a log, which may be sent elsewhere."""
         is_local = any(self._memory.reader.rules.is_local_only(NotePath(part.path)) for part in session.parts)
         return is_local or session.head.local_only or is_in_any(session.folder, default_of("agents.off"))
+
+
+def _busy(holder: str) -> IndexBusy:
+    return IndexBusy(f"{holder} has notes of sessions worded", hint="Try again.")
 
 
 def _is_one_of(taken: TakenSession, sessions: Collection[str]) -> bool:
