@@ -7,7 +7,6 @@ way and left open. What a person decides is mostly an imperative; rules find the
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 from itertools import groupby
@@ -29,6 +28,8 @@ TYPED_LINES = 6
 MOST = {"asked": 2, "decided": 3, "learnt": 2, "open": 2}
 ORDER = ("asked", "decided", "changed", "committed", "learnt", "open")
 MAX_FILES = 5
+MANY_DEMANDS = 8
+"""A pasted text that demands more is a guideline or a template, not its sender's."""
 MIN_WORDS = 3
 
 
@@ -137,11 +138,16 @@ def _typed(said: Iterable[Said]) -> Iterator[Sequence[Said]]:
     """Yield the sentences of each message of the owner's, without the texts of commands."""
     of_owner = (one for one in said if one.role == "user")
     messages = [[*sentences] for _, sentences in groupby(of_owner, lambda one: one.message)]
-    times = Counter(message[0].text for message in messages)
+    seen = set[str]()
     for message in messages:
-        is_repeated = len(message) > TYPED_LINES and times[message[0].text] > 1
+        is_repeated = len(message) > TYPED_LINES and message[0].text in seen
+        seen.add(message[0].text)
         if not is_repeated and not any(wording.TEMPLATE.search(one.text) for one in message):
             yield message
+
+
+def _is_pasted(message: Sequence[Said]) -> bool:
+    return message[-1].line - message[0].line > TYPED_LINES
 
 
 def _words(text: str) -> set[str]:
@@ -176,12 +182,14 @@ def _asked(said: Sequence[Said]) -> list[NoteLine]:
     asked, clear = dict[str, Said](), list[str]()
     for sentences in _typed(said):
         if not wording.GENERIC.match(" ".join(one.text for one in sentences).strip()):
-            able = {plain(one.text): one for one in sentences if len(_words(one.text)) >= MIN_WORDS}
+            typed = [one for one in sentences if one.line - sentences[0].line <= TYPED_LINES or one is sentences[-1]]
+            able = {plain(one.text): one for one in typed if len(_words(one.text)) >= MIN_WORDS}
             asking = [text for text in able if wording.ASKS.search(text)]
             for text in [*asking, *able][:1]:
                 asked.setdefault(text, able[text])
                 clear += asking[:1]
-    return [_line("asked", asked[text], text) for text in dict.fromkeys((*[*asked][:1], *(clear or [*asked])[-1:]))]
+    last = [text for text in clear[1:] if len(_words(text)) > MIN_WORDS][-1:]
+    return [_line("asked", asked[text], text) for text in (*(clear or [*asked])[:1], *last)]
 
 
 def _decided(said: Sequence[Said]) -> list[NoteLine]:
@@ -189,16 +197,17 @@ def _decided(said: Sequence[Said]) -> list[NoteLine]:
     found = list[tuple[int, Said]]()
     answered = {plain(one.text): one.message for one in reversed(said) if one.role == "assistant"}
     for message in _typed(said):
-        is_pasted = message[-1].line - message[0].line > TYPED_LINES
+        is_pasted, demands = _is_pasted(message), list[tuple[int, Said]]()
         for one in message:
             text = plain(one.text)
             is_quoted = answered.get(text, one.message) < one.message or bool(wording.REPORTS.search(text))
             is_said = wording.STRICTLY.match(text) if is_pasted else not wording.REVIEWS.match(text)
-            weight = 2 * bool(wording.FIRMLY.search(text)) or int(bool(wording.DECIDES.search(text)))
+            weight = 4 * bool(wording.FIRMLY.search(text)) or 3 * bool(wording.DECIDES.search(text))
             if is_said and not is_quoted and len(_words(text)) >= MIN_WORDS and "?" not in text and text[-1] != ":":
-                found += [(weight, one)] * bool(weight)
+                demands += [(1 if is_pasted else weight, one)] * bool(weight)
+        found += demands if len(demands) <= MANY_DEMANDS else []
     of_summaries = (one for one in _of_summaries(said, "decided") if len(_words(one.text)) >= MIN_WORDS)
-    return _chosen("decided", [*found, *((1, one) for one in of_summaries)])
+    return _chosen("decided", [*found, *((5, one) for one in of_summaries)])
 
 
 def _changed(calls: Sequence[_Call]) -> list[NoteLine]:
@@ -208,12 +217,14 @@ def _changed(calls: Sequence[_Call]) -> list[NoteLine]:
         if wording.WRITES.search(call.name) or "*** Begin Patch" in call.given:
             for found in wording.FILE.finditer(call.given):
                 path = (found[1] or found[2]).replace("\\\\", "/")
-                if not wording.PASSING.search(path):
+                if not wording.PASSING.search(path) and not wording.MADE_UP.search(path):
                     open_files.append((path.rpartition("/")[2], call))
                     files.setdefault(open_files[-1][0], []).append(call)
+            continue
         for found in wording.COMMIT.finditer(call.given.replace('\\"', '"').replace("\\n", "\n")):
-            open_files = []
-            commits[plain(found["here"] or found["double"] or found["single"])] = call
+            text = plain(found["here"] or found["double"] or found["single"])
+            if not wording.MADE_UP.search(text.removesuffix(" …")):
+                open_files, commits[text] = [], call
     lines = []
     if files:
         most = sorted(files, key=lambda name: -len(files[name]))
@@ -267,6 +278,8 @@ def _open(said: Sequence[Said], calls: Sequence[_Call]) -> list[NoteLine]:
     asked = max((one.message for one in said if one.role == "user"), default=-1)
     if not found:
         found = [one for one in _of_summaries(said, "open") if one.message > asked]
+    if not found:
+        found = [one for one in answer if wording.OFFERS.search(one.text) and one.message > asked][-1:]
     if not found and answer and answer[0].message < asked:
         found = [one for message in [*_typed(said)][-1:] for one in message if wording.ASKS.search(plain(one.text))][:1]
     return _chosen("open", [(1, one) for one in found if len(_words(one.text)) >= MIN_WORDS])

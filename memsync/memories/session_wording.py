@@ -34,18 +34,21 @@ GENERIC = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 ASKS = re.compile(
-    r"\?$|\b(?:(?:can|could|would|will) you|let's|help me|please|bitte|i(?:'d like| want| need)|we need|kannst du"
-    r"|könntest du|ich (?:will|möchte))\b"
+    r"\?$|\b(?:(?:can|could|would|will) you|let'?s|help me|please|bitte|i(?:'d like| want| need)|we need|kannst du"
+    r"|könntest du|ich (?:will|möchte|brauche))\b"
     r"|^(?:(?:and|now|then|ok|so|also)[,.]? +)*(?:add|build|change|check|commit|create|debug|deploy|draft|explain"
     r"|export|find|fix|go through|implement|investigate|look|make|merge|move|plan|port|proceed|push|read|refactor"
-    r"|release|remove|rename|replace|review|rewrite|run|set up|show|test|try|update|upgrade|write)\b",
+    r"|release|remove|rename|replace|review|rewrite|run|set up|show|test|try|update|upgrade|write"
+    r"|(?:ändere?|baue?|behebe?|entferne?|ergänze?|erkläre?|erstelle?|finde?|füge?|führe?|mache?|prüfe?|schaue?|schreibe?"
+    r"|teste?|zeige?))\b",
     re.IGNORECASE,
 )
 FIRMLY = re.compile(
     r"(?:^|[,;:.–—-] *|\b(?:please|you should|you must|we should|we must|but|and|so) )(?:always|never|only ever)\b"
     r"|\bmust(?:n't| not)?\b(?! (?:be (?:an?\b|the\b|some|one of|[\"'`])|have (?:been|had)))"
     r"|\b(?:from now on|i(?:'d)? (?:prefer|rather)|instead of|rather than|we(?:'ve| have)? (?:decided|agreed))\b"
-    r"|^(?:no|nope|nein)\b[,.!:;]? +\w+ +\w+"
+    r"|^(?:no|nope|nein)\b(?:[,.!:;] +(?!it\b|i\b|still|there|the\b)| +(?:need|more|new|other|external))\w+ +\w+"
+    r"|^(?:no|nein) +(?:remove|keep|use|do|leave|make|revert|go|stop|nimm|lass|mach)\b"
     r"|\b(?:niemals|ab jetzt|ab sofort|stattdessen|wir haben (?:uns )?(?:entschieden|beschlossen))\b"
     r"|\b(?:bitte|es) (?:immer|nie)\b|^(?:immer|nie)\b"
     r"|\b(?:muss|müssen|darf nicht|dürfen nicht|darf kein\w*|dürfen kein\w*)\b",
@@ -64,11 +67,12 @@ DECIDES = re.compile(
     re.IGNORECASE,
 )
 REPORTS = re.compile(
+    r"\b(?:it seems|seems like|still can(?:not|'t)|maybe|not sure|i guess|i think it|none of|previously)\b|"
     r"\b(?:but|and|yet|aber) (?:it |this |that |i |es )?"
     r"(?:doesn't|does not|isn't|is not|didn't|did not|still|shows?|geht)\b",
     re.IGNORECASE,
 )
-"""What should be and is not is an error that somebody reports."""
+"""What should be and is not is an error that somebody reports; who guesses has not decided."""
 STRICTLY = re.compile(r"(?:do not|don't|never|must|drop|keep|no)\s", re.IGNORECASE)
 """How the lines of a long message begin that its sender demands, and has not only pasted."""
 REVIEWS = re.compile(r"consider\b", re.IGNORECASE)
@@ -82,15 +86,17 @@ STILL_WRONG = re.compile(
 # ------------------------------------------------------------------------------------------- agents
 
 LEARNT = re.compile(
-    r"\b(?:(?:root cause|culprit)(?= was| is|:)|(?:the|this) (?:actual |real |main )?(?:problem|issue|cause|bug|reason)"
+    r"\b(?:(?:root cause|culprit)(?= was| is|:)"
+    r"|(?:the|this) (?:actual |real |main |root |core |key )?(?:problem|issue|cause|bug|reason)"
     r" (?:was|is|turned out|came)|it turn(?:s|ed) out (?:that|the)|(?:was|were) caused by|fail(?:s|ed) because"
-    r"|the fix (?:was|is) (?:to|an?)|fixed (?:it )?with|fixed .{0,60}\bby \w+ing|das problem (?:war|ist)|lag daran"
-    r"|der fehler (?:war|lag|ist))\b|^(?:the )?(?:bug|cause|correction|what happened):",
+    r"|the fix was (?:to|an?)|fixed (?:it )?with|fixed .{0,60}\bby \w+ing|das problem (?:war|ist)|lag daran"
+    r"|(?:fehler|ursache|problem) liegt (?:im|in|am|an|daran)|der fehler (?:war|lag|ist))\b"
+    r"|^(?:the )?(?:bug|cause|correction|what happened):",
     re.IGNORECASE,
 )
 UNSURE = re.compile(
-    r"\b(?:let me|i'll|i will|might|may be|maybe|perhaps|probably|likely|seems?|appears?|could be|if the|whether"
-    r"|check|vielleicht|vermutlich|wahrscheinlich)\b|\?",
+    r"\b(?:let me|i'll|i will|might|may be|maybe|perhaps|probably|likely|seems?|appears?|could be|whether"
+    r"|if (?:the|it|that|this|you)|check|vielleicht|vermutlich|wahrscheinlich)\b|\?",
     re.IGNORECASE,
 )
 WITHDRAWS = re.compile(
@@ -103,6 +109,10 @@ LEFT_OPEN = re.compile(
     r"|left to do|left for you|follow-?ups?|todo|you(?:'ll| will)? (?:still )?need to|unfixed|unfinished|loose ends?"
     r"|filed as|nothing (?:is )?(?:committed|pushed)|before (?:submitting|merging|deploying|releasing)"
     r"|noch (?:offen|nicht|zu tun)|fehlt noch|als nächstes|nächste schritte)\b",
+    re.IGNORECASE,
+)
+OFFERS = re.compile(
+    r"\b(?:want me to|should i|shall i|would you like me|do you want|soll ich|möchtest du|wenn du willst)\b",
     re.IGNORECASE,
 )
 NOTHING = re.compile(
@@ -136,6 +146,8 @@ COMMIT = re.compile(
     r"(?:(?:\"\$\(cat |- ?)<<-? ?['\"\\]*\w+['\"]*\s+(?P<here>[^\n]+)|\"(?P<double>[^\"\n]+)|'(?P<single>[^'\n]+))"
 )
 MINOR = re.compile(r"^\W*(?:docs|style|chore|test|ci)\b(?!.*\brelease\b)", re.IGNORECASE)
+MADE_UP = re.compile(r"[$`]|…$|^\W*$")
+"""A message or a name that the shell completes, or that is cut off."""
 TODO = re.compile(r"todo|plan", re.IGNORECASE)
 TASK = re.compile(
     r'\{(?=[^{}]*"(?:content|step|title|description)": *"(?P<text>(?:[^"\\]|\\.)+)")'
