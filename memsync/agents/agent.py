@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import resources
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +21,9 @@ Caller = Callable[[str], str]
 
 Entries = Callable[[Sequence[str], Caller], dict[str, Any]]
 """Returns the entries that memsync adds to a settings file, given memsync's command as words, and a Caller."""
+Maker = Callable[[Sequence[str], Caller], str]
+"""Returns the whole text of a file that memsync owns, from the same."""
+Reader = Callable[[Path], Any]
 
 
 class SetupFile(NamedTuple):
@@ -32,7 +34,7 @@ class SetupFile(NamedTuple):
 
     user: Callable[[], Path] | None
     project: str | None
-    entries: Entries | Callable[[Sequence[str], Caller], str]
+    entries: Entries | Maker
 
 
 class Obstacle(NamedTuple):
@@ -91,6 +93,14 @@ class Agent:
 
     setup: tuple[SetupFile, ...] = ()
     """The files that connect it with memsync."""
+    plugin: Mapping[str, Maker] = field(default_factory=dict)
+    """The files of memsync as its plugin, by their path in the plugin's folder."""
+    plugged: Callable[[Reader, Path | None], Iterable[Path]] = lambda read, folder: ()
+    """Returns the files with the hooks of memsync's plugin if the user installed and enabled it, also for one folder.
+
+    It gets a function that parses a settings file; a missing one is empty."""
+    unplug: str = ""
+    """The command that removes the plugin."""
     afterwards: str = ""
     """A sentence that says what the user must do after connecting; empty for nothing."""
     program: str = ""
@@ -136,7 +146,7 @@ def server(key: str, **more: Any) -> Entries:
     return lambda program, call: {key: {NAME: {"command": program[0], "args": [*program[1:], "mcp"], **more}}}
 
 
-def as_file(*parts: Entries, **more: Any) -> Callable[[Sequence[str], Caller], str]:
+def as_file(*parts: Entries, **more: Any) -> Maker:
     """Return a function that makes a whole JSON file from these entries and further members."""
     return lambda program, call: json.dumps({**more, **united(*parts)(program, call)}, indent=2) + "\n"
 
@@ -144,16 +154,6 @@ def as_file(*parts: Entries, **more: Any) -> Callable[[Sequence[str], Caller], s
 def united(*parts: Entries) -> Entries:
     """Return a function that merges the entries of several functions. No two of them may share an outer key."""
     return lambda program, call: {key: value for part in parts for key, value in part(program, call).items()}
-
-
-def plugin(name: str, agent: str) -> Callable[[Sequence[str], Caller], str]:
-    """Return a function that fills memsync's command and the agent's name into a file of `plugins/`."""
-    file = resources.files("memsync.agents").joinpath("plugins", name)
-
-    def text(program: Sequence[str], _: Caller) -> str:
-        return file.read_text().replace('["memsync"]', json.dumps([*program, "hook"]), 1).replace("AGENT", agent)
-
-    return text
 
 
 def specific(names: Mapping[str, str]) -> Callable[[str, str], str]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from memsync.agents import agent_named
 from memsync.agents.agent import NAME, Agent
-from memsync.agents.connecting import is_as_written, places, read_settings
+from memsync.agents.connecting import is_as_written, places, plugged, read_settings
 from memsync.agents.edits import OWN, parsed, text_of, texts_in
 from memsync.agents.events import at
 from memsync.agents.ingest import never_taken
@@ -47,15 +47,16 @@ def hooks_in(agent: Agent, path: str) -> Iterator[Hook]:
         if found := _PROGRAM.search(text):
             for event in HEARD_EVENTS:
                 yield Hook(path, event, shlex.join([*json.loads(found[1]), event, "--agent", agent.name]))
-    elif NAME in text:
+    elif path.endswith((".json", ".toml")) and NAME in text:
         for line in texts_in(parsed(path, text)):
             if (own := OWN.search(line)) and own["agent"] == agent.name:
                 yield Hook(path, own["event"], line)
 
 
 def installed(agent: Agent, folder: Path) -> list[Hook]:
-    """Return memsync's hooks that run in a folder: the user's hooks, and those of the project there."""
-    files = dict.fromkeys(path for project in (None, folder) for _, path in places(agent, project))
+    """Return memsync's hooks that run in a folder: those of the user, of the project there, and of the plugin."""
+    own = (path for project in (None, folder) for _, path in places(agent, project))
+    files = dict.fromkeys([*own, *plugged(agent, folder)])
     return [hook for path in files for hook in hooks_in(agent, path)]
 
 
@@ -78,7 +79,7 @@ def faults(agent: Agent, folder: Path, said: dict[str, str], deadline: float) ->
     """
     hooks = [hook for hook in installed(agent, folder) if hook.event in HEARD_EVENTS]
     others = [hook for name in agent.reads_too for hook in installed(agent_named(name), folder)]
-    own = [path for _, path in places(agent, None)]
+    own = [*(path for _, path in places(agent, None)), *plugged(agent)]
     for hook in hooks:
         if hook.file not in own and not is_as_written(agent, hook.file):  # a clone may bring any command
             yield f"its hook for {hook.event} in {hook.file} was not tried, because memsync did not write this file"

@@ -7,8 +7,21 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from memsync.agents.agent import Agent, Obstacle, SetupFile, below, folder, grouped, server
-from memsync.agents.events import About, Record, SessionEvent, Who, answered, at, parts_of, text_at, words_of
+from memsync.agents.agent import NAME, Agent, Obstacle, Reader, SetupFile, as_file, below, folder, grouped, server
+from memsync.agents.events import (
+    About,
+    Record,
+    SessionEvent,
+    Who,
+    answered,
+    at,
+    list_at,
+    object_at,
+    parts_of,
+    text_at,
+    words_of,
+)
+from memsync.agents.plugin_files import AUTHOR, HEAD, SKILL, as_markdown, command_files
 
 _TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
@@ -44,6 +57,17 @@ EVENTS = {
     "session-start": "SessionStart", "prompt": "UserPromptSubmit", "compaction": "PreCompact",
     "session-end": "SessionEnd",
 }  # fmt: skip
+_hooks, _server = grouped(EVENTS), server("mcpServers")
+
+
+def _plugged(read: Reader, folder: Path | None) -> Iterator[Path]:
+    places = [HOME() / "settings.json"]
+    places += [folder / ".claude" / name for name in ("settings.json", "settings.local.json")] if folder else []
+    enabled = {key: is_on for place in places for key, is_on in object_at(read(place), "enabledPlugins").items()}
+    copies = object_at(read(HOME() / "plugins" / "installed_plugins.json"), "plugins")
+    for key in copies:
+        if key.startswith(f"{NAME}@") and enabled.get(key):
+            yield from (Path(text_at(one, "installPath"), "hooks", "hooks.json") for one in list_at(copies, key)[-1:])
 
 
 def _servers() -> Path:
@@ -61,9 +85,18 @@ AGENT = Agent(
     loaded=("CLAUDE.md", "MEMORY.md"),
     own_folder=lambda folder: "projects/" + re.sub(r"[^A-Za-z0-9]", "-", folder),
     setup=(
-        SetupFile(below(HOME, "settings.json"), ".claude/settings.json", grouped(EVENTS)),
-        SetupFile(_servers, ".mcp.json", server("mcpServers")),
+        SetupFile(below(HOME, "settings.json"), ".claude/settings.json", _hooks),
+        SetupFile(_servers, ".mcp.json", _server),
     ),
+    plugin={
+        ".claude-plugin/plugin.json": as_file(**HEAD, author=AUTHOR, license="Apache-2.0"),
+        ".mcp.json": as_file(_server),
+        "hooks/hooks.json": as_file(_hooks),
+        **SKILL,
+        **command_files("commands/{}.md", as_markdown),
+    },
+    plugged=_plugged,
+    unplug="claude plugin uninstall memsync",
     program="claude",
     memory_setting="autoMemoryDirectory",
     obstacles=(

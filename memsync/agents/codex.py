@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from memsync.agents.agent import Agent, Obstacle, SetupFile, below, folder, grouped, is_false, server, specific
+from memsync.agents.agent import (
+    NAME,
+    Agent,
+    Obstacle,
+    Reader,
+    SetupFile,
+    as_file,
+    below,
+    folder,
+    grouped,
+    is_false,
+    server,
+    specific,
+)
 from memsync.agents.events import (
     About,
     Record,
@@ -15,10 +30,12 @@ from memsync.agents.events import (
     call,
     count_at,
     moment_of,
+    object_at,
     spent,
     text_at,
     words_of,
 )
+from memsync.agents.plugin_files import HEAD, SKILL, as_skill, command_files
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call", "web_search_call")
 _ANSWERS = ("function_call_output", "custom_tool_call_output")
@@ -84,6 +101,13 @@ SECONDS = 3
 _hooks = grouped({**EVENTS, "session-end": "SessionEnd"}, SECONDS)
 
 
+def _plugged(read: Reader, _: Path | None) -> Iterator[Path]:
+    for key, plugin in object_at(read(HOME() / "config.toml"), "plugins").items():
+        if key.startswith(f"{NAME}@") and at(plugin, "enabled") is not False:
+            copies = HOME().glob(f"plugins/cache/{key.partition('@')[2]}/{NAME}/*/hooks/hooks.json")
+            yield from sorted(copies, key=os.path.getmtime)[-1:]
+
+
 AGENT = Agent(
     name="codex",
     title="Codex",
@@ -97,6 +121,17 @@ AGENT = Agent(
         SetupFile(below(HOME, "hooks.json"), ".codex/hooks.json", _hooks),
         SetupFile(below(HOME, "config.toml"), ".codex/config.toml", server("mcp_servers")),
     ),
+    plugin={
+        ".codex-plugin/plugin.json": as_file(
+            **HEAD, skills="./skills/", mcpServers="./.mcp.json", hooks="./hooks/hooks.json"
+        ),
+        ".mcp.json": as_file(server("mcpServers")),
+        "hooks/hooks.json": as_file(_hooks),
+        **SKILL,
+        **command_files("skills/{}/SKILL.md", as_skill),
+    },
+    plugged=_plugged,
+    unplug="codex plugin remove memsync",
     afterwards="Codex runs no hook before you trust it: start codex, and type /hooks.",
     program="codex",
     obstacles=(

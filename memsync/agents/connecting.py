@@ -89,6 +89,28 @@ def _entries(agent: Agent, setup: SetupFile, program: Sequence[str]) -> Mapping[
     return setup.entries(program, lambda event: shlex.join([*program, "hook", event, "--agent", agent.name]))
 
 
+def plugged(agent: Agent, folder: Path | None = None) -> list[str]:
+    """Return the files with the hooks of memsync's plugin that the user installed: everywhere, or also in a folder.
+
+    Raises ConfigError for a broken settings file.
+    """
+
+    def read(path: Path) -> Any:
+        return parsed(str(path), text_of(str(path), read_settings(str(path))))
+
+    try:
+        files = dict.fromkeys(os.path.realpath(path) for path in agent.plugged(read, folder) if path.exists())
+    except ValueError as error:  # settings may have any text for a path
+        raise ConfigError(f"the settings of {agent.title} name no folder of a plugin: {error}") from None
+    return [path for path in files if not is_as_written(agent, path)]
+
+
+def left_to_plugin(agent: Agent, program: Sequence[str], files: Sequence[str]) -> list[SetupChange]:
+    """Return the changes that remove what would answer besides memsync's plugin, whose files with hooks are `files`."""
+    is_in_place = any(path in files for _, path in places(agent, None))  # it has replaced what memsync wrote
+    return [] if is_in_place else taken_back(agent, program)[0]
+
+
 def taken_back(agent: Agent, program: Sequence[str]) -> tuple[list[SetupChange], list[str]]:
     """Return the changes that disconnect an agent, and sentences about files that stay. Raises ConfigError.
 

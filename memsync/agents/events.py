@@ -102,6 +102,18 @@ def at(value: Any, *keys: str) -> Any:
     return value
 
 
+def object_at(value: Any, *keys: str) -> dict[str, Any]:
+    """Return the object under nested keys; an empty one for anything else."""
+    found = at(value, *keys)
+    return found if isinstance(found, dict) else {}
+
+
+def list_at(value: Any, *keys: str) -> list[Any]:
+    """Return the list under nested keys; an empty one for anything else."""
+    found = at(value, *keys)
+    return found if isinstance(found, list) else []
+
+
 def text_at(value: Any, *keys: str) -> str:
     """Return the text under nested keys of a record; empty if there is no text."""
     found = at(value, *keys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from memsync.agents.agent import (
@@ -12,6 +13,7 @@ from memsync.agents.agent import (
     NAME,
     Agent,
     Obstacle,
+    Reader,
     SetupFile,
     as_file,
     below,
@@ -30,11 +32,13 @@ from memsync.agents.events import (
     at,
     call,
     count_at,
+    list_at,
     parts_of,
     spent,
     text_at,
     words_of,
 )
+from memsync.agents.plugin_files import HEAD, SKILL, as_toml, command_files, extension
 from memsync.agents.sources import opened
 
 
@@ -91,7 +95,20 @@ EVENTS = {"session-start": "SessionStart", "prompt": "BeforeAgent"}
 _MILLISECONDS = HOOK_SECONDS * 1000
 _hooks = grouped({**EVENTS, "compaction": "PreCompress", "session-end": "SessionEnd"}, _MILLISECONDS)
 _server = server("mcpServers")
-_extension = below(HOME, "extensions", NAME)
+_PLUGIN = {
+    "gemini-extension.json": as_file(_server, **HEAD),
+    "hooks/hooks.json": as_file(_hooks),
+    **SKILL,
+    **command_files("commands/{}.toml", as_toml),
+}
+
+
+def _plugged(read: Reader, _: Path | None) -> Iterator[Path]:
+    place = HOME() / "extensions" / NAME
+    linked = read(place / ".gemini-extension-install.json")
+    overrides = list_at(read(place.with_name("extension-enablement.json")), NAME, "overrides")
+    if f"!{HOME().parent}/*" not in overrides:
+        yield Path(text_at(linked, "source") if at(linked, "type") == "link" else place, "hooks", "hooks.json")
 
 
 AGENT = Agent(
@@ -105,9 +122,11 @@ AGENT = Agent(
     answer=specific(EVENTS),
     setup=(
         SetupFile(None, ".gemini/settings.json", united(_hooks, _server)),
-        SetupFile(below(_extension, "gemini-extension.json"), None, as_file(_server, name=NAME, version="1.0.0")),
-        SetupFile(below(_extension, "hooks", "hooks.json"), None, as_file(_hooks)),
+        *extension(below(HOME, "extensions", NAME), _PLUGIN),
     ),
+    plugin=_PLUGIN,
+    plugged=_plugged,
+    unplug="gemini extensions uninstall memsync",
     program="gemini",
     obstacles=(
         Obstacle(

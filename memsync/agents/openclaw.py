@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from memsync.agents.agent import NAME, Agent, Caller, Obstacle, SetupFile, below, folder, plugin
-from memsync.agents.events import About, Record, SessionEvent, Who, answered, at, text_at, words_of
+from memsync.agents.agent import NAME, Agent, Obstacle, Reader, SetupFile, as_file, below, folder, server
+from memsync.agents.events import About, Record, SessionEvent, Who, answered, at, list_at, text_at, words_of
+from memsync.agents.plugin_files import HEAD, SKILL, as_skill, command_files, extension, script
 
 _OF_PROGRAM = re.compile(
     r"^(?:System: \[\d{4}-[^\n]*|\[message_id: [^\n]*\])$"
@@ -45,16 +47,28 @@ HOME = folder("OPENCLAW_STATE_DIR", ".openclaw")
 _extension = below(HOME, "extensions", NAME)
 
 
-def _entries(program: Sequence[str], _: Caller) -> dict[str, Any]:
-    return {
-        # without this access, OpenClaw does not run the plugin's hook at a prompt
-        "plugins": {"entries": {NAME: {"enabled": True, "hooks": {"allowConversationAccess": True}}}},
-        "mcp": {"servers": {NAME: {"command": program[0], "args": [*program[1:], "mcp"]}}},
-    }
+# Without this access, OpenClaw does not run the plugin's hook at a prompt.
+_ACCESS = {"enabled": True, "hooks": {"allowConversationAccess": True}}
+_HEAD = {"id": NAME, **HEAD, "skills": ["skills"], "configSchema": {"type": "object", "properties": {}}}
+_PLUGIN = {
+    "openclaw.plugin.json": as_file(server("mcpServers"), **_HEAD),
+    "package.json": as_file(**HEAD, type="module", openclaw={"extensions": ["./index.js"]}),
+    "index.js": script("openclaw.js"),
+    **SKILL,
+    **command_files("skills/{}/SKILL.md", as_skill),
+}
 
 
 def _does_not_load(plugins: Any) -> bool:
     return at(plugins, "enabled") is False or NAME not in (at(plugins, "allow") or [NAME])
+
+
+def _plugged(read: Reader, _: Path | None) -> Iterator[Path]:
+    plugins = at(read(HOME() / "openclaw.json"), "plugins")
+    for place in [_extension(), *(Path(str(path)) for path in list_at(plugins, "load", "paths"))]:
+        is_own = at(read(place / "openclaw.plugin.json"), "id") == NAME
+        if is_own and at(plugins, "entries", NAME, "enabled") is not False:
+            yield place / "index.js"
 
 
 AGENT = Agent(
@@ -66,11 +80,12 @@ AGENT = Agent(
     sessions=("agents/*/agent/openclaw-agent.sqlite", "agents/*/sessions/*.jsonl"),
     loaded=("AGENTS.md", "MEMORY.md", "SOUL.md", "USER.md"),
     setup=(
-        SetupFile(below(_extension, "openclaw.plugin.json"), None, plugin("openclaw.plugin.json", "openclaw")),
-        SetupFile(below(_extension, "package.json"), None, plugin("openclaw.package.json", "openclaw")),
-        SetupFile(below(_extension, "index.js"), None, plugin("openclaw.js", "openclaw")),
-        SetupFile(below(HOME, "openclaw.json"), None, _entries),
+        *extension(_extension, _PLUGIN),
+        SetupFile(below(HOME, "openclaw.json"), None, lambda program, call: {"plugins": {"entries": {NAME: _ACCESS}}}),
     ),
+    plugin=_PLUGIN,
+    plugged=_plugged,
+    unplug="openclaw plugins uninstall memsync",
     program="openclaw",
     obstacles=(
         Obstacle(
@@ -78,6 +93,13 @@ AGENT = Agent(
             ("plugins",),
             _does_not_load,
             "plugins.enabled or plugins.allow stops OpenClaw from loading memsync",
+        ),
+        Obstacle(
+            "openclaw.json",
+            ("plugins", "entries", NAME),
+            lambda entry: at(entry, "hooks", "allowConversationAccess") is not True,
+            "OpenClaw runs none of memsync's hooks before you allow it: openclaw config set "
+            "plugins.entries.memsync.hooks.allowConversationAccess true",
         ),
     ),
     read=read,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from memsync.agents.agent import NAME, Agent, Caller, SetupFile, below, folder, plugin
+from memsync.agents.agent import NAME, Agent, Reader, SetupFile, as_file, below, folder
 from memsync.agents.events import (
     About,
     Record,
@@ -15,11 +14,13 @@ from memsync.agents.events import (
     at,
     call,
     count_at,
+    list_at,
     parts_of,
     spent,
     text_at,
     words_of,
 )
+from memsync.agents.plugin_files import HEAD, SKILL, script
 
 
 def read(record: Record, about: About) -> Iterator[SessionEvent]:
@@ -55,17 +56,17 @@ def read(record: Record, about: About) -> Iterator[SessionEvent]:
 SETTINGS = folder("OPENCODE_CONFIG_DIR", ".config/opencode")
 
 
-def _config() -> Path:
-    """Return the user's settings file: opencode.jsonc if it exists, otherwise opencode.json."""
-    place = SETTINGS() / "opencode.jsonc"
-    return place if place.exists() else place.with_suffix(".json")
+def _plugged(read: Reader, folder: Path | None) -> Iterator[Path]:
+    folders = [SETTINGS(), *([folder, folder / ".opencode"] if folder else [])]
+    for place in (folder / name for folder in folders for name in ("opencode.json", "opencode.jsonc")):
+        for listed in list_at(read(place), "plugin"):
+            spec = listed[0] if isinstance(listed, list) and listed else listed
+            package = place.parent / str(spec).removeprefix("file://")
+            if at(read(package / "package.json"), "name") == NAME:
+                yield package / "index.js"
 
 
-def _server(program: Sequence[str], _: Caller) -> dict[str, Any]:
-    return {"mcp": {NAME: {"type": "local", "command": [*program, "mcp"], "enabled": True}}}
-
-
-_plugin = plugin("opencode.js", "opencode")
+_script = script("opencode.js")
 
 
 AGENT = Agent(
@@ -77,10 +78,10 @@ AGENT = Agent(
     memory=("AGENTS.md",),
     sessions=("opencode.db",),
     loaded=("AGENTS.md",),
-    setup=(
-        SetupFile(below(SETTINGS, "plugins", "memsync.js"), ".opencode/plugins/memsync.js", _plugin),
-        SetupFile(_config, "opencode.json", _server),
-    ),
+    setup=(SetupFile(below(SETTINGS, "plugins", "memsync.js"), ".opencode/plugins/memsync.js", _script),),
+    plugin={"package.json": as_file(**HEAD, type="module", main="index.js"), "index.js": _script, **SKILL},
+    plugged=_plugged,
+    unplug="delete it from `plugin` in opencode.json",
     program="opencode",
     read=read,
 )

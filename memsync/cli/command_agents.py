@@ -49,6 +49,7 @@ def agents_(context: click.Context) -> CommandAnswer:
     memsync agents connect claude-code
     memsync agents check
     memsync agents disconnect claude-code
+    memsync agents snippet
     memsync agents pause
     """
     if context.invoked_subcommand is not None:
@@ -82,7 +83,15 @@ def connect(
     each file and asks once. All other bytes of these files stay. memsync reads the agent's notes where they are, and
     never writes them.
     """
-    from memsync.agents.connecting import SetupChange, apply, connections, own_memories, planned
+    from memsync.agents.connecting import (
+        SetupChange,
+        apply,
+        connections,
+        left_to_plugin,
+        own_memories,
+        planned,
+        plugged,
+    )
     from memsync.agents.ingest import transcripts_root
     from memsync.cli.hook import settings_to_ask
     from memsync.daemon.autostart import start_if_wanted
@@ -94,7 +103,11 @@ def connect(
     if not project and not agent.home().is_dir():
         reason = f"{agent.title} is not on this machine: {agent.home()} does not exist"
         raise UsageError(reason, hint="Start it once, or connect it in a project with --project.")
-    changes = planned(agent, own_program(), Path.cwd() if project else None)
+    in_project = Path.cwd() if project else None
+    if plugin := plugged(agent, in_project):
+        changes = left_to_plugin(agent, own_program(), plugin)
+    else:
+        changes = planned(agent, own_program(), in_project)
     memories: dict[str, tuple[str, tuple[str, ...]]] = {} if project else own_memories(agent)
     known, used = registered_roots(), root_for(os.getcwd())
     default = used.name if used and default_root() is None else ""
@@ -126,6 +139,7 @@ def connect(
     if document["changed"]:
         remarks += [agent.afterwards] * bool(agent.afterwards)
         remarks += ["these files contain the path of memsync on this machine, so do not commit them"] * project
+    remarks += [f"its hooks are those of its plugin: {path}" for path in plugin]
     with suppress(MemsyncError):  # so that the agent's first prompt is answered
         if (asked := settings_to_ask()) is not None:
             start_if_wanted(asked, remarks.append)
@@ -158,10 +172,11 @@ def disconnect(context: click.Context, name: str, yes: bool) -> CommandAnswer:
 
     A file that was not edited since gets back the bytes that it had before connect.
     """
-    from memsync.agents.connecting import taken_back
+    from memsync.agents.connecting import plugged, taken_back
 
     agent = agent_named(name)
     changes, remarks = taken_back(agent, own_program())
+    remarks += [f"its plugin stays; to remove it: {agent.unplug} ({path})" for path in plugged(agent)]
     document = _shown(context, changes, [], is_agreed=yes)
     take_back(agent, changes)
     done = "is disconnected" if changes else "was not connected"
@@ -190,6 +205,7 @@ def check(_: click.Context) -> CommandAnswer:
     early. Also says if a fault kept hooks silent in the last day, and if the agent's version was not tried.
     """
     from memsync.agents.checking import MAX_SECONDS, faults, installed, untried_version
+    from memsync.agents.connecting import plugged
     from memsync.agents.recall_records import failures
     from memsync.cli.hook import settings_to_ask, trial
     from memsync.settings.load import default_of
@@ -201,15 +217,17 @@ def check(_: click.Context) -> CommandAnswer:
         return CommandAnswer({"agents": [], "paused": True}, [], [PAUSED], code=1)
     folder, found, lines, deadline = Path.cwd(), [], [], time.monotonic() + MAX_SECONDS
     for agent in agents():
-        said, wrong = dict[str, str](), list[str]()
+        said, wrong, plugin = dict[str, str](), list[str](), list[str]()
         try:
             if not installed(agent, folder):
                 continue
+            plugin = plugged(agent, folder)
             wrong += faults(agent, folder, said, deadline)
         except MemsyncError as error:  # perhaps a clone's broken file: check the other agents, too
             wrong.append(error.sentences())
         warnings = [*filter(None, [untried_version(agent)])]
-        found.append({"name": agent.name, "heard": said, "faults": wrong, "warnings": warnings})
+        found.append({"name": agent.name, "plugin": plugin, "heard": said, "faults": wrong, "warnings": warnings})
+        lines += [f"{agent.name}  is connected by its plugin: {path}" for path in plugin]
         lines += [f"{agent.name}  {event} delivers: {' '.join(text.split())}" for event, text in said.items()]
         lines += [f"{agent.name}  {fault}" for fault in (*wrong, *warnings)]
     asked = settings_to_ask() if found else None
@@ -221,6 +239,24 @@ def check(_: click.Context) -> CommandAnswer:
     remarks += [f"the daemon does not answer a question: {silence}"] * bool(silence) + [*filter(None, [failures()])]
     is_well = bool(found) and NO_MEMORY not in remarks and not silence and not any(one["faults"] for one in found)
     return CommandAnswer({"agents": found, "paused": False}, lines, remarks, code=int(not is_well))
+
+
+@agents_.command()
+@click.option("--skill", "is_skill", is_flag=True, help="Print it as the skill `memory` (SKILL.md).")
+@answering
+def snippet(_: click.Context, is_skill: bool) -> CommandAnswer:
+    """Print Markdown for an AGENTS.md that tells a model when to search, log and remember.
+
+    It is for agents without hooks. With MCP or without, because it names the commands, too.
+
+    \b
+    memsync agents snippet >> AGENTS.md
+    memsync agents snippet --skill > ~/.agents/skills/memory/SKILL.md
+    """
+    from memsync.agents.plugin_files import agents_md, skill
+
+    text = skill() if is_skill else agents_md()
+    return CommandAnswer({"text": text}, text.splitlines())
 
 
 @agents_.command()
@@ -242,11 +278,13 @@ def resume(_: click.Context) -> CommandAnswer:
 def _described(agent: Agent) -> dict[str, Any]:
     """Return the facts about an agent on this machine."""
     from memsync.agents.checking import hooks_in
-    from memsync.agents.connecting import connections, places
+    from memsync.agents.connecting import connections, places, plugged
     from memsync.agents.recall_records import last_delivered
 
-    home, last, connected = agent.home(), last_delivered(agent.name), []
-    for path in dict.fromkeys([*(path for _, path in places(agent, None)), *connections(agent)]):
+    home, last, connected, plugin = agent.home(), last_delivered(agent.name), list[str](), list[str]()
+    with suppress(MemsyncError):
+        plugin = plugged(agent)
+    for path in dict.fromkeys([*(path for _, path in places(agent, None)), *connections(agent), *plugin]):
         with suppress(MemsyncError):  # the agent cannot read hooks from a broken file either
             connected += [path] * any(hooks_in(agent, path))
     return {
@@ -257,6 +295,7 @@ def _described(agent: Agent) -> dict[str, Any]:
         "sessions": list(agent.sessions),
         "transcripts": sum(1 for pattern in agent.sessions for _ in home.glob(pattern)),
         "connected": connected,
+        "plugin": plugin,
         "last_recall": last.time if last else "",
         "last_recalled": [line.citation for line in last.lines if not line.held] if last else [],
     }

@@ -84,7 +84,7 @@ def test_connecting_twice_is_connecting_once_and_disconnecting_leaves_nothing(
     changed = connect(name, project)
     texts = [Path(path).read_text() for path in changed]
     assert any("hook" in text and "/opt/my tools/memsync" in text for text in texts)
-    assert all(parsed(path, Path(path).read_text()) for path in changed if "js" not in path[-3:])
+    assert all(parsed(path, Path(path).read_text()) for path in changed if path.endswith(("json", "toml")))
     assert connect(name, project) == []
     assert disconnect(name) == []
     assert tree(home) | tree(tmp_path / "project") == before

@@ -63,7 +63,12 @@ CLIENTS = (
         name="claude-code",
         package="pypi:claude-agent-sdk",
         program=("claude_agent_sdk/_bundled/claude",),
-        arguments=("--allowedTools", "mcp__memsync__memory_search", "-p", PROMPT),
+        arguments=(
+            "--allowedTools",
+            "mcp__memsync__memory_search,mcp__plugin_memsync_memsync__memory_search",
+            "-p",
+            PROMPT,
+        ),
         environ=lambda url: {
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": "none",

@@ -1,11 +1,11 @@
-// Written by memsync agents connect AGENT. To remove it, run: memsync agents disconnect AGENT
+// memsync's plugin for OpenClaw. If memsync agents connect openclaw wrote it, memsync agents disconnect openclaw removes it.
 import { execFile } from "node:child_process"
 
 const command = ["memsync"]
 
 const ask = (event, data) =>
   new Promise((answer) => {
-    const [program, ...words] = [...command, event, "--agent", "AGENT"]
+    const [program, ...words] = [...command, event, "--agent", "openclaw"]
     const child = execFile(program, words, { timeout: 5000 }, (error, out) => answer(error ? "" : out))
     child.stdin.on("error", () => {})
     child.stdin.end(JSON.stringify(data))

@@ -1,11 +1,14 @@
-// Written by memsync agents connect AGENT. To remove it, run: memsync agents disconnect AGENT
+// memsync's plugin for OpenCode. If memsync agents connect opencode wrote it, memsync agents disconnect opencode removes it.
 import { execFile } from "node:child_process"
+import { existsSync } from "node:fs"
 
 const command = ["memsync"]
+const commands = {}
+const skills = `${import.meta.dirname}/skills`
 
 const ask = (event, data) =>
   new Promise((answer) => {
-    const [program, ...words] = [...command, event, "--agent", "AGENT"]
+    const [program, ...words] = [...command, event, "--agent", "opencode"]
     const child = execFile(program, words, { timeout: 5000 }, (error, out) => answer(error ? "" : out))
     child.stdin.on("error", () => {})
     child.stdin.end(JSON.stringify(data))
@@ -16,6 +19,12 @@ const recalled = new Map()
 const maxPrompts = 20
 
 export const Memsync = async ({ directory }) => ({
+  config: async (config) => {
+    const server = { type: "local", command: [...command.slice(0, -1), "mcp"], enabled: true }
+    config.mcp = { memsync: server, ...config.mcp }
+    config.command = { ...commands, ...config.command }
+    if (existsSync(skills)) config.skills = { ...config.skills, paths: [...(config.skills?.paths ?? []), skills] }
+  },
   "chat.message": async (input, output) => {
     const prompt = output.parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text)
     const data = { session_id: input.sessionID, cwd: directory, prompt: prompt.join("\n") }
