@@ -20,9 +20,9 @@ HOOK = "sh -c 'memsync \"$@\" 2>/dev/null || :' memsync hook {event} --agent {ag
 INSTALL = {
     "claude-code": "claude plugin marketplace add ./\nclaude plugin install memsync@memsync",
     "codex": "codex plugin marketplace add ./\ncodex plugin add memsync@memsync",
-    "gemini": "gemini extensions install integrations/gemini",
+    "gemini": "gemini extensions install ./integrations/gemini",
     "opencode": 'opencode plugin --global "$PWD/integrations/opencode"',
-    "openclaw": "openclaw plugins install --force --accept-capabilities integrations/openclaw\n"
+    "openclaw": "openclaw plugins install ./integrations/openclaw\n"
     "openclaw config set plugins.entries.memsync.hooks.allowConversationAccess true",
 }
 """How each agent installs its plugin, in a clone of this repository."""

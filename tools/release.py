@@ -36,8 +36,6 @@ UNRELEASED = re.compile(r"^## \[Unreleased\]\n(.*?)(?=^## \[|^\[|\Z)", re.MULTIL
 PIN = re.compile(r"^([a-z0-9][a-z0-9-]*)==([^\s;]+)(?: ; ([^\\\n]+?))? *((?:\\\n +--hash=\S+ *)*)$", re.MULTILINE)
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 GITHUB = re.compile(r"(?:https://|ssh://git@|git@)github\.com[:/](.+?/.+?)(?:\.git)?/?")
-PLUGINS = "plugins"
-"""Where plugins for agents belong: each plugin.json in it gets the version of the release."""
 
 NEXT_STEPS = """
 Release {version} is on {branch}, on this machine alone. Look at it with git show v{version}, then publish it:
@@ -171,8 +169,16 @@ def write_release(clone: Path, version: str, repository: str, day: str) -> None:
     # The registry of MCP servers compares this line, in the README on PyPI, with the name in server.json.
     readme = re.sub(r"\n*<!-- mcp-name: .* -->\n", "\n", (clone / "README.md").read_text())
     (clone / "README.md").write_text(f"{readme}\n<!-- mcp-name: {server_name(repository)} -->\n")
-    for plugin in sorted((clone / PLUGINS).rglob("plugin.json")):
-        edit(str(plugin.relative_to(clone)), r'^  "version": ".*"', f'  "version": "{version}"')
+    write_plugins(clone)
+
+
+def write_plugins(clone: Path) -> None:
+    """Write the plugins of agents anew, which have the version."""
+    command = [sys.executable, "-P", "tools/integrations.py"]
+    environ = {**os.environ, "PYTHONPATH": str(clone)}
+    done = subprocess.run(command, cwd=clone, env=environ, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Refused(f"tools/integrations.py failed:\n{done.stderr}")
 
 
 def server_name(repository: str) -> str:

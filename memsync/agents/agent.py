@@ -29,12 +29,14 @@ Reader = Callable[[Path], Any]
 class SetupFile(NamedTuple):
     """A file that connects an agent with memsync: its path for the user, and its path in a project (None: no file).
 
-    If `entries` returns a text, memsync owns the file, and the text is its whole content.
+    If `entries` returns a text, memsync owns the file, and the text is its whole content. `is_for_plugin`: memsync's
+    plugin needs these entries, too.
     """
 
     user: Callable[[], Path] | None
     project: str | None
     entries: Entries | Maker
+    is_for_plugin: bool = False
 
 
 class Obstacle(NamedTuple):

@@ -57,7 +57,7 @@ EVENTS = {
     "session-start": "SessionStart", "prompt": "UserPromptSubmit", "compaction": "PreCompact",
     "session-end": "SessionEnd",
 }  # fmt: skip
-_hooks, _server = grouped(EVENTS), server("mcpServers")
+_hooks, _server = grouped(EVENTS), server("mcpServers", alwaysLoad=True)  # the first request waits for the tools
 
 
 def _plugged(read: Reader, folder: Path | None) -> Iterator[Path]:

@@ -107,8 +107,11 @@ def plugged(agent: Agent, folder: Path | None = None) -> list[str]:
 
 def left_to_plugin(agent: Agent, program: Sequence[str], files: Sequence[str]) -> list[SetupChange]:
     """Return the changes that remove what would answer besides memsync's plugin, whose files with hooks are `files`."""
-    is_in_place = any(path in files for _, path in places(agent, None))  # it has replaced what memsync wrote
-    return [] if is_in_place else taken_back(agent, program)[0]
+    found = places(agent, None)
+    if any(path in files for _, path in found):  # it has replaced the files that memsync wrote
+        return []
+    kept = {path for setup, path in found if setup.is_for_plugin}
+    return [change for change in taken_back(agent, program)[0] if change.path not in kept]
 
 
 def taken_back(agent: Agent, program: Sequence[str]) -> tuple[list[SetupChange], list[str]]:

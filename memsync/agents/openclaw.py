@@ -81,7 +81,9 @@ AGENT = Agent(
     loaded=("AGENTS.md", "MEMORY.md", "SOUL.md", "USER.md"),
     setup=(
         *extension(_extension, _PLUGIN),
-        SetupFile(below(HOME, "openclaw.json"), None, lambda program, call: {"plugins": {"entries": {NAME: _ACCESS}}}),
+        SetupFile(
+            below(HOME, "openclaw.json"), None, lambda program, call: {"plugins": {"entries": {NAME: _ACCESS}}}, True
+        ),
     ),
     plugin=_PLUGIN,
     plugged=_plugged,

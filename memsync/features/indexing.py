@@ -130,8 +130,8 @@ def verify(
     tool=Tool(
         "memory_status",
         "Status of the memory",
-        "Tell how much the memory holds, whether its index is current, and what is wrong with it, if anything. Use it "
-        "when answers carry warnings.",
+        "Tell whether the index of the memory is current, and what is wrong with it. Use it when answers have "
+        "warnings.",
     ),
     is_quick=True,
 )

@@ -41,8 +41,8 @@ MAX_SIMILAR = 10
     tool=Tool(
         "memory_links",
         "Links of a note",
-        "List the notes that a note links to, those that link to it, and similar ones that are not linked. Use it to "
-        "find what belongs to a note that a search found.",
+        "List the notes that a note links to, those that link to it, and similar ones. Use it to find what belongs to "
+        "a note that a search found.",
         ("note",),
         {"note": "Path of the note, or its title."},
     ),

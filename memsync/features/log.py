@@ -74,13 +74,13 @@ TierName = Annotated[str, one_of(("", *Tier), "How long it matters: personal, pr
     tool=Tool(
         "memory_log",
         "Write to today's log",
-        "Append an entry to today's log, with the time. Use it for what happened: work done, decisions on the way, "
-        "things tried. For what should last, use memory_remember.",
+        "Append an entry to today's log. Use it when work is done, a decision is made, or an attempt failed and you "
+        "know why. For what should last, use memory_remember.",
         ("text", "tags", "supersedes", "was"),
         {
-            "text": "One entry, in a sentence or two.",
+            "text": "One sentence or two, clear without this conversation.",
             "tags": "Tags, without #.",
-            "supersedes": "Citation of a line of an agent that this replaces: path:line.",
+            "supersedes": "Citation of an agent's line that no longer holds, and that this replaces: path:line.",
             "was": "Words of that line, to check it.",
         },
         is_idempotent=False,
@@ -196,12 +196,13 @@ def _exchanged(text: str, session: str, new: str) -> str:
     tool=Tool(
         "memory_remember",
         "Remember something",
-        "Add a fact, a preference or a decision to long-term memory, as a list item. Use it for what will matter in "
-        "other conversations. An item that is already there is not added again.",
+        "Add a fact, a preference, a decision or a rule to long-term memory. Use it when the user says remember, "
+        "always, never or from now on, or corrects you, and when you learn what other conversations will need. What "
+        "is already there is not added again.",
         ("text", "section", "note", "tier", "tags", "supersedes", "was", "until"),
         {
-            "text": "One thing, worded so that it is clear without this conversation.",
-            "supersedes": "Citation of an agent's line that this replaces: path:line. It stays, and no longer counts.",
+            "text": "One sentence, clear without this conversation.",
+            "supersedes": "Citation of an agent's line that no longer holds, and that this replaces: path:line.",
             "was": "Words of that line, to check it.",
             "until": "The last day on which it holds: 2027-01-01.",
             "note": "Path of a note to use instead of MEMORY.md; not SOUL.md or a prompt.",

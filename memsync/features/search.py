@@ -66,15 +66,16 @@ Where = Annotated[
     tool=Tool(
         "memory_search",
         "Search the memory",
-        "Find what the memory's notes say, by meaning and by word. Use it before answering anything that may have "
-        "come up before: people, decisions, preferences, earlier conversations. Every hit quotes its file and "
-        "names path and line. The query may contain filters: kind:daily, tag:work, in:projects/, role:user, "
-        'session:s1, after:2026-11-01, before:yesterday, "an exact phrase", is:archived, is:current.',
+        "Find what the user and their agents know: people, projects, decisions, preferences, earlier conversations. "
+        "Use it before you answer, plan or choose anything that may have come up before, and when the user says "
+        "continue, again or as last time. Each hit quotes a file, with path and line. The query may contain filters: "
+        'kind:daily, tag:work, in:projects/, role:user, session:s1, after:2026-11-01, before:yesterday, "an exact '
+        'phrase", is:archived, is:current.',
         ("query", "limit", "tokens", "at"),
         {
             "query": "What to look for, in a few words or as a question.",
             "limit": "Maximum number of hits. Default: 10.",
-            "at": "Search the notes as they were on this day, or at this commit. Default: as they are now.",
+            "at": "Search the notes as they were on this day, or at this commit.",
         },
     ),
     is_quick=True,
@@ -169,8 +170,7 @@ def embed_question(
     tool=Tool(
         "memory_get",
         "Read lines of a note",
-        "Read a note, or the lines around a hit, from the file as it is now. Use it when a hit is not enough. For a "
-        "note that does not exist, the answer is empty except for its path.",
+        "Read a note, or the lines around a hit. Use it when a hit is not enough.",
         ("location",),
     ),
     is_quick=True,

@@ -30,6 +30,8 @@ from memsync.operation import OPERATIONS, Operation, RunsOperations, Several, To
 from memsync.search.budget import is_about_tokens, within
 from memsync.wiring import make_token_counter
 
+FIRST = ("memory_search", "memory_get", "memory_log", "memory_remember")
+"""The tools that Claude Code puts into its first request. Of others a model gets only the names there."""
 MAX_CONTRADICTIONS = 20
 MAX_TOKENS = 20_000
 """How long an answer can be, with REMARK_TOKENS for what it says about itself."""
@@ -97,12 +99,12 @@ def described(operation: Operation[Any, Any]) -> dict[str, Any]:
         "description": tool.text,
         "inputSchema": {"type": "object", "properties": properties, "required": needed, "additionalProperties": False},
         "annotations": {
-            "title": tool.title,
             "readOnlyHint": not operation.writes,
             "destructiveHint": False,
             "idempotentHint": tool.is_idempotent,
             "openWorldHint": False,
         },
+        "_meta": {"anthropic/alwaysLoad": tool.name in FIRST},
     }
 
 

@@ -142,7 +142,9 @@ def test_transcripts_that_nobody_has_read_are_named(program: Path, tmp_path: Pat
     assert wrong("claude-code", tmp_path) == ""
 
 
-@pytest.mark.parametrize(("name", "file"), [("codex", "config.toml"), ("openclaw", "extensions/memsync/openclaw.plugin.json")])
+@pytest.mark.parametrize(
+    ("name", "file"), [("codex", "config.toml"), ("openclaw", "extensions/memsync/openclaw.plugin.json")]
+)
 def test_server_that_is_no_more_is_named(name: str, file: str, program: Path, tmp_path: Path) -> None:
     """An installation that moved leaves its path in the settings."""
     connected(name, program)

@@ -23,6 +23,12 @@ class Client:
     arguments: tuple[str, ...]
     environ: Callable[[str], Mapping[str, str]]
     settings: Callable[[str], Mapping[str, str]]
+    connected: tuple[str, ...] = ()
+    """Further arguments if `memsync agents connect` wrote the settings."""
+    validate: tuple[str, ...] = ()
+    """The commands that say whether memsync's plugin is valid, in the repository."""
+    agrees: tuple[str, ...] = ()
+    """Options of the installation that answer what it asks the user."""
 
 
 def _codex_settings(url: str) -> dict[str, str]:
@@ -75,20 +81,15 @@ CLIENTS = (
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         },
         settings=lambda url: {".claude/settings.json": '{"theme": "dark"}', ".claude.json": '{"numStartups": 3}'},
+        validate=("claude plugin validate --strict .", "claude plugin validate --strict integrations/claude-code"),
     ),
     Client(
         name="codex",
         package="npm:@openai/codex@latest",
         program=("node", "node_modules/.bin/codex"),
         # Codex runs no hook before its user trusts it in /hooks, which needs a terminal.
-        arguments=(
-            "exec",
-            "-c",
-            "mcp_servers.memsync.required=true",
-            "--skip-git-repo-check",
-            "--dangerously-bypass-hook-trust",
-            PROMPT,
-        ),
+        arguments=("exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust", PROMPT),
+        connected=("-c", "mcp_servers.memsync.required=true"),
         environ=lambda url: {"SCRIPT_KEY": "none"},
         settings=_codex_settings,
     ),
@@ -104,6 +105,8 @@ CLIENTS = (
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
         },
         settings=lambda url: {".gemini/settings.json": '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'},
+        validate=("gemini extensions validate integrations/gemini",),
+        agrees=("--consent",),
     ),
     Client(
         name="copilot",
@@ -132,5 +135,6 @@ CLIENTS = (
         arguments=("agent", "--local", "--agent", "main", "--message", PROMPT),
         environ=lambda url: {},
         settings=_openclaw_settings,
+        agrees=("--force", "--accept-capabilities"),
     ),
 )

@@ -11,6 +11,11 @@ Each client runs in a home of its own, with a scripted model on loopback. For ea
 - next: the first request of the next session has that line;
 - settings: after `connect` and `disconnect` every file is as it was, to the byte.
 
+Then, in another home, memsync's plugin is validated and installed by the client's own commands:
+
+- plugin: they succeed, and `connect` adds no hooks and says that the plugin is there;
+- recall, offered, tool and session, as above. What was recalled is in the request only once.
+
 A client that cannot be installed is skipped, with the reason. Packages are kept in ~/.cache/memsync-clients, or in the
 folder that MEMSYNC_CLIENTS names: over a gigabyte.
 """
@@ -21,6 +26,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -36,6 +42,7 @@ from tests.clients.clients import CLIENTS, PROMPT, Client
 from tests.clients.model import TOOL, Script, model
 from tests.clients.record import record
 from tests.support.daemon_process import until
+from tools.integrations import INSTALL
 
 PROJECT = Path(__file__).parents[2]
 RECALLED = "The heron nests in the tall alder by the quiet pond."
@@ -80,7 +87,7 @@ class World:
         self._memsync.write_text(text)
         self._memsync.chmod(0o755)
         own = {"HOME": str(home), "PYTHONPATH": str(PROJECT), "TERM": "dumb", "LANG": "C.UTF-8"}
-        self._environ = {"PATH": os.environ["PATH"], **own, **client.environ(url)}
+        self._environ = {"PATH": f"{self._memsync.parent}:{os.environ['PATH']}", **own, **client.environ(url)}
         for name, content in client.settings(url).items():
             (home / name).parent.mkdir(parents=True, exist_ok=True)
             (home / name).write_text(content)
@@ -105,9 +112,9 @@ class World:
         assert done.returncode == 0, f"memsync {' '.join(arguments)}: {done.stderr.strip()}"
         return done.stdout
 
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a program in the project."""
-        return run(command, self._environ, self.project, RUN_SECONDS)
+    def run(self, *command: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a program in the project, or in another folder."""
+        return run(command, self._environ, folder or self.project, RUN_SECONDS)
 
     def files(self) -> dict[str, bytes]:
         """Return the content of each file in the home that is the user's or the client's."""
@@ -168,6 +175,33 @@ def shown(client: Client, program: list[str], world: World, script: Script) -> I
     changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
 
     world("agents", "connect", client.name, "--yes")
+    yield from _session(client, program, world, script)
+    world("agents", "disconnect", client.name, "--yes")
+    after = world.files()
+    changed += [name for name in connected if b"memsync" in after.get(name, b"")]
+    yield "settings", f"changed: {', '.join(changed)}" if changed or not connected else ""
+
+
+def shown_by_plugin(client: Client, program: list[str], world: World, script: Script) -> Iterator[tuple[str, str]]:
+    """Install memsync's plugin as its README says, and run a session. Yields as `shown` does."""
+    world.remember()
+    for line in (*client.validate, *INSTALL[client.name].splitlines()):
+        agrees = client.agrees if " install " in line else ()
+        command = [*program, *shlex.split(line.replace("$PWD", str(PROJECT)))[1:], *agrees]
+        done = world.run(*command, folder=PROJECT)
+        if done.returncode:
+            yield "plugin", f"{line}: {done.stdout.strip()[-300:]} {done.stderr.strip()[-300:]}"
+    before = world.files()
+    said = json.loads(world("agents", "connect", client.name, "--yes", "--json"))
+    changed = [name for name, content in world.files().items() if before.get(name) != content]
+    known = json.loads(world("agents", "--json"))["agents"]
+    is_known = any(one["plugin"] for one in known if one["name"] == client.name)
+    yield "plugin", "" if is_known and not changed and not said["changed"] else f"connect changed: {changed}"
+    yield from _session(client, program, world, script)
+
+
+def _session(client: Client, program: list[str], world: World, script: Script) -> Iterator[tuple[str, str]]:
+    """Run a session, and yield what `shown` promises about it."""
     world.start("transcripts")
     rules = world.home / ".cache" / "memsync" / "secrets"
     until(lambda: list(rules.glob("*")), "the rules that find secrets are compiled, once on a machine")
@@ -177,7 +211,8 @@ def shown(client: Client, program: list[str], world: World, script: Script) -> I
     first, later = requests[:1], requests[1:]
     said = f"; it said: {(done.stderr or done.stdout).strip()[-300:]!r}" if done.returncode or not first else ""
     is_recalled = any("memsync-recall" in text and RECALLED in text for text in first)
-    yield "recall", "" if is_recalled else f"not in the first of {len(requests)} requests{said}"
+    is_recalled &= not any(text.count(RECALLED) > 1 for text in first)
+    yield "recall", "" if is_recalled else f"not once in the first of {len(requests)} requests{said}"
     yield "offered", "" if any(TOOL in text for text in first) else f"not in the first of {len(requests)} requests"
     is_answered = any(SEARCHED in text and QUOTED in text for text in later)
     is_answered &= not any(SEARCHED in text for text in first) and not any('\\"start_line\\"' in text for text in later)
@@ -191,11 +226,6 @@ def shown(client: Client, program: list[str], world: World, script: Script) -> I
     begun = [json.dumps(request) for request in script.requests[known:] if request.get("tools")][:1]
     is_next = any("The last session in this project" in text and DECISION in text for text in begun)
     yield "next", "" if is_next else f"not in the first of {len(script.requests) - known} requests"
-
-    world("agents", "disconnect", client.name, "--yes")
-    after = world.files()
-    changed += [name for name in connected if b"memsync" in after.get(name, b"")]
-    yield "settings", f"changed: {', '.join(changed)}" if changed or not connected else ""
 
 
 def _search(world: World, ended: float) -> str:
@@ -236,17 +266,19 @@ def main() -> int:
         except Unavailable as reason:
             print(f"{client.name}: skipped: {reason}", flush=True)
             continue
-        script = Script(QUESTION, f"Your word is {WORD}.")
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, model(script) as url:
-            world = World(Path(folder), client, url)
-            try:
-                for promise, wrong in shown(client, program, world, script):
-                    print(f"{client.name} {version}: {promise}: {wrong or 'shown'}", flush=True)
-                    failures += bool(wrong)
-                if arguments.record:
-                    record(client.name, world.home, world.payloads, arguments.record / client.name)
-            finally:
-                world.close()
+        for show in (shown, shown_by_plugin) if client.name in INSTALL else (shown,):
+            script = Script(QUESTION, f"Your word is {WORD}.")
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, model(script) as url:
+                world = World(Path(folder), client, url)
+                try:
+                    for promise, wrong in show(client, program, world, script):
+                        way = "by its plugin: " if show is shown_by_plugin else ""
+                        print(f"{client.name} {version}: {way}{promise}: {wrong or 'shown'}", flush=True)
+                        failures += bool(wrong)
+                    if arguments.record and show is shown:
+                        record(client.name, world.home, world.payloads, arguments.record / client.name)
+                finally:
+                    world.close()
     return int(failures > 0)
 
 

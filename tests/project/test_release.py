@@ -136,7 +136,8 @@ def test_release_is_one_commit_with_an_annotated_tag(released: Path) -> None:
     assert git(released, "rev-parse", f"v{VERSION}^{{commit}}") == git(released, "rev-parse", "HEAD")
     assert git(released, "status", "--porcelain") == ""
     changed = git(released, "diff", "--name-only", "HEAD~1").split()
-    assert changed == ["CHANGELOG.md", "CITATION.cff", "README.md", "memsync/__init__.py", "pyproject.toml"]
+    others = [name for name in changed if not name.startswith("integrations/")]
+    assert others == ["CHANGELOG.md", "CITATION.cff", "README.md", "memsync/__init__.py", "pyproject.toml"]
 
 
 def test_version_and_changelog_are_turned(released: Path) -> None:
@@ -164,13 +165,13 @@ def test_next_release_needs_new_changes_and_changes_each_place_once(released: Pa
     assert "Unreleased is empty" in make_release(clone, "9.2.0", "--repository", REPOSITORY).stderr
     changelog = (clone / "CHANGELOG.md").read_text()
     write(clone, "CHANGELOG.md", changelog.replace("[Unreleased]\n", "[Unreleased]\n\n### Fixed\n\n- A fault.\n", 1))
-    (clone / "plugins/claude-code").mkdir(parents=True)
-    (clone / "plugins/claude-code/plugin.json").write_text('{\n  "name": "memsync",\n  "version": "0"\n}\n')
-    git(clone, "add", "-A")
-    git(clone, "commit", "-qm", "plugin")
     assert make_release(clone, "9.2.0", "--repository", "bob/memsync").returncode == 0
     assert (clone / "dist/release-notes.md").read_text() == "### Fixed\n\n- A fault.\n"
-    assert json.loads((clone / "plugins/claude-code/plugin.json").read_text())["version"] == "9.2.0"
+    plugins = [
+        path for path in (clone / "integrations").rglob("*.json") if path.name not in (".mcp.json", "hooks.json")
+    ]
+    assert [json.loads(path.read_text())["version"] for path in plugins] == ["9.2.0"] * 6
+    assert git(clone, "status", "--porcelain") == ""
     for name, text, count in (
         ("README.md", "mcp-name: io.github.bob/memsync", 1),
         ("README.md", "mcp-name", 1),

@@ -65,9 +65,9 @@ SHARES = {"soul": 0.15, "prompts": 0.15, "memory": 0.2, "messages": 0.2, "sessio
     tool=Tool(
         "memory_context",
         "Assemble a context",
-        "Return what to read before starting to work: who the agent is, active prompts, long-term memory, the last "
-        "messages of a thread, the logs of today and yesterday, and the hits for a query; never over the budget. "
-        "Use it once at the beginning of a conversation or task.",
+        "Return what to read before you begin to work: instructions, long-term memory, the last messages of a thread, "
+        "the logs of today and yesterday, and the hits for a query. Use it once, at the beginning of a task for "
+        "which nothing was recalled.",
         ("query", "thread", "budget"),
         {"thread": "The name of the thread that is being continued."},
     ),

@@ -111,8 +111,8 @@ def curate(
     tool=Tool(
         "memory_propose",
         "Propose a change to long-term memory",
-        "Propose a fact, a decision or a preference for long-term memory. Use it when you are not sure enough for "
-        "memory_remember. A person accepts or rejects it. Every source is a citation from a search.",
+        "Propose a line for long-term memory, which a person accepts or rejects. Use it when you are not sure enough "
+        "for memory_remember, or to replace a line of the user.",
         ("text", "sources", "note", "section", "supersedes"),
         {"text": "One sentence.", "sources": "Citations of the lines that it is from: path:line."},
         is_idempotent=False,
