@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from memsync.agents import agents
-from memsync.agents.agent import NAME, Agent
+from memsync.agents.agent import NAME, Agent, Caller
 from memsync.agents.plugin_files import AUTHOR, DESCRIPTION
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -30,15 +30,18 @@ README = """# memsync for {title}
 
 {description}
 
-It needs the command `memsync` on PATH: `uv tool install .` in a clone of this repository. Then, in the clone:
+In a clone of this repository:
 
 ```console
+$ uv tool install .
 {install}
+$ memsync agents connect {name}
 $ memsync agents check
 ```
 
-With the plugin, do not also run `memsync agents connect {name}` for its hooks: it sees the plugin, and adds only what
-the plugin cannot, such as the memory of conversations. `make integrations` writes these files; do not edit them.
+`connect` registers the memories that the hooks search; it sees the plugin, and adds no hooks of its own. {more}
+
+`make integrations` writes these files from `memsync/agents/plugin_files.py`. Do not edit them.
 """
 
 
@@ -54,13 +57,14 @@ def contents() -> dict[str, str]:
     return {**texts, **marketplaces()}
 
 
-def caller(agent: Agent):
+def caller(agent: Agent) -> Caller:
     return lambda event: HOOK.format(event=event, agent=agent.name)
 
 
 def readme(agent: Agent) -> str:
     install = "\n".join(f"$ {line}" for line in INSTALL[agent.name].splitlines())
-    return README.format(title=agent.title, name=agent.name, description=DESCRIPTION, install=install)
+    more = agent.afterwards or "Without memsync on PATH, the plugin does nothing."
+    return README.format(title=agent.title, name=agent.name, description=DESCRIPTION, install=install, more=more)
 
 
 def marketplaces() -> dict[str, str]:

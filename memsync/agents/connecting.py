@@ -99,10 +99,9 @@ def plugged(agent: Agent, folder: Path | None = None) -> list[str]:
         return parsed(str(path), text_of(str(path), read_settings(str(path))))
 
     try:
-        files = dict.fromkeys(os.path.realpath(path) for path in agent.plugged(read, folder) if path.exists())
+        return [*dict.fromkeys(os.path.realpath(path) for path in agent.plugged(read, folder) if path.exists())]
     except ValueError as error:  # settings may have any text for a path
         raise ConfigError(f"the settings of {agent.title} name no folder of a plugin: {error}") from None
-    return [path for path in files if not is_as_written(agent, path)]
 
 
 def left_to_plugin(agent: Agent, program: Sequence[str], files: Sequence[str]) -> list[SetupChange]:
@@ -136,6 +135,7 @@ def taken_back(agent: Agent, program: Sequence[str]) -> tuple[list[SetupChange],
             remarks.append(f"{path} stays, because it was edited after memsync wrote it")
         else:
             changes.append(SetupChange(path, old, _base(path, old, record, record["entries"]), None))
+    remarks += [f"{path} stays, with the plugin; to remove it: {agent.unplug}" for path in plugged(agent)]
     return changes, remarks
 
 

@@ -105,10 +105,10 @@ _PLUGIN = {
 
 def _plugged(read: Reader, _: Path | None) -> Iterator[Path]:
     place = HOME() / "extensions" / NAME
-    linked = read(place / ".gemini-extension-install.json")
+    installed = read(place / ".gemini-extension-install.json")  # Gemini writes it, but `connect` does not
     overrides = list_at(read(place.with_name("extension-enablement.json")), NAME, "overrides")
-    if f"!{HOME().parent}/*" not in overrides:
-        yield Path(text_at(linked, "source") if at(linked, "type") == "link" else place, "hooks", "hooks.json")
+    if installed and f"!{HOME().parent}/*" not in overrides:
+        yield Path(text_at(installed, "source") if at(installed, "type") == "link" else place, "hooks", "hooks.json")
 
 
 AGENT = Agent(

@@ -67,7 +67,8 @@ def _plugged(read: Reader, _: Path | None) -> Iterator[Path]:
     plugins = at(read(HOME() / "openclaw.json"), "plugins")
     for place in [_extension(), *(Path(str(path)) for path in list_at(plugins, "load", "paths"))]:
         is_own = at(read(place / "openclaw.plugin.json"), "id") == NAME
-        if is_own and at(plugins, "entries", NAME, "enabled") is not False:
+        is_installed = (place / "README.md").exists()  # `connect` writes none
+        if is_own and is_installed and at(plugins, "entries", NAME, "enabled") is not False:
             yield place / "index.js"
 
 

@@ -172,11 +172,10 @@ def disconnect(context: click.Context, name: str, yes: bool) -> CommandAnswer:
 
     A file that was not edited since gets back the bytes that it had before connect.
     """
-    from memsync.agents.connecting import plugged, taken_back
+    from memsync.agents.connecting import taken_back
 
     agent = agent_named(name)
     changes, remarks = taken_back(agent, own_program())
-    remarks += [f"its plugin stays; to remove it: {agent.unplug} ({path})" for path in plugged(agent)]
     document = _shown(context, changes, [], is_agreed=yes)
     take_back(agent, changes)
     done = "is disconnected" if changes else "was not connected"

@@ -114,7 +114,9 @@ def test_plugin_is_found_and_nothing_answers_twice(
     (known,) = json.loads(capsys.readouterr().out)["agents"]
     assert known["plugin"] == known["connected"] == [str(file)]
     assert run(["agents", "disconnect", name, "--yes"]) == 1
-    assert f"its plugin stays; to remove it: {agent.unplug}" in capsys.readouterr().err
+    assert f"{file} stays, with the plugin; to remove it: {agent.unplug}" in capsys.readouterr().err
+    assert run(["uninstall"]) == 1
+    assert agent.unplug in capsys.readouterr().err
     assert plugged(agent) == [str(file)]
 
 

@@ -23,8 +23,6 @@ class Client:
     arguments: tuple[str, ...]
     environ: Callable[[str], Mapping[str, str]]
     settings: Callable[[str], Mapping[str, str]]
-    connected: tuple[str, ...] = ()
-    """Further arguments if `memsync agents connect` wrote the settings."""
     validate: tuple[str, ...] = ()
     """The commands that say whether memsync's plugin is valid, in the repository."""
     agrees: tuple[str, ...] = ()
@@ -89,7 +87,6 @@ CLIENTS = (
         program=("node", "node_modules/.bin/codex"),
         # Codex runs no hook before its user trusts it in /hooks, which needs a terminal.
         arguments=("exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust", PROMPT),
-        connected=("-c", "mcp_servers.memsync.required=true"),
         environ=lambda url: {"SCRIPT_KEY": "none"},
         settings=_codex_settings,
     ),
@@ -135,6 +132,7 @@ CLIENTS = (
         arguments=("agent", "--local", "--agent", "main", "--message", PROMPT),
         environ=lambda url: {},
         settings=_openclaw_settings,
+        validate=("openclaw plugins doctor",),
         agrees=("--force", "--accept-capabilities"),
     ),
 )

@@ -7,7 +7,6 @@ chat completions, and Google's streamGenerateContent.
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +15,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 TOOL = "memory_search"
-DEFERRED = re.compile(rf"mcp__\w+__{TOOL}")
-"""Claude Code tells the model only the names of MCP's tools. The model loads them with the tool ToolSearch."""
 MODEL = "scripted"
 Request = dict[str, Any]
 Events = list[dict[str, Any]]
@@ -33,7 +30,7 @@ class Call(NamedTuple):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments: ToolSearch has the same one. OpenClaw's tool_call calls the tool `through` itself."""
+        """Return the arguments. OpenClaw's tool_call calls the tool `through` itself."""
         given = {"query": self.query}
         return {"id": self.through, "args": given} if self.through else given
 
@@ -52,15 +49,15 @@ class Script:
         text, tools = json.dumps(request), request.get("tools") or []
         if self.question in text:
             return self.last_words
-        if tool := _tool(tools, TOOL):
-            return tool._replace(query=self.question)
-        if tool := _tool(tools, "tool_call"):
-            return tool._replace(query=self.question, through=f"memsync__{TOOL}")
-        deferred, finder = DEFERRED.search(text), _tool(tools, "ToolSearch")
-        if not deferred or not finder:
-            return self.last_words
-        select = f"select:{deferred[0]}"
-        return Call("", deferred[0], self.question) if select in text else finder._replace(query=select)
+        return offered(tools, self.question) or self.last_words
+
+
+def offered(tools: list[dict[str, Any]], question: str = "") -> Call | None:
+    """Return the call of `memory_search` that these tools allow: of itself, or through OpenClaw's tool_call."""
+    if tool := _tool(tools, TOOL):
+        return tool._replace(query=question)
+    tool = _tool(tools, "tool_call")
+    return tool and tool._replace(query=question, through=f"memsync__{TOOL}")
 
 
 def _tool(tools: list[dict[str, Any]], end: str, namespace: str = "") -> Call | None:

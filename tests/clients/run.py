@@ -3,7 +3,7 @@
 Each client runs in a home of its own, with a scripted model on loopback. For each it is shown that
 
 - recall: what memsync's hook answered to the prompt is in the first request that the model got;
-- offered: the first request that the model got names `memory_search`;
+- offered: the first request that the model got has the tool `memory_search`, with its schema (OpenClaw: its name);
 - tool: the model's call of `memory_search` arrives, and its answer is in a later request, as text with its quotation;
 - session: `memsync search` finds what was said, within two seconds of the session's end;
 - note: what the user decided stands in today's log, within five seconds of the session's end, once, with a citation
@@ -39,7 +39,7 @@ from pathlib import Path
 
 from memsync.mcp_server.tools import QUOTED
 from tests.clients.clients import CLIENTS, PROMPT, Client
-from tests.clients.model import TOOL, Script, model
+from tests.clients.model import TOOL, Script, model, offered
 from tests.clients.record import record
 from tests.support.daemon_process import until
 from tools.integrations import INSTALL
@@ -185,7 +185,7 @@ def shown(client: Client, program: list[str], world: World, script: Script) -> I
 def shown_by_plugin(client: Client, program: list[str], world: World, script: Script) -> Iterator[tuple[str, str]]:
     """Install memsync's plugin as its README says, and run a session. Yields as `shown` does."""
     world.remember()
-    for line in (*client.validate, *INSTALL[client.name].splitlines()):
+    for line in (*INSTALL[client.name].splitlines(), *client.validate):
         agrees = client.agrees if " install " in line else ()
         command = [*program, *shlex.split(line.replace("$PWD", str(PROJECT)))[1:], *agrees]
         done = world.run(*command, folder=PROJECT)
@@ -213,7 +213,8 @@ def _session(client: Client, program: list[str], world: World, script: Script) -
     is_recalled = any("memsync-recall" in text and RECALLED in text for text in first)
     is_recalled &= not any(text.count(RECALLED) > 1 for text in first)
     yield "recall", "" if is_recalled else f"not once in the first of {len(requests)} requests{said}"
-    yield "offered", "" if any(TOOL in text for text in first) else f"not in the first of {len(requests)} requests"
+    is_offered = any(offered(json.loads(text)["tools"]) and TOOL in text for text in first)
+    yield "offered", "" if is_offered else f"not in the first of {len(requests)} requests"
     is_answered = any(SEARCHED in text and QUOTED in text for text in later)
     is_answered &= not any(SEARCHED in text for text in first) and not any('\\"start_line\\"' in text for text in later)
     yield "tool", "" if is_answered else f"its answer is not in the later ones of {len(requests)} requests{said}"
