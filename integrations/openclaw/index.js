@@ -27,6 +27,9 @@ export default {
       recalled.set(session, [start, ...texts])
       return { prependContext: [start, ...texts].filter(Boolean).join("\n\n") }
     })
+    api.on("agent_end", async (event, context) => {
+      await ask("compaction", { session_id: context.sessionId ?? context.sessionKey })
+    })
     api.on("session_end", async (event, context) => {
       const session = context.sessionId ?? context.sessionKey
       recalled.delete(session)

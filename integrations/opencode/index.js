@@ -36,6 +36,7 @@ export const Memsync = async ({ directory }) => ({
     output.system.push(...(recalled.get(input.sessionID) ?? []).filter(Boolean))
   },
   event: async ({ event }) => {
+    if (event.type === "session.idle") await ask("compaction", { session_id: event.properties.sessionID, cwd: directory })
     if (event.type !== "session.deleted") return
     recalled.delete(event.properties.info.id)
     await ask("session-end", { session_id: event.properties.info.id, cwd: directory })

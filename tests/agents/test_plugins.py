@@ -48,7 +48,7 @@ def test_guide_is_short() -> None:
 def test_hook_never_disturbs(name: str, program: str, tmp_path: Path) -> None:
     """Without memsync, and if it fails: nothing is printed, and the exit code is 0."""
     hooks = list(hooks_in(agent_named(name), str(PLUGINS / name / HOOK_FILES[name])))
-    assert [hook.event for hook in hooks] == ["session-start", "prompt", "session-end"]
+    assert {"session-start", "prompt", "session-end"} <= {hook.event for hook in hooks}
     memsync = tmp_path / "memsync"
     if program:
         memsync.write_text(f"#!/bin/sh\n{program}\necho $*\n")
