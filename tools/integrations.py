@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from memsync.agents import agents
+from memsync.agents import agent_named
 from memsync.agents.agent import NAME, Agent, Caller
 from memsync.agents.plugin_files import AUTHOR, DESCRIPTION
 
@@ -48,12 +48,9 @@ $ memsync agents check
 def contents() -> dict[str, str]:
     """Return the text of each file, by its path in the repository."""
     texts = {}
-    for agent in agents():
-        if agent.plugin:
-            made = {path: make(["memsync"], caller(agent)) for path, make in agent.plugin.items()}
-            texts |= {
-                f"{FOLDER}/{agent.name}/{path}": text for path, text in {**made, "README.md": readme(agent)}.items()
-            }
+    for agent in map(agent_named, INSTALL):
+        made = {path: make(["memsync"], caller(agent)) for path, make in agent.plugin.items()}
+        texts |= {f"{FOLDER}/{agent.name}/{path}": text for path, text in {**made, "README.md": readme(agent)}.items()}
     return {**texts, **marketplaces()}
 
 

@@ -77,7 +77,12 @@ def places(agent: Agent, project: Path | None) -> list[tuple[SetupFile, str]]:
 
 
 def planned(agent: Agent, program: Sequence[str], project: Path | None) -> list[SetupChange]:
-    """Return the changes that connect an agent for the user, or in a project. Raises MemsyncError."""
+    """Return the changes that connect an agent for the user, or in a project. Raises MemsyncError.
+
+    If the user installed memsync's plugin, they remove what would answer besides it.
+    """
+    if plugin := plugged(agent, project):
+        return _left_to_plugin(agent, program, plugin)
     found = places(agent, project)
     if not found:
         raise UsageError(f"{agent.title} cannot be connected in a project", hint="Leave out --project.")
@@ -102,15 +107,6 @@ def plugged(agent: Agent, folder: Path | None = None) -> list[str]:
         return [*dict.fromkeys(os.path.realpath(path) for path in agent.plugged(read, folder) if path.exists())]
     except ValueError as error:  # settings may have any text for a path
         raise ConfigError(f"the settings of {agent.title} name no folder of a plugin: {error}") from None
-
-
-def left_to_plugin(agent: Agent, program: Sequence[str], files: Sequence[str]) -> list[SetupChange]:
-    """Return the changes that remove what would answer besides memsync's plugin, whose files with hooks are `files`."""
-    found = places(agent, None)
-    if any(path in files for _, path in found):  # it has replaced the files that memsync wrote
-        return []
-    kept = {path for setup, path in found if setup.is_for_plugin}
-    return [change for change in taken_back(agent, program)[0] if change.path not in kept]
 
 
 def taken_back(agent: Agent, program: Sequence[str]) -> tuple[list[SetupChange], list[str]]:
@@ -198,6 +194,15 @@ def apply(agent: Agent, changes: Sequence[SetupChange]) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ planning
+
+
+def _left_to_plugin(agent: Agent, program: Sequence[str], files: Sequence[str]) -> list[SetupChange]:
+    """Return the changes that remove what would answer besides memsync's plugin, whose files with hooks are `files`."""
+    found = places(agent, None)
+    if any(path in files for _, path in found):  # it has replaced the files that memsync wrote
+        return []
+    kept = {path for setup, path in found if setup.is_for_plugin}
+    return [change for change in taken_back(agent, program)[0] if change.path not in kept]
 
 
 def _connected(agent: Agent, path: str, entries: Mapping[str, Any] | str, project: str) -> SetupChange:

@@ -81,17 +81,9 @@ def connect(
 
     NAME is claude-code, codex, gemini, copilot, cursor, opencode, openclaw or that of a plugin. Prints the changes of
     each file and asks once. All other bytes of these files stay. memsync reads the agent's notes where they are, and
-    never writes them.
+    never writes them. If memsync's plugin is installed, this adds no hooks, and removes those that it added before.
     """
-    from memsync.agents.connecting import (
-        SetupChange,
-        apply,
-        connections,
-        left_to_plugin,
-        own_memories,
-        planned,
-        plugged,
-    )
+    from memsync.agents.connecting import SetupChange, apply, connections, own_memories, planned, plugged
     from memsync.agents.ingest import transcripts_root
     from memsync.cli.hook import settings_to_ask
     from memsync.daemon.autostart import start_if_wanted
@@ -104,10 +96,7 @@ def connect(
         reason = f"{agent.title} is not on this machine: {agent.home()} does not exist"
         raise UsageError(reason, hint="Start it once, or connect it in a project with --project.")
     in_project = Path.cwd() if project else None
-    if plugin := plugged(agent, in_project):
-        changes = left_to_plugin(agent, own_program(), plugin)
-    else:
-        changes = planned(agent, own_program(), in_project)
+    changes, plugin = planned(agent, own_program(), in_project), plugged(agent, in_project)
     memories: dict[str, tuple[str, tuple[str, ...]]] = {} if project else own_memories(agent)
     known, used = registered_roots(), root_for(os.getcwd())
     default = used.name if used and default_root() is None else ""
@@ -136,8 +125,9 @@ def connect(
     except BaseException:
         apply(agent, [SetupChange(path, new, old, before.get(path)) for path, old, new, _ in changes])
         raise
-    if document["changed"]:
+    if document["changed"] or plugin:
         remarks += [agent.afterwards] * bool(agent.afterwards)
+    if document["changed"]:
         remarks += ["these files contain the path of memsync on this machine, so do not commit them"] * project
     remarks += [f"its hooks are those of its plugin: {path}" for path in plugin]
     with suppress(MemsyncError):  # so that the agent's first prompt is answered

@@ -14,7 +14,7 @@ import pytest
 from memsync.agents import agent_named
 from memsync.agents.agent import Agent
 from memsync.agents.checking import hooks_in, installed
-from memsync.agents.connecting import apply, left_to_plugin, planned, plugged
+from memsync.agents.connecting import apply, planned, plugged
 from memsync.agents.plugin_files import COMMANDS, USE, guide
 from memsync.cli.main import run
 from memsync.errors import ConfigError
@@ -130,7 +130,7 @@ def test_hooks_of_connect_go_when_the_plugin_comes(name: str, tmp_path: Path) ->
     shutil.rmtree(agent.home() / "extensions", ignore_errors=True)
     file = plug(agent)
     assert plugged(agent) == [str(file)]
-    apply(agent, left_to_plugin(agent, PROGRAM, [str(file)]))
+    apply(agent, planned(agent, PROGRAM, None))
     assert {hook.file for hook in installed(agent, tmp_path)} == {str(file)}
     assert not any(b"/opt/my tools" in path.read_bytes() for path in agent.home().rglob("*") if path.is_file())
 
