@@ -93,7 +93,8 @@ def faults(agent: Agent, folder: Path, said: dict[str, str], deadline: float) ->
     for event, number in Counter(hook.event for hook in hooks).items():
         if number > 1 or any(other.event == event for other in others):
             files = ", ".join(hook.file for hook in (*hooks, *others) if hook.event == event)
-            yield f"{event} would be answered twice, by the hooks in {files}"
+            cure = f": run memsync agents connect {agent.name}" * bool(plugged(agent))
+            yield f"{event} would be answered twice, by the hooks in {files}{cure}"
     yield from _obstacles(agent)
     yield from _lost_servers(agent)
     if lost := never_taken(agent, clock.file_seconds() - DAY_SECONDS):

@@ -31,7 +31,10 @@ from memsync.search.budget import is_about_tokens, within
 from memsync.wiring import make_token_counter
 
 FIRST = ("memory_search", "memory_get", "memory_log", "memory_remember")
-"""The tools that Claude Code puts into its first request. Of others a model gets only the names there."""
+"""The tools of memsync's plugin that Claude Code puts into its first request. Of others it gives only the names there.
+
+Without the plugin, the setting `alwaysLoad` that `memsync agents connect` writes puts all tools there.
+"""
 MAX_CONTRADICTIONS = 20
 MAX_TOKENS = 20_000
 """How long an answer can be, with REMARK_TOKENS for what it says about itself."""
