@@ -81,8 +81,9 @@ def planned(agent: Agent, program: Sequence[str], project: Path | None) -> list[
 
     If the user installed memsync's plugin, they remove what would answer besides it.
     """
-    if plugin := plugged(agent, project):
-        return _left_to_plugin(agent, program, plugin)
+    if plugged(agent, project):
+        kept = {path for setup, path in places(agent, None) if setup.is_for_plugin}
+        return [change for change in taken_back(agent, program)[0] if change.path not in kept]
     found = places(agent, project)
     if not found:
         raise UsageError(f"{agent.title} cannot be connected in a project", hint="Leave out --project.")
@@ -114,10 +115,11 @@ def taken_back(agent: Agent, program: Sequence[str]) -> tuple[list[SetupChange],
 
     Checks the user's files that have no record, too: the record may be lost, or the file may have replaced a link.
     """
-    changes, remarks, records = [], [], connections(agent)
+    changes, remarks, records, plugin = [], [], connections(agent), plugged(agent)
+    is_replaced = any(path in plugin for _, path in places(agent, None))  # the plugin has taken the place of its files
     for path, entries in {path: _entries(agent, setup, program) for setup, path in places(agent, None)}.items():
         old = read_settings(path)
-        if old is None or path in records or NAME.encode() not in old:
+        if old is None or path in records or NAME.encode() not in old or (is_replaced and isinstance(entries, str)):
             continue
         if not isinstance(entries, str):
             base = _base(path, old, None, entries)
@@ -127,11 +129,13 @@ def taken_back(agent: Agent, program: Sequence[str]) -> tuple[list[SetupChange],
             changes.append(SetupChange(path, old, base, None))
     for path, record in records.items():
         old = read_settings(path)
-        if old is not None and record["entries"] is None and digest_of(old) not in record["after"]:
+        if is_replaced and record["entries"] is None:
+            changes.append(SetupChange(path, old, old, None))
+        elif old is not None and record["entries"] is None and digest_of(old) not in record["after"]:
             remarks.append(f"{path} stays, because it was edited after memsync wrote it")
         else:
             changes.append(SetupChange(path, old, _base(path, old, record, record["entries"]), None))
-    remarks += [f"{path} stays, with the plugin; to remove it: {agent.unplug}" for path in plugged(agent)]
+    remarks += [f"{path} stays, with the plugin; to remove it: {agent.unplug}" for path in plugin]
     return changes, remarks
 
 
@@ -194,15 +198,6 @@ def apply(agent: Agent, changes: Sequence[SetupChange]) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ planning
-
-
-def _left_to_plugin(agent: Agent, program: Sequence[str], files: Sequence[str]) -> list[SetupChange]:
-    """Return the changes that remove what would answer besides memsync's plugin, whose files with hooks are `files`."""
-    found = places(agent, None)
-    if any(path in files for _, path in found):  # it has replaced the files that memsync wrote
-        return []
-    kept = {path for setup, path in found if setup.is_for_plugin}
-    return [change for change in taken_back(agent, program)[0] if change.path not in kept]
 
 
 def _connected(agent: Agent, path: str, entries: Mapping[str, Any] | str, project: str) -> SetupChange:

@@ -125,8 +125,7 @@ def connect(
     except BaseException:
         apply(agent, [SetupChange(path, new, old, before.get(path)) for path, old, new, _ in changes])
         raise
-    if document["changed"] or plugin:
-        remarks += [agent.afterwards] * bool(agent.afterwards)
+    remarks += [agent.afterwards] * bool(agent.afterwards and (document["changed"] or plugin))
     if document["changed"]:
         remarks += ["these files contain the path of memsync on this machine, so do not commit them"] * project
     remarks += [f"its hooks are those of its plugin: {path}" for path in plugin]

@@ -53,7 +53,9 @@ def uninstall(_: click.Context, is_applied: bool) -> CommandAnswer:
     complaints = [remark for _, _, remarks in connected for remark in remarks]
     removed = {str(service.path): f"service      {service.path}" for service in services}
     for agent, changes, _remarks in connected:
-        removed |= {change.path: f"connection   {agent.title}: {change.path}" for change in changes}
+        removed |= {
+            change.path: f"connection   {agent.title}: {change.path}" for change in changes if change.new != change.old
+        }
     removed |= own
     settings = (os.path.join(config_folder(), name) for name in (CONFIG_NAME, FILE_NAME))
     lines = [f"{'removed ' * is_applied}{line}" for line in removed.values()]

@@ -104,6 +104,7 @@ def test_plugin_is_found_and_nothing_answers_twice(
     agent = agent_named(name)
     (project := tmp_path / "project").mkdir()
     file = plug(agent, linked=linked)
+    before = {path: path.read_bytes() for path in agent.home().rglob("*") if path.is_file()}
     assert plugged(agent) == plugged(agent, project) == [str(file)]
     assert {hook.file for hook in installed(agent, project)} == {str(file)}
     monkeypatch.chdir(project)
@@ -117,12 +118,13 @@ def test_plugin_is_found_and_nothing_answers_twice(
     assert f"{file} stays, with the plugin; to remove it: {agent.unplug}" in capsys.readouterr().err
     assert run(["uninstall"]) == 1
     assert agent.unplug in capsys.readouterr().err
-    assert plugged(agent) == [str(file)]
+    kept = {path: path.read_bytes() for path in agent.home().rglob("*") if path.is_file()}
+    assert kept == before or (name == "openclaw" and kept.keys() == before.keys())  # its hooks may no longer run
 
 
 @pytest.mark.parametrize("name", INSTALL)
 def test_hooks_of_connect_go_when_the_plugin_comes(name: str, tmp_path: Path) -> None:
-    """Also its MCP server. What the plugin needs in the settings stays."""
+    """Also its MCP server. What the plugin needs in the settings stays; its files are not memsync's to delete."""
     agent = agent_named(name)
     agent.home().mkdir(parents=True)
     apply(agent, planned(agent, PROGRAM, None))
@@ -133,6 +135,8 @@ def test_hooks_of_connect_go_when_the_plugin_comes(name: str, tmp_path: Path) ->
     apply(agent, planned(agent, PROGRAM, None))
     assert {hook.file for hook in installed(agent, tmp_path)} == {str(file)}
     assert not any(b"/opt/my tools" in path.read_bytes() for path in agent.home().rglob("*") if path.is_file())
+    folder, source = file.parents[file.parent.name == "hooks"], PLUGINS / name
+    assert all((folder / path.relative_to(source)).exists() for path in source.rglob("*"))
 
 
 @pytest.mark.parametrize("name", INSTALL)
