@@ -99,8 +99,8 @@ AGENT = Agent(
         ),
         Obstacle(
             "openclaw.json",
-            ("plugins", "entries", NAME),
-            lambda entry: at(entry, "hooks", "allowConversationAccess") is not True,
+            (),
+            lambda file: at(file, "plugins", "entries", NAME, "hooks", "allowConversationAccess") is not True,
             "OpenClaw runs none of memsync's hooks before you allow it: openclaw config set "
             "plugins.entries.memsync.hooks.allowConversationAccess true",
         ),

@@ -13,7 +13,7 @@ import pytest
 
 from memsync.agents import agent_named
 from memsync.agents.agent import Agent
-from memsync.agents.checking import hooks_in, installed
+from memsync.agents.checking import faults, hooks_in, installed
 from memsync.agents.connecting import apply, planned, plugged
 from memsync.agents.plugin_files import COMMANDS, USE, guide
 from memsync.cli.main import run
@@ -151,6 +151,16 @@ def test_plugin_that_is_off_or_unreadable_does_not_count(name: str) -> None:
             path.write_text(text)
             with suppress(ConfigError):
                 plugged(agent)
+
+
+def test_plugin_of_openclaw_needs_a_permission(tmp_path: Path) -> None:
+    """OpenClaw installs it without, and then runs no hook at a prompt."""
+    agent = agent_named("openclaw")
+    plug(agent)
+    settings = agent.home() / "openclaw.json"
+    for text in (settings.read_text().replace("true", "false").replace("false", "true", 1), "{}"):
+        settings.write_text(text)
+        assert any("openclaw config set" in fault for fault in faults(agent, tmp_path, {}, 0.0))
 
 
 def test_snippet_is_the_guide(capsys: pytest.CaptureFixture[str]) -> None:
