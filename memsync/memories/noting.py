@@ -143,7 +143,7 @@ class Noter:
 
 
 def _busy(holder: str) -> IndexBusy:
-    return IndexBusy(f"{holder} has notes of sessions worded", hint="Try again.")
+    return IndexBusy(f"a program words a note for {holder} now", hint="Try again.")
 
 
 def _is_one_of(taken: TakenSession, sessions: Collection[str]) -> bool:
@@ -176,7 +176,7 @@ def described(transcripts: Path | None, folder: str) -> str:
         needs = " (a program needs agents.notes_remote = true)" * (default_of("agents.notes") != [RULES])
         return f"session notes here go to {place}, by rules{needs}"
     cost = cost_of_today(state_of_root(settings_of_root(transcripts)[0].keep_dir))
-    parts = [count(cost.sessions, "session"), f"{cost.tokens:,} tokens", f"{count(cost.dropped, 'line')} without proof"]
+    parts = [count(cost.sessions, "session"), count(cost.tokens, "token"), f"{count(cost.dropped, 'line')} without proof"]
     parts += [f"{count(cost.failed, 'failure')}, the last: {cost.reason}"] * bool(cost.failed)
     return f"session notes here go to {place}, by {command[0]}; today {', '.join(parts)}"
 

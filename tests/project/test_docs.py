@@ -26,6 +26,7 @@ from tests.support.daemon_process import Cli, launcher
 SUBCOMMANDS = (
     "daemon start", "daemon logs", "daemon service install", "daemon service uninstall", "daemon service status",
     "mcp install", "index vectors export", "index vectors import", "roots add", "index migrate", "index claim",
+    "agents connect", "agents snippet",
 )  # fmt: skip
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 
