@@ -120,9 +120,9 @@ class Noter:
         lines = [line for line in lines if line.kind in OWNERS or not reason_against(line.text)]
         if root is None or not lines:
             return
-        self._write(root, session, lines)
         last = LastSession(root.path, session.id, session.ended.isoformat())
-        self._memory.state.keep_single(f"last session {session.folder}", json.dumps(last))
+        self._memory.state.keep_single(f"last session {session.folder}", json.dumps(last))  # first: the next may begin now
+        self._write(root, session, lines)
         command = program_of_notes() if is_final else []
         if command:
             with file_lock(self._memory.settings.keep_dir / "notes.lock", 0.0, _busy):
