@@ -121,7 +121,8 @@ class Noter:
         if root is None or not lines:
             return
         last = LastSession(root.path, session.id, session.ended.isoformat())
-        self._memory.state.keep_single(f"last session {session.folder}", json.dumps(last))  # first: the next may begin now
+        # First, because the next session may begin as soon as the note is in the log.
+        self._memory.state.keep_single(f"last session {session.folder}", json.dumps(last))
         self._write(root, session, lines)
         command = program_of_notes() if is_final else []
         if command:
@@ -176,7 +177,8 @@ def described(transcripts: Path | None, folder: str) -> str:
         needs = " (a program needs agents.notes_remote = true)" * (default_of("agents.notes") != [RULES])
         return f"session notes here go to {place}, by rules{needs}"
     cost = cost_of_today(state_of_root(settings_of_root(transcripts)[0].keep_dir))
-    parts = [count(cost.sessions, "session"), count(cost.tokens, "token"), f"{count(cost.dropped, 'line')} without proof"]
+    parts = [count(cost.sessions, "session"), count(cost.tokens, "token")]
+    parts.append(f"{count(cost.dropped, 'line')} without proof")
     parts += [f"{count(cost.failed, 'failure')}, the last: {cost.reason}"] * bool(cost.failed)
     return f"session notes here go to {place}, by {command[0]}; today {', '.join(parts)}"
 
