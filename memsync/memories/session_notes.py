@@ -7,6 +7,7 @@ way and left open. What a person decides is mostly an imperative; rules find the
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 from itertools import groupby
@@ -28,9 +29,9 @@ TYPED_LINES = 6
 MOST = {"asked": 2, "decided": 3, "learnt": 2, "open": 2}
 ORDER = ("asked", "decided", "changed", "committed", "learnt", "open")
 MAX_FILES = 5
-MANY_DEMANDS = 8
-"""A pasted text that demands more is a guideline or a template, not its sender's."""
 MIN_WORDS = 3
+BOILERPLATE = 3
+"""A sentence that is in so many messages is of a wrapper."""
 
 
 class NoteLine(NamedTuple):
@@ -108,7 +109,12 @@ def _sentences(part: Part, message: Message) -> Iterator[tuple[int, str]]:
     """Yield the sentences of a message, each with its line; of a summary its lines, because an item is one thing."""
     body, thinks = part.lines[message.body_line - 1 : message.end_line], False
     if "fenced" in message.attributes.get("written", ""):
-        body = ["", *body[1:-1]]
+        fences = [place for place, line in enumerate(body) if line.startswith("```")]
+        body = [line for place, line in enumerate(body) if place not in (fences[0], fences[-1])] if fences else body
+    elif any(map(wording.INPUT.match, body)):
+        first = next(place for place, line in enumerate(body) if wording.INPUT.match(line))
+        inside = [place for place, line in enumerate(body) if line.startswith("```") and place > first][:2]
+        body = [line if len(inside) == 2 and inside[0] < place < inside[1] else "" for place, line in enumerate(body)]
     for offset, line in outside_code(body):
         thinks = (thinks or "<thinking>" in line) and "</thinking>" not in line
         if not thinks and not wording.NO_WORDS.match(plain(line)):
@@ -150,6 +156,11 @@ def _is_pasted(message: Sequence[Said]) -> bool:
     return message[-1].line - message[0].line > TYPED_LINES
 
 
+def _are_alike(one: Said, other: Said) -> bool:
+    words, others = _words(one.text), _words(other.text)
+    return 2 * len(words & others) > min(len(words), len(others))
+
+
 def _words(text: str) -> set[str]:
     return {word.lower() for word in wording.WORD.findall(wording.ADDRESS.sub("", text))} - STOP_WORDS
 
@@ -180,16 +191,18 @@ def _chosen(kind: str, found: Iterable[tuple[int, Said]]) -> list[NoteLine]:
 def _asked(said: Sequence[Said]) -> list[NoteLine]:
     """Return what was asked first and, if it is another thing, what was asked last."""
     asked, clear = dict[str, Said](), list[str]()
+    often = Counter(plain(one.text) for one in said if one.role == "user")
     for sentences in _typed(said):
         if not wording.GENERIC.match(" ".join(one.text for one in sentences).strip()):
             typed = [one for one in sentences if one.line - sentences[0].line <= TYPED_LINES or one is sentences[-1]]
             able = {plain(one.text): one for one in typed if len(_words(one.text)) >= MIN_WORDS}
-            asking = [text for text in able if wording.ASKS.search(text)]
-            for text in [*asking, *able][:1]:
+            asking = [text for text in able if wording.ASKS.search(text) and often[text] < BOILERPLATE]
+            for text in [*(text for text in asking if not text.endswith("?")), *asking, *able][:1]:
                 asked.setdefault(text, able[text])
-                clear += asking[:1]
-    last = [text for text in clear[1:] if len(_words(text)) > MIN_WORDS][-1:]
-    return [_line("asked", asked[text], text) for text in (*(clear or [*asked])[:1], *last)]
+                clear += [text] * (text in asking)
+    work = [text for text in clear if not text.endswith("?")] or clear
+    last = [text for text in work[1:] if len(_words(text)) > MIN_WORDS][-1:]
+    return [_line("asked", asked[text], text) for text in (*(work or [*asked])[:1], *last)]
 
 
 def _decided(said: Sequence[Said]) -> list[NoteLine]:
@@ -197,17 +210,15 @@ def _decided(said: Sequence[Said]) -> list[NoteLine]:
     found = list[tuple[int, Said]]()
     answered = {plain(one.text): one.message for one in reversed(said) if one.role == "assistant"}
     for message in _typed(said):
-        is_pasted, demands = _is_pasted(message), list[tuple[int, Said]]()
-        for one in message:
+        ends = (message[0].line, message[-1].line) if _is_pasted(message) else ()
+        for one in (one for one in message if not ends or one.line in ends):
             text = plain(one.text)
             is_quoted = answered.get(text, one.message) < one.message or bool(wording.REPORTS.search(text))
-            is_said = wording.STRICTLY.match(text) if is_pasted else not wording.REVIEWS.match(text)
-            weight = 4 * bool(wording.FIRMLY.search(text)) or 3 * bool(wording.DECIDES.search(text))
-            if is_said and not is_quoted and len(_words(text)) >= MIN_WORDS and "?" not in text and text[-1] != ":":
-                demands += [(1 if is_pasted else weight, one)] * bool(weight)
-        found += demands if len(demands) <= MANY_DEMANDS else []
+            is_said = not is_quoted and not wording.REVIEWS.match(text) and "?" not in text and not text.endswith(":")
+            weight = 2 * bool(wording.FIRMLY.search(text)) or int(bool(wording.DECIDES.search(text)))
+            found += [(weight, one)] * (is_said and len(_words(text)) >= MIN_WORDS and bool(weight))
     of_summaries = (one for one in _of_summaries(said, "decided") if len(_words(one.text)) >= MIN_WORDS)
-    return _chosen("decided", [*found, *((5, one) for one in of_summaries)])
+    return _chosen("decided", [*found, *((3, one) for one in of_summaries)])
 
 
 def _changed(calls: Sequence[_Call]) -> list[NoteLine]:
@@ -257,8 +268,10 @@ def _learnt(said: Sequence[Said]) -> list[NoteLine]:
             found = [finding for finding in found if finding.message < one.message] if text.startswith("Wait") else []
         elif one.role == "assistant" and wording.LEARNT.search(text) and not wording.UNSURE.search(text):
             found += [one] * (len(_words(text)) > MIN_WORDS + 1 and not text.endswith(":"))
-    of_summaries = enumerate(one for one in _of_summaries(said, "learnt") if len(_words(one.text)) > MIN_WORDS)
-    return _chosen("learnt", [*of_summaries, *((number + 1_000, one) for number, one in enumerate(found))])
+    causes = (one for one in _of_summaries(said, "learnt") if not wording.SUCCEEDED.search(one.text))
+    found = [*(one for one in causes if len(_words(one.text)) > MIN_WORDS), *found]
+    latest = [one for place, one in enumerate(found) if not any(_are_alike(one, other) for other in found[place + 1 :])]
+    return _chosen("learnt", enumerate(latest))
 
 
 def _open(said: Sequence[Said], calls: Sequence[_Call]) -> list[NoteLine]:

@@ -15,15 +15,17 @@ _SCRIPTS = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 WORD = re.compile(rf"[{_SCRIPTS}]{{2}}|[^\W\d_{_SCRIPTS}]{{2,}}")
 """In scripts without spaces two characters count as a word."""
 NO_WORDS = re.compile(
-    r"""(?:[>|<{}\[\]$]|--?[A-Za-z]|"[^"]*":|at \S+\(|(?:bug|fix|issue|error|warning):)"""
+    r"""(?:[>|<{}\]$]|--?[A-Za-z]|"[^"]*":|at \S+\(|(?:bug|fix|issue|error|warning):|\d+:\d\d)"""
     r"""|.*(?:[;{\\]$|"\}|\{"|":"|request_id|Error: \d{3})""",
     re.IGNORECASE,
 )
 """Lines that are quoted, of a table, code, of a trace, or the labels of a review."""
-MARKER = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|#{1,6}|\[[ xX]\])\s+")
+MARKER = re.compile(r"^\s*(?:(?:[-*+•❯]|\d+[.)]|#{1,6}|\[[ xX]\])\s+|\[(?:image|screenshot)[^\]]*\]\s*)", re.IGNORECASE)
 STRESS = re.compile(r"\*\*|__|`")
 TEMPLATE = re.compile(r"^(?:#+ )?(?:user input|outline|goal)\s*$|\$ARGUMENTS", re.IGNORECASE | re.MULTILINE)
 """Parts of the text that an agent puts in the place of a command."""
+INPUT = re.compile(r"^#+ user input\s*$", re.IGNORECASE)
+"""The heading in it above what the user typed, which is in a fence."""
 
 # ------------------------------------------------------------------------------------------- people
 
@@ -36,9 +38,10 @@ GENERIC = re.compile(
 ASKS = re.compile(
     r"\?$|\b(?:(?:can|could|would|will) you|let'?s|help me|please|bitte|i(?:'d like| want| need)|we need|kannst du"
     r"|könntest du|ich (?:will|möchte|brauche))\b"
-    r"|^(?:(?:and|now|then|ok|so|also)[,.]? +)*(?:add|build|change|check|commit|create|debug|deploy|draft|explain"
-    r"|export|find|fix|go through|implement|investigate|look|make|merge|move|plan|port|proceed|push|read|refactor"
-    r"|release|remove|rename|replace|review|rewrite|run|set up|show|test|try|update|upgrade|write"
+    r"|^(?:(?:and|now|then|ok|so|also|actually|no|wait|yes|just)[,.]? +)*(?:add|apply|build|change|check|clone|commit"
+    r"|create|debug|deploy|draft|explain|export|find|fix|give me|go through|implement|improve|install|investigate|look"
+    r"|make|merge|move|plan|port|proceed|push|read|refactor|release|remove|rename|replace|restart|review|rewrite|run"
+    r"|set up|show|summari[sz]e|tell me|test|translate|try|update|upgrade|write"
     r"|(?:ändere?|baue?|behebe?|entferne?|ergänze?|erkläre?|erstelle?|finde?|füge?|führe?|mache?|prüfe?|schaue?|schreibe?"
     r"|teste?|zeige?))\b",
     re.IGNORECASE,
@@ -73,8 +76,6 @@ REPORTS = re.compile(
     re.IGNORECASE,
 )
 """What should be and is not is an error that somebody reports; who guesses has not decided."""
-STRICTLY = re.compile(r"(?:do not|don't|never|must|drop|keep|no)\s", re.IGNORECASE)
-"""How the lines of a long message begin that its sender demands, and has not only pasted."""
 REVIEWS = re.compile(r"consider\b", re.IGNORECASE)
 """How the lines of a review begin that leave the decision to its reader."""
 STILL_WRONG = re.compile(
@@ -106,8 +107,8 @@ WITHDRAWS = re.compile(
 )
 LEFT_OPEN = re.compile(
     r"\b(?:next steps?|still (?:needs?|to do|open|missing|fails?|have to)|remaining|not (?:yet|done|implemented)"
-    r"|left to do|left for you|follow-?ups?|todo|you(?:'ll| will)? (?:still )?need to|unfixed|unfinished|loose ends?"
-    r"|filed as|nothing (?:is )?(?:committed|pushed)|before (?:submitting|merging|deploying|releasing)"
+    r"|left to do|left for you|follow-?ups?|todo|you(?:'ll| will)? (?:still )?need to(?! know)|unfixed|unfinished"
+    r"|loose ends?|filed as|nothing (?:is )?(?:committed|pushed)|before (?:submitting|merging|deploying|releasing)"
     r"|noch (?:offen|nicht|zu tun)|fehlt noch|als nächstes|nächste schritte)\b",
     re.IGNORECASE,
 )
@@ -115,6 +116,7 @@ OFFERS = re.compile(
     r"\b(?:want me to|should i|shall i|would you like me|do you want|soll ich|möchtest du|wenn du willst)\b",
     re.IGNORECASE,
 )
+SUCCEEDED = re.compile(r"\b(?:success\w*|without (?:issues|errors|problems)|no (?:syntax )?errors?)\b", re.IGNORECASE)
 NOTHING = re.compile(
     r"^(?:none|nothing|no (?:pending|remaining|open|major|errors?)|all (?:tasks|done))\b", re.IGNORECASE
 )
@@ -137,7 +139,7 @@ TOOL = re.compile(r"^> (?P<name>\S+) (?P<given>.*)$")
 WRITES = re.compile(r"edit|write|patch|replace|create|update_file|insert", re.IGNORECASE)
 FILE = re.compile(
     r'"(?:file_?path|filePath|path|target_file|notebook_path)": *"((?:[^"\\]|\\.)+)"'
-    r"|\*\*\* (?:Add|Update|Delete) File: ([^\\\s\"]+)"
+    r"|\*\*\* (?:Add|Update|Delete) File: (.+?)(?= @@| \+| \*\*\* |\\n|\"|…|$)"
 )
 PASSING = re.compile(r"/\.\w+/(?:plans|projects|memories|todos)/|(?:^|/)(?:tmp|scratchpad)/|\.patch$")
 """Plans and notes of the agent's own, and what it writes for a moment."""
