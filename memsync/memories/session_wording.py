@@ -144,7 +144,7 @@ FILE = re.compile(
 PASSING = re.compile(r"/\.\w+/(?:plans|projects|memories|todos)/|(?:^|/)(?:tmp|scratchpad)/|\.patch$")
 """Plans and notes of the agent's own, and what it writes for a moment."""
 COMMIT = re.compile(
-    r"\bgit(?: -C \S+)? commit\b[^|;&\n]*? (?:-\w*m|--message|-F)[ =]"
+    r"\bgit(?: -C \S+| --?[\w-]+=\S+)* commit\b[^|;&\n]*? (?:-\w*m|--message|-F)[ =]"
     r"(?:(?:\"\$\(cat |- ?)<<-? ?['\"\\]*\w+['\"]*\s+(?P<here>[^\n]+)|\"(?P<double>[^\"\n]+)|'(?P<single>[^'\n]+))"
 )
 MINOR = re.compile(r"^\W*(?:docs|style|chore|test|ci)\b(?!.*\brelease\b)", re.IGNORECASE)

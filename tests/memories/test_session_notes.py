@@ -102,7 +102,11 @@ def tool(name: str, **given: object) -> tuple[str, str]:
         (tool("edit", filePath="/x/y.ts"), "changed", "y.ts"),
         (("tool", "> apply_patch *** Begin Patch\\n*** Update File: src/a.rs\\n@@ (9 characters)"), "changed", "a.rs"),
         (tool("Bash", command='git add -A && git commit -m "Retry the import"'), "committed", "Retry the import"),
-        (tool("Bash", command="git commit -am 'Retry twice' && git push"), "committed", "Retry twice"),
+        (
+            tool("Bash", command="git --git-dir=/x/.git -C /x commit -am 'Retry twice' && git push"),
+            "committed",
+            "Retry twice",
+        ),
         (
             tool("Bash", command="git commit -m \"$(cat <<'EOF'\nRetry the import\n\nBecause DNS.\nEOF\n)\""),
             "committed",
