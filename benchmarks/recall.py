@@ -12,19 +12,24 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from uuid import uuid4
 
 from benchmarks import everyday, quality
 from benchmarks.figures import Row, in_turn, seconds
 from benchmarks.measures import Question, read_questions
 from benchmarks.memories import MEMSYNC, opened, own_user_folders, serving
+from memsync.agents.ingest import ingest
 from memsync.features.evaluation.measures import interval
 from memsync.memories.hook_answer import Recaller
-from memsync.settings.roots import RegisteredRoot, add, registered_roots, remove_root
+from memsync.memory import Through, open_memory
+from memsync.settings.load import settings_of
+from memsync.settings.roots import TRANSCRIPTS, RegisteredRoot, add, registered_roots, remove_root
 from memsync.wiring import make_token_counter
 
 RUNS = 40
+DAYS = Path(__file__).parent / "data" / "recall.json"
+"""Memories of people's work, each with prompts by what a right answer says; some say it in a conversation."""
 _PLACE = re.compile(r"^- [a-z]+:(.+?):(\d+)(?:-(\d+))?(?: \([^)]*\))?: ", re.MULTILINE)
 
 
@@ -57,6 +62,7 @@ def hooks(data: Path, state: Path) -> list[Row]:
                 fmean(day) <= 0.03),
             Row("recall: questions about these facts that hear something", fmean(known), "printed"),
             Row("recall: tokens for each useful line", tokens / max(1, lines), "printed"),
+            *_days(data, state),
             *_times(data, [question.text for question in facts]),
         ]  # fmt: skip
 
@@ -90,12 +96,71 @@ def _places(text: str) -> Iterable[tuple[str, int, int]]:
     return [(path, int(first), int(last or first)) for path, first, last in _PLACE.findall(text)]
 
 
+def _days(data: Path, state: Path) -> list[Row]:
+    """Ask memories of people's work over their notes alone, and with the conversations of FOLDER/transcripts."""
+    rows: list[Row] = []
+    heard: dict[str, list[float]] = {}
+    tokens: dict[bool, list[int]] = {False: [], True: []}
+    for memory in json.loads(DAYS.read_text(encoding="utf-8"))["memories"]:
+        root = everyday._written(memory, state)
+        kept = _kept(data / "transcripts", root, state / f"{memory['name']}-conversations")
+        said = [item for by_phrase in memory["conversations"].values() for item in by_phrase.items()]
+        for with_conversations in (False, True):
+            kinds = {"rules": memory["rules"].items(), "facts": memory["facts"].items()}
+            kinds |= {"conversations": said} if with_conversations else {}
+            with _recalling(root, state, kept if with_conversations else None) as recall:
+                for kind, phrases in kinds.items():
+                    answers = [(phrase, recall(prompt)) for phrase, prompts in phrases for prompt in prompts]
+                    right = [float(_plain(phrase) in _plain(answer)) for phrase, answer in answers]
+                    heard.setdefault(f"{kind} {with_conversations}", []).extend(right)
+                    tokens[with_conversations] += [make_token_counter().count([answer])[0] for _, answer in answers]
+                noise = [float(bool(recall(prompt))) for prompt in memory["nothing"]]
+                heard.setdefault(f"nothing {with_conversations}", []).extend(noise)
+    for with_conversations, least in ((False, 0.9), (True, 0.8)):
+        over = "a day's notes" + " and conversations" * with_conversations
+        of = {key.split()[0]: values for key, values in heard.items() if key.endswith(str(with_conversations))}
+        noise = of.pop("nothing")
+        right = [value for values in of.values() for value in values]
+        parts = ", ".join(f"{kind} {fmean(values):.2f}" for kind, values in of.items())
+        spent = median(filter(None, tokens[with_conversations]))
+        rows += [
+            Row(f"recall over {over}: of {len(right)} prompts, those that hear the answer ({parts})", fmean(right),
+                f"≥ {least}", fmean(right) >= least, interval(right)),
+            Row(f"recall over {over}: of {len(noise)} others, those that hear something", fmean(noise), "≤ 0.07",
+                fmean(noise) <= 0.07, interval(noise)),
+            Row(f"recall over {over}: tokens of a recall, median", spent, "≤ 120", spent <= 120),
+        ]  # fmt: skip
+    return rows
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text))
+
+
+def _kept(transcripts: Path, project: Path, kept: Path) -> Path:
+    """Take in transcripts, as if all sessions had been held in one project."""
+    for name in registered_roots():
+        remove_root(name)
+    kept.mkdir(exist_ok=True)
+    add(RegisteredRoot(TRANSCRIPTS, str(kept)))
+    ingest([str(transcripts)])
+    for thread in (kept / "threads").glob("*.md"):
+        text = re.sub(r"^(?:project|cwd|folder): .*\n", "", thread.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        place = "".join(f"{key}: {json.dumps(str(project.resolve()))}\n" for key in ("project", "folder"))
+        thread.write_text(text.replace("---\n", f"---\n{place}", 1), encoding="utf-8")
+    return kept
+
+
 @contextmanager
-def _recalling(root: Path, state: Path) -> Iterator[Callable[[str], str]]:
-    """Yield a function that answers a prompt as a hook does, each in a session of its own."""
+def _recalling(root: Path, state: Path, kept: Path | None = None) -> Iterator[Callable[[str], str]]:
+    """Yield a function that answers a prompt as a hook does, each in a session of its own; `kept` are conversations."""
     with opened(root, state) as memory:
         memory.sync()
         _register(root)
+        if kept is not None:
+            add(RegisteredRoot(TRANSCRIPTS, str(kept)))
+            with open_memory(settings_of(registered_roots()[TRANSCRIPTS]), Through.HERE) as conversations:
+                conversations.sync()
         recaller = Recaller(memory)
 
         def recall(prompt: str) -> str:
