@@ -111,7 +111,7 @@ def _days(data: Path, state: Path) -> list[Row]:
             with _recalling(root, state, kept if with_conversations else None) as recall:
                 for kind, phrases in kinds.items():
                     answers = [(phrase, recall(prompt)) for phrase, prompts in phrases for prompt in prompts]
-                    right = [float(_plain(phrase) in _plain(answer)) for phrase, answer in answers]
+                    right = [float(_says(answer, phrase)) for phrase, answer in answers]
                     heard.setdefault(f"{kind} {with_conversations}", []).extend(right)
                     tokens[with_conversations] += [make_token_counter().count([answer])[0] for _, answer in answers]
                 noise = [float(bool(recall(prompt))) for prompt in memory["nothing"]]
@@ -133,8 +133,9 @@ def _days(data: Path, state: Path) -> list[Row]:
     return rows
 
 
-def _plain(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text))
+def _says(answer: str, phrase: str) -> bool:
+    said, *phrases = (" ".join(re.findall(r"\w+", text)) for text in (answer, *phrase.split(" | ")))
+    return any(phrase in said for phrase in phrases)
 
 
 def _kept(transcripts: Path, project: Path, kept: Path) -> Path:
