@@ -210,8 +210,8 @@ class Recaller:
             kept = Path(roots[TRANSCRIPTS].path)
             hits = [hit for hit in hits if hit.root != TRANSCRIPTS or belongs(facts_of(kept / hit.path))]
         near, is_foreign = self._nearness(words.text)
-        folders = {name: roots[name].path for name in roots}
-        found_lines = lines_of(hits, words, near, folders, is_foreign=is_foreign)
+        folders = {name: root.path for name, root in roots.items()}
+        found_lines = lines_of(hits, words._replace(is_foreign=is_foreign), near, folders)
         best = max((line.hit.score for line in found_lines if not line.held), default=0.0)
         odds = NEAR_BEST * best / max(1.0 - best, 1e-9)
         floor, known = max(FLOOR, odds / (1.0 + odds)), in_context(recorded(agent.name, event.session))
@@ -290,16 +290,11 @@ class Recaller:
         prompt, kept = model.embed_query(text), self._vectors.setdefault(space.name, {})
         if len(kept) > MAX_VECTORS:
             kept.clear()
-
         room = MAX_READ_CHARS
 
         def near(texts: Sequence[str]) -> list[float]:
             nonlocal room
-            new = list[str]()
-            for one in dict.fromkeys(texts):
-                if one not in kept and len(one) <= room:
-                    room -= len(one)
-                    new.append(one)
+            new = [one for one in dict.fromkeys(texts) if one not in kept and (room := room - len(one)) >= 0]
             kept.update(zip(new, model.embed_passages(new) if new else (), strict=True))
             return [space.likeness(float(kept[one] @ prompt)) if one in kept else 0.0 for one in texts]
 

@@ -20,46 +20,35 @@ BEGINNING = 6
 MIN_TASK_WORDS = 3
 """Fewer words are a topic rather than a task, unless they are a question."""
 _TALK = """
-    yes yep yeah yup no nope ok okay k sure thanks thank thx please good great nice perfect cool awesome fine well
-    wrong hi hello hey morning bye sorry wow continue proceed resume go going gone ahead carry next again retry try
-    redo undo revert back stop wait done finish finished ready start begin keep make makes do does doing let lets get
-    gets give put take want need like know think say tell ask show see look looks help mean matter seem feel guess
-    assume pick ignore skip swap it one ones two three other others another onto sound sounds whatever anyway alright
-    hmm oh ah both either neither same different thing things stuff way bit lot some any all every everything anything
-    something nothing first second third last previous earlier before after above below here now then just also too
-    still only even more less most least much many very really quite so but than because while though instead rather
-    maybe perhaps already yet later soon shorter longer simpler better faster easier cleaner nicer bigger smaller
-    short long simple quick quickly brief briefly clear clearer concise detail details detailed further exactly option
-    options choice step steps part point idea suggestion version answer reply respond message question questions
-    prompt explain summarize summarise summary rephrase reword rewrite translate shorten expand elaborate repeat
-    double a b c d e i j n x y we us our them they he she his her mine yours myself yourself out up off over down
-    about against without within ll ve re don doesn didn isn won t m s ja nein doch bitte danke gut weiter
-    weitermachen mach mache machen macht noch mal nochmal einmal das dies diese dieser dieses der die den dem des ein
-    eine einen einem einer es er sie kürzer länger besser einfacher anders rückgängig wieder zurück und oder aber ist
-    sind war kann kannst können könntest soll sollst sollte will möchte du ich mir mich dir dich wir uns ihr wie was
-    wer wo wann warum wieso welche welcher nicht kein keine auch nur jetzt dann hier da zu zum zur für mit von vom im
-    in ins auf an am bei aus als ob dass wenn fass fasse fassen zeig zeige erklär erkläre schreib schreibe übersetze
-    genau stimmt passt super prima fertig los alles etwas nichts beide
+    yes yep yeah nope ok okay sure thanks please good great nice perfect fine well wrong hi hello hey sorry continue
+    proceed resume go going gone ahead next again retry try redo undo revert back stop wait done finish ready start
+    begin keep make doing let get give put take want need like know think say tell ask show see look help mean matter
+    seem guess ignore skip swap one two three other another onto sound hmm oh ah both either neither same different
+    thing stuff way bit lot some any all every everything anything something nothing first second third last previous
+    earlier before after above below now just also too still only even more less most least much many very really quite
+    so than because while though instead rather maybe perhaps already yet later soon shorter longer simpler better
+    faster easier cleaner bigger smaller quick brief clear concise detail further option choice step part point idea
+    suggestion version answer reply respond message question prompt explain summarize summarise summary rephrase reword
+    rewrite translate shorten repeat them yourself out up off over down about against without within ll ve re doesn
+    didn isn won ja nein doch bitte danke gut weiter mach machen macht noch mal nochmal einmal das dies diese der den
+    dem des ein einen einem es er sie kürzer länger besser einfacher rückgängig wieder zurück und oder aber ist sind
+    war kann kannst können sollte möchte du ich mir mich wir uns ihr wie wo wann warum wieso welche nicht kein auch nur
+    jetzt dann hier da zu zum zur für mit von vom im ins auf am bei aus als ob wenn fasse zeig erklär schreib übersetze
+    genau stimmt passt super fertig etwas beide
 """
 """Words about the talk itself."""
 _WORK = """
-    run rerun running fix fixes fixed fixing test tests tested testing lint linter linting format formatter formatting
-    typecheck type types typed checker check checks checked verify validate build builds building compile code coding
-    file files folder directory path function functions method methods class classes module variable variables
-    constant argument arguments parameter parameters line lines text paragraph sentence sentences word words list
-    table title heading json yaml csv xml html regex string number output result results error errors exception
-    warning warnings bug bugs issue issues problem change changes changed edit edits update updates refactor clean
-    cleanup tidy rename copy paste convert merge split sort reverse extract replace add added remove removed delete
-    deleted create created generate write written open close save print load commit commits push pushed pull rebase
-    branch diff pr repo git review docs doc documentation docstring comment comments readme name names script command
-    commands terminal shell fail fails failed failing failure crash broken break breaks work works working slow fast
-    log logs traceback stack trace debug use uses using implement implemented implementation feature features project
-    app program task tasks todo plan approach snippet example examples suite everywhere red green empty missing unused
-    handle handles case cases import imports loop loops array object null main master ship deploy deploys deployed
-    release released publish install installed upgrade downgrade dependency dependencies package packages config
-    setting settings style css div button page typo typos quote quotes comma indent timeout memory time times second
-    seconds minute minutes current default freundlicher freundlich höflicher änderung änderungen sätze wort wörter
-    datei dateien fehler zeile zeilen funktion satz absatz liste tabelle ändere ändern lösche füge umbenennen
+    run rerun running fix test lint format formatter type checker verify validate build compile code file folder
+    directory path function method class classes module variable argument parameter line text paragraph sentence word
+    list table title heading json yaml csv xml html regex string number output result error exception warning bug issue
+    problem change edit update refactor cleanup rename copy paste convert merge split sort reverse extract replace add
+    remove delete create generate write written open close save print load commit push pull rebase branch diff pr repo
+    git review docs documentation docstring comment readme name script command fail failure crash broken break work
+    slow log traceback stack trace debug use using implement implementation feature project app program task todo plan
+    approach snippet example everywhere red green empty missing unused handle case import loop array object null main
+    master ship deploy deploys release publish install upgrade dependency package config setting style css div button
+    page typo quote timeout memory time minute current default freundlicher änderung änderungen wort datei dateien
+    fehler zeile zeilen funktion absatz tabelle ändere ändern lösche füge umbenennen
 """
 """Words of any work on texts and code."""
 _DEEDS = """
@@ -68,8 +57,8 @@ _DEEDS = """
 """
 """Those of them that rules are about."""
 _QUESTION = re.compile(
-    r"\s*(?:who|whom|whose|what|when|where|why|which|how|is|are|am|was|were|do|does|did|has|have|had|may|might|must"
-    r"|should|wer|was|wann|wo|warum|wieso|wie|welche[mnrs]?|ist|sind|hat|haben)\b",
+    r"\s*(?:wh\w+|how|is|are|am|was|were|do|does|did|ha[sd]|have|may|might|must|should|we[rn]|wo|wann|warum|wieso|wie"
+    r"|welche[mnrs]?|ist|sind|hat|haben)\b",
     re.IGNORECASE,
 )
 _COMMAND = re.compile(r"/[a-z][\w:.-]*(?:\s|$)", re.IGNORECASE)
@@ -119,7 +108,8 @@ class PromptWords(NamedTuple):
 
     `text` is to be searched for, empty for nothing. `words` are the stems of what is not talk; `telling` are those that
     not every work has, and `deeds` those of which a rule may be the condition. `names` are identifiers from pasted
-    lines; without telling words, an answer must have one. `is_task` is whether it tells to do something.
+    lines; without telling words, an answer must have one. `is_task` is whether it tells to do something, `is_foreign`
+    whether the model does not know its words, so that an answer must have one of them, or its beginning.
     """
 
     text: str = ""
@@ -128,6 +118,7 @@ class PromptWords(NamedTuple):
     deeds: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     is_task: bool = False
+    is_foreign: bool = False
 
     @classmethod
     def of(cls, prompt: str) -> PromptWords:

@@ -33,7 +33,8 @@ def memory(make_memory: MakeMemory, write: Write, root: Path) -> Memory:
     """Open the default memory of the user: curated notes, logs and a conversation about herons."""
     write("birds.md", f"# Birds\n\n{HERON}\n")
     write("daily/2026-11-20.md", "- 10:00 The heron left the alder at the pond.\n")
-    write("threads/talk.md", "## user @ 2026-11-21 10:00\n\nWhere does the heron nest, in the alder?\n")
+    asked = "## user @ 2026-11-21 10:00\n\nWhere does the heron nest, in the alder?\n\n"
+    write("threads/talk.md", f"{asked}## assistant @ 2026-11-21 10:01\n\nIt nests in the alder since the spring.\n")
     add(RegisteredRoot("mine", str(root), default=True))
     memory = make_memory()
     memory.sync()
@@ -189,20 +190,20 @@ def test_only_memories_that_the_user_registered_speak(ask: Ask, tmp_path: Path, 
     (sent / ".git").mkdir(parents=True)
     (sent / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     (sent / ".git" / "config").write_text('[remote "origin"]\nurl = https://example.org/ada/boat\n')
-    head = "---\nproject: example.org/ada/boat\nfolder: {}\n---\n## user\n\nThe heron of {}.\n"
+    head = "---\nproject: example.org/ada/boat\nfolder: {}\n---\n## user\n\nThe heron of {} sleeps.\n"
     for name, folder in (("boat", tmp_path / "boat"), ("here", sent)):
         (kept / f"{name}.md").write_text(head.format(folder, f"folder {name}"))
     add(RegisteredRoot(TRANSCRIPTS, str(kept.parent)))
     text = ask("what of the heron?", session_id="s3")
     assert f"The heron of {tmp_path}" in text
     assert "other" not in text
-    text = ask("what of the folder boat?", cwd=str(sent), session_id="s5")
+    text = ask("what of the heron of folder boat?", cwd=str(sent), session_id="s5")
     assert "folder here" in text and "folder boat" not in text
     add(RegisteredRoot("sent", str(sent)))
-    assert "folder boat" not in ask("what of the folder boat?", cwd=str(sent), session_id="s6")
+    assert "folder boat" not in ask("what of the heron of folder boat?", cwd=str(sent), session_id="s6")
     shutil.copytree(sent, tmp_path / "boat")
     add(RegisteredRoot("boat", str(tmp_path / "boat")))
-    assert "folder boat" in ask("what of the folder boat?", cwd=str(sent), session_id="s7")
+    assert "folder boat" in ask("what of the heron of folder boat?", cwd=str(sent), session_id="s7")
 
 
 def test_folder_that_is_off_hears_nothing(memory: Memory, make_memory: MakeMemory, root: Path, tmp_path: Path) -> None:
@@ -318,3 +319,50 @@ def test_endless_word_counts_as_many_tokens(ask: Ask, memory: Memory, write: Wri
     write("long.md", f"The heron nests {'x' * 20_000}\n")
     memory.sync()
     assert len(ask("where does the heron nest?")) < 10_000
+
+
+@pytest.mark.parametrize("prompt", ["continue", "/heron nests", "fix the failing test", "yes, run it again"])
+def test_prompt_without_telling_words_hears_nothing_of_conversations(
+    prompt: str, ask: Ask, memory: Memory, write: Write
+) -> None:
+    """Every conversation has such words."""
+    write(
+        "threads/work.md", "## user\n\nFix the failing test and continue: yes, run it again.\n\n## assistant\n\nDone.\n"
+    )
+    memory.sync()
+    assert "threads/" not in ask(prompt)
+
+
+def test_question_of_a_conversation_comes_with_its_answer(ask: Ask, memory: Memory, write: Write) -> None:
+    """Once, whichever of its messages were found; without an answer, what says the same as the prompt is none."""
+    said = (
+        "## user\n\nWhy is the crane pool empty?\n\n## tool\n\nThe crane pool leaks.\n\n## assistant\n\nLet me see.\n\n"
+    )
+    answer = (
+        "## assistant @ 2026-11-22\n\nSo:\n\n- The poller leaks crane rows; close them.\n\n## user\n\nThe crane pool!\n"
+    )
+    write("threads/pool.md", f"---\nagent: codex\n---\n\n{said}{answer}")
+    memory.sync()
+    lines = [line for line in quoted(ask("why is the crane pool empty")) if "threads/pool" in line]
+    assert [line.partition(": ")[2] for line in lines] == [
+        "asked “Why is the crane pool empty?”, answered: So: The poller leaks crane rows; close them."
+    ]
+    assert "(2026-11-22, from codex)" in lines[0]
+
+
+def test_of_a_note_of_many_entries_the_one_that_answers_is_recalled(ask: Ask, memory: Memory, write: Write) -> None:
+    """With its heading. The other entries say something else."""
+    entries = [f"The {bird} eats {food}." for bird, food in (("stork", "frogs"), ("crane", "grain"), ("ibis", "crabs"))]
+    write("food.md", "# Food\n\n## Far away\n\n" + "\n\n".join(entries) + "\n")
+    memory.sync()
+    text = ask("what does the crane eat?")
+    assert "mine:food.md:7: Far away: The crane eats grain." in text and "frogs" not in text
+
+
+def test_pasted_lines_are_looked_up_by_their_names(ask: Ask, memory: Memory, write: Write) -> None:
+    """Their prose may be anywhere."""
+    write("bugs.md", "# Bugs\n\nOrderMissingError means that the queue was read twice.\n")
+    write("prose.md", "# Prose\n\nNo order was found in the heron queue.\n")
+    memory.sync()
+    text = ask("app.errors.OrderMissingError: no order in the heron queue was found")
+    assert "read twice" in text and "prose.md" not in text
