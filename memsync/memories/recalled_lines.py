@@ -171,8 +171,8 @@ class _Turns:
     def line(self, hit: Hit) -> Line | None:
         """Return what a hit of a conversation says; None if its question was there before."""
         prompt = self._prompt
-        if not prompt.telling and not prompt.names:
-            return Line(hit, held="the prompt has no telling word")
+        if len(prompt.telling) < (2 if prompt.is_task else 1) and not prompt.names:
+            return Line(hit, held="the prompt has too few telling words")
         lines, turn = self._turn(hit)
         if turn and (key := (hit.root, hit.path, turn[0].start_line)) in self._seen:
             return None

@@ -17,7 +17,7 @@ LOG = "2026-05-20T10:01:22Z INFO  server started\n2026-05-20T10:01:29Z ERROR ups
 @pytest.mark.parametrize(
     "prompt",
     ["continue", "yes", "ok, go ahead!", "/compact", "/model opus", "make it shorter", "weiter bitte", "",
-     "kannst du das bitte nochmal machen?", "TypeError: x is undefined\n    at <anonymous>:1:2", "```\nlet x = 1;\n```"],
+     "kannst du das bitte nochmal machen?", "TypeError: x is undefined\n    at <anonymous>:1:2", "~~~\nx = 1\n~~~"],
 )  # fmt: skip
 def test_talk_and_commands_look_up_nothing(prompt: str) -> None:
     """Neither does pasted text without a name of its own."""
