@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -286,17 +287,17 @@ class Recaller:
         space = active_space(self._memory.index)
         if space is None:
             return lambda texts: (), False
-        model = self._memory.models.of_space(space)
-        prompt, kept = model.embed_query(text), self._vectors.setdefault(space.name, {})
+        asked = cache(lambda: self._memory.models.of_space(space).embed_query(text))  # only to compare something
+        kept, room = self._vectors.setdefault(space.name, {}), MAX_READ_CHARS
         if len(kept) > MAX_VECTORS:
             kept.clear()
-        room = MAX_READ_CHARS
 
         def near(texts: Sequence[str]) -> list[float]:
             nonlocal room
             new = [one for one in dict.fromkeys(texts) if one not in kept and (room := room - len(one)) >= 0]
-            kept.update(zip(new, model.embed_passages(new) if new else (), strict=True))
-            return [space.likeness(float(kept[one] @ prompt)) if one in kept else 0.0 for one in texts]
+            vectors = self._memory.models.of_space(space).embed_passages(new) if new else ()
+            kept.update(zip(new, vectors, strict=True))
+            return [space.likeness(float(kept[one] @ asked())) if one in kept else 0.0 for one in texts]
 
         is_foreign = self._count([text])[0] > PIECES_A_WORD * len(text.split())
         return near, is_foreign and not space.has_narrow_cosines

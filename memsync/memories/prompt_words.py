@@ -7,7 +7,6 @@ words. Pasted code, logs and stack traces are full of words that nobody means.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from memsync.notes.entry_text import stem
@@ -16,51 +15,39 @@ from memsync.search.stop_words import STOP_WORDS
 MAX_QUESTION_CHARS = 1_000
 """From a longer prompt, memsync takes half of this at each end."""
 MAX_NAMES = 12
-BEGINNING = 6
 MIN_TASK_WORDS = 3
 """Fewer words are a topic rather than a task, unless they are a question."""
-_TALK = """
-    yes yep yeah nope ok okay sure thanks please good great nice perfect fine well wrong hi hello hey sorry continue
-    proceed resume go going gone ahead next again retry try redo undo revert back stop wait done finish ready start
-    begin keep make doing let get give put take want need like know think say tell ask show see look help mean matter
-    seem guess ignore skip swap one two three other another onto sound hmm oh ah both either neither same different
-    thing stuff way bit lot some any all every everything anything something nothing first second third last previous
-    earlier before after above below now just also too still only even more less most least much many very really quite
-    so than because while though instead rather maybe perhaps already yet later soon shorter longer simpler better
-    faster easier cleaner bigger smaller quick brief clear concise detail further option choice step part point idea
-    suggestion version answer reply respond message question prompt explain summarize summarise summary rephrase reword
-    rewrite translate shorten repeat them yourself out up off over down about against without within ll ve re doesn
-    didn isn won ja nein doch bitte danke gut weiter mach machen macht noch mal nochmal einmal das dies diese der den
-    dem des ein einen einem es er sie kürzer länger besser einfacher rückgängig wieder zurück und oder aber ist sind
-    war kann kannst können sollte möchte du ich mir mich wir uns ihr wie wo wann warum wieso welche nicht kein auch nur
-    jetzt dann hier da zu zum zur für mit von vom im ins auf am bei aus als ob wenn fasse zeig erklär schreib übersetze
-    genau stimmt passt super fertig etwas beide
-"""
+_TALK = """yes yep yeah nope ok okay sure thanks please good great nice perfect fine well wrong hi hello hey continue proceed
+    resume go going gone ahead next again retry try redo undo revert back stop wait done finish ready start begin keep
+    make doing let get give put take want need like know think say tell ask show see look help mean matter seem ignore
+    one two three other another onto sound hmm oh ah both either same different thing way some any all every everything
+    anything something nothing first second third last previous earlier before after above below now just also too
+    still only even more less most least much many very really quite so than because while though instead rather maybe
+    perhaps already yet later soon shorter longer simpler better faster easier quick brief clear detail option step
+    part point idea suggestion version answer reply message question prompt explain summarize summarise summary
+    rephrase rewrite translate shorten repeat them yourself out up off over down about against without within ll ve re
+    doesn didn isn won ja nein doch bitte danke gut weiter mach machen macht noch mal nochmal einmal das dies diese der
+    den dem des ein einen einem es er sie kürzer länger besser einfacher rückgängig wieder zurück und oder aber ist
+    sind war kann kannst können sollte möchte du ich mir mich wir uns ihr wie wo wann warum wieso welche nicht kein
+    auch nur jetzt dann hier da zu zum zur für mit von vom im ins auf am bei aus als ob wenn fasse zeig erklär schreib
+    genau passt super fertig"""
 """Words about the talk itself."""
-_WORK = """
-    run rerun running fix test lint format formatter type checker verify validate build compile code file folder
+_WORK = """empty run running fix test lint format formatter type checker verify validate build compile code file folder
     directory path function method class classes module variable argument parameter line text paragraph sentence word
-    list table title heading json yaml csv xml html regex string number output result error exception warning bug issue
-    problem change edit update refactor cleanup rename copy paste convert merge split sort reverse extract replace add
-    remove delete create generate write written open close save print load commit push pull rebase branch diff pr repo
-    git review docs documentation docstring comment readme name script command fail failure crash broken break work
-    slow log traceback stack trace debug use using implement implementation feature project app program task todo plan
-    approach snippet example everywhere red green empty missing unused handle case import loop array object null main
-    master ship deploy deploys release publish install upgrade dependency package config setting style css div button
-    page typo quote timeout memory time minute current default freundlicher änderung änderungen wort datei dateien
-    fehler zeile zeilen funktion absatz tabelle ändere ändern lösche füge umbenennen
-"""
+    list table title heading json yaml regex string number output result error exception warning bug issue problem
+    change edit update refactor cleanup rename copy paste convert merge split sort reverse extract replace add remove
+    delete create generate write written open close save print load commit push pull rebase branch diff pr repo git
+    review docs documentation docstring comment readme name script command fail failure crash broken break work slow
+    log stack trace debug use using implement implementation feature project app program task todo plan approach
+    example everywhere missing handle case import loop array object null main master ship deploy deploys release
+    publish install upgrade dependency package config setting style css div button page typo quote timeout memory time
+    minute current default änderung änderungen wort datei dateien fehler zeile zeilen ändere ändern lösche füge"""
 """Words of any work on texts and code."""
-_DEEDS = """
-    commit push pull merge rebase branch review lint format test build ship deploy release publish install upgrade
-    dependency package refactor rename delete remove docs config changelog
-"""
+_DEEDS = """commit push pull merge rebase branch review lint format test build ship deploy release publish install
+    upgrade dependency package refactor rename delete remove docs config changelog"""
 """Those of them that rules are about."""
-_QUESTION = re.compile(
-    r"\s*(?:wh\w+|how|is|are|am|was|were|do|does|did|ha[sd]|have|may|might|must|should|we[rn]|wo|wann|warum|wieso|wie"
-    r"|welche[mnrs]?|ist|sind|hat|haben)\b",
-    re.IGNORECASE,
-)
+_ASKS = r"\s*(?:wh\w+|how|is|are|am|was|were|do|does|did|ha[sdv]e?|may|might|must|should|we[rn]|wo|wann|wie|ist|sind)\b"
+_QUESTION = re.compile(_ASKS, re.IGNORECASE)
 _COMMAND = re.compile(r"/[a-z][\w:.-]*(?:\s|$)", re.IGNORECASE)
 _SYNTAX = re.compile(r'["“”„:*]|(?<!\S)-+')
 _WORD = re.compile(r"\w+")
@@ -77,25 +64,15 @@ _PASTED = re.compile(
 )
 """The beginning of a line of code, of a log or of a stack trace."""
 _NAME = re.compile(
-    r"""\b(?:\w+(?:Error|Exception|Warning) | [A-Za-z]\w*_\w+ | [a-z]+[A-Z]\w+ | (?:[A-Z][a-z0-9]+){2,}
-      | E[A-Z]{4,} | [A-Z]{1,4}-?\d{3,5})\b""",
-    re.VERBOSE,
+    r"\b(?:\w{10,}(?:Error|Exception)|[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w+|(?:[A-Z][a-z0-9]+){3,}|E[A-Z]{5,}"
+    r"|[A-Z]{1,4}-?\d{3,5})\b"
 )
-"""An identifier, or the name or number of an error."""
-_COMMON_NAME = re.compile(
-    r"(?:Type|Value|Key|Index|Name|Syntax|Runtime|Range|Reference|Attribute|Import|Assertion|Timeout|IO|OS|NullPointer"
-    r"|Illegal\w+)(?:Error|Exception)|ERROR|EVENT"
-)
+"""An identifier, or the name or number of an error that is not in every program, as `TypeError` is."""
 
 
 def stems_of(text: str) -> frozenset[str]:
     """Return the stems of the words of a text."""
     return frozenset(map(stem, _WORD.findall(text.lower())))
-
-
-def families_of(stems: Iterable[str]) -> frozenset[str]:
-    """Return the beginnings of words, which are alike in words of one family (complain, complaint) and in compounds."""
-    return frozenset(word[:BEGINNING] for word in stems)
 
 
 _ABOUT_TALK = stems_of(_TALK) | frozenset(map(stem, STOP_WORDS))
@@ -128,8 +105,7 @@ class PromptWords(NamedTuple):
         half = MAX_QUESTION_CHARS // 2
         typed, pasted = _typed_and_pasted(prompt)
         typed = typed if len(typed) <= MAX_QUESTION_CHARS else f"{typed[:half]} {typed[-half:]}"
-        found = dict.fromkeys(name for line in pasted for name in _NAME.findall(line))
-        names = [name for name in found if not _COMMON_NAME.fullmatch(name)][:MAX_NAMES]
+        names = list(dict.fromkeys(_NAME.findall("\n".join(pasted))))[:MAX_NAMES]
         words = frozenset(word for word in stems_of(typed) if len(word) > 1) - _ABOUT_TALK
         if not words and not names:
             return cls()

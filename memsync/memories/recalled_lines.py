@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from memsync.agents.project import facts_of
-from memsync.memories.prompt_words import MAX_QUESTION_CHARS, PromptWords, families_of, stems_of
+from memsync.memories.prompt_words import MAX_QUESTION_CHARS, PromptWords, stems_of
 from memsync.model.answer import Hit
 from memsync.model.note import Message
 from memsync.model.vocabulary import Kind, Origin, is_remembered
@@ -46,9 +46,13 @@ IN_TALK, USUAL_COSINE = 8.0, 0.45
 """What a cosine above the usual one of an answer adds to the logit of a line of a conversation: its probability is also
 that of the lines around it."""
 TRIGGERED = 0.5
-"""The same for a rule whose condition has a word of a task."""
+"""The same for a rule whose condition has a word of a task.
+
+Vectors of conditions found rules no better (hit@1 0.35) than those of whole lines (0.40), both retrievers 0.75.
+"""
 NO_WORD = -1.0
 """The same for a line that shares no word with a task: tasks have many words, and of some of them it reminds."""
+BEGINNING = 6
 LONE = -0.8
 """The same for a line of a conversation if the prompt has only one telling word."""
 _RULE = re.compile(
@@ -79,8 +83,8 @@ def lines_of(hits: Sequence[Hit], prompt: PromptWords, near: Nearness, folders: 
 
 
 def _common(stems: Iterable[str], text: str) -> int:
-    """Return how many families of words a text has of these."""
-    return len(families_of(stems) & families_of(stems_of(text)))
+    """Return how many words of a text begin as these do: words of one family (complain, complaint), or compounds."""
+    return len({stem[:BEGINNING] for stem in stems} & {stem[:BEGINNING] for stem in stems_of(text)})
 
 
 def _shifted(hit: Hit, by: float) -> Hit:
