@@ -271,7 +271,7 @@ class Recaller:
             is_loaded = os.path.basename(hit.path) in (
                 agent.loaded if hit.root.startswith(agent.name) else INSTRUCTIONS
             )
-            is_own = bool(event.session) and event.session in hit.path
+            is_own = bool(event.session) and event.session in f"{hit.path} {hit.text}"  # a note cites its session
             if is_quoted or is_loaded or is_own or seen.issuperset(digests(hit.text)):
                 return KNOWN
             seen.update(digests(hit.text))

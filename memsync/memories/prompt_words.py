@@ -17,34 +17,36 @@ MAX_QUESTION_CHARS = 1_000
 MAX_NAMES = 12
 MIN_TASK_WORDS = 3
 """Fewer words are a topic rather than a task, unless they are a question."""
-_TALK = """yes yep yeah nope ok okay sure thanks please good great nice perfect fine well wrong hi hello hey continue proceed
-    resume go going gone ahead next again retry try redo undo revert back stop wait done finish ready start begin keep
-    make doing let get give put take want need like know think say tell ask show see look help mean matter seem ignore
-    one two three other another onto sound hmm oh ah both either same different thing way some any all every everything
-    anything something nothing first second third last previous earlier before after above below now just also too
-    still only even more less most least much many very really quite so than because while though instead rather maybe
-    perhaps already yet later soon shorter longer simpler better faster easier quick brief clear detail option step
-    part point idea suggestion version answer reply message question prompt explain summarize summarise summary
-    rephrase rewrite translate shorten repeat them yourself out up off over down about against without within ll ve re
-    doesn didn isn won ja nein doch bitte danke gut weiter mach machen macht noch mal nochmal einmal das dies diese der
-    den dem des ein einen einem es er sie kürzer länger besser einfacher rückgängig wieder zurück und oder aber ist
-    sind war kann kannst können sollte möchte du ich mir mich wir uns ihr wie wo wann warum wieso welche nicht kein
-    auch nur jetzt dann hier da zu zum zur für mit von vom im ins auf am bei aus als ob wenn fasse zeig erklär schreib
-    genau passt super fertig"""
+_TALK = """yes yep yeah nope ok okay sure thanks please good great nice perfect fine well wrong hi hello hey
+    continue proceed resume go going gone ahead next again retry try redo undo revert back stop wait done finish
+    ready start begin keep make doing let get give put take want need like know think say tell ask show see look
+    help mean matter seem ignore one two three other another onto sound hmm oh ah both either same different
+    thing way some any all every everything anything something nothing first second third last previous earlier
+    before after above below now just also too still only even more less most least much many very really quite
+    so than because while though instead rather maybe perhaps already yet later soon shorter longer simpler
+    better faster easier quick brief clear detail option step part point idea suggestion version answer reply
+    message question prompt explain summarize summarise summary rephrase rewrite translate shorten repeat them
+    yourself out up off over down about against without within ll ve re doesn didn isn won ja nein doch bitte
+    danke gut weiter mach machen macht noch mal nochmal einmal das dies diese der den dem des ein einen einem es
+    er sie kürzer länger besser einfacher rückgängig wieder zurück und oder aber ist sind war kann kannst können
+    sollte möchte du ich mir mich wir uns ihr wie wo wann warum wieso welche nicht kein auch nur jetzt dann hier
+    da zu zum zur für mit von vom im ins auf am bei aus als ob wenn fasse zeig erklär schreib genau passt super
+    fertig"""
 """Words about the talk itself."""
-_WORK = """empty run running fix test lint format formatter type checker verify validate build compile code file folder
-    directory path function method class classes module variable argument parameter line text paragraph sentence word
-    list table title heading json yaml regex string number output result error exception warning bug issue problem
-    change edit update refactor cleanup rename copy paste convert merge split sort reverse extract replace add remove
-    delete create generate write written open close save print load commit push pull rebase branch diff pr repo git
-    review docs documentation docstring comment readme name script command fail failure crash broken break work slow
-    log stack trace debug use using implement implementation feature project app program task todo plan approach
-    example everywhere missing handle case import loop array object null main master ship deploy deploys release
-    publish install upgrade dependency package config setting style css div button page typo quote timeout memory time
-    minute current default änderung änderungen wort datei dateien fehler zeile zeilen ändere ändern lösche füge"""
+_WORK = """empty run running fix test lint format formatter type checker verify validate build compile code file
+    folder directory path function method class classes module variable argument parameter line text paragraph
+    sentence word list table title heading json yaml regex string number output result error exception warning
+    bug issue problem change edit update refactor cleanup rename copy paste convert merge split sort reverse
+    extract replace add remove delete create generate write written open close save print load commit push pull
+    rebase branch diff pr repo git review docs documentation docstring comment readme name script command fail
+    failure crash broken break work slow log stack trace debug use using implement implementation feature
+    project app program task todo plan approach example everywhere missing handle case import loop array object
+    null main master ship deploy deploys release publish install upgrade dependency package config setting style
+    css div button page typo quote timeout memory time minute current default änderung änderungen wort datei
+    dateien fehler zeile zeilen ändere ändern lösche füge"""
 """Words of any work on texts and code."""
-_DEEDS = """commit push pull merge rebase branch review lint format test build ship deploy release publish install
-    upgrade dependency package refactor rename delete remove docs config changelog"""
+_DEEDS = """commit push pull merge rebase branch review lint format test build ship deploy release publish
+    install upgrade dependency package refactor rename delete remove docs config changelog"""
 """Those of them that rules are about."""
 _ASKS = r"\s*(?:wh\w+|how|is|are|am|was|were|do|does|did|ha[sdv]e?|may|might|must|should|we[rn]|wo|wann|wie|ist|sind)\b"
 _QUESTION = re.compile(_ASKS, re.IGNORECASE)

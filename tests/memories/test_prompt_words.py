@@ -39,7 +39,7 @@ def test_talk_and_commands_look_up_nothing(prompt: str) -> None:
 def test_words_and_names(prompt: str, telling: set[str], names: set[str], is_task: bool) -> None:
     """Words of any work do not tell, and the prose of what was pasted is not looked up."""
     words = PromptWords.of(prompt)
-    assert (words.telling, words.names, words.is_task) == (telling, names, is_task)
+    assert ({*words.telling}, {*words.names}, words.is_task) == (telling, names, is_task)
     assert "upstream" not in words.text and "recent" not in words.text
 
 
