@@ -28,7 +28,7 @@ MAX_MESSAGE_CHARS = 50_000
 """A longer message is cut in the thread, because long Markdown takes long to parse. The raw file has all of it."""
 MAX_TITLE_CHARS = 80
 MAX_ARGUMENT_CHARS = 200
-_IN_FULL = re.compile(r"todo|update_plan|git (?:-C \S+ )?commit", re.IGNORECASE)
+_IN_FULL = re.compile(r"[^\n]*(?:todo|update_plan)[^\n]*\n|.*\bgit\b[^\n]{0,200}\bcommit\b", re.IGNORECASE)
 MAX_FULL_CHARS = 4_000
 """Of the calls of which session notes need more: lists of tasks, and commits."""
 _OTHER = re.compile(r"[^\w.-]+", re.ASCII)
@@ -151,7 +151,7 @@ class SessionThread:
         assert self._open is not None
         self._open.id = event.id if event.who is Who.ASSISTANT else self._open.id
         if event.who is Who.TOOL:
-            most = MAX_FULL_CHARS if _IN_FULL.search(f"{event.tool} {text[:MAX_FULL_CHARS]}") else MAX_ARGUMENT_CHARS
+            most = MAX_FULL_CHARS if _IN_FULL.match(f"{event.tool}\n{text[:MAX_FULL_CHARS]}") else MAX_ARGUMENT_CHARS
             given = one_line(text[:most]) + "…" * (len(text) > most)
             key = event.id or f"{len(self._open.tools)}"
             self._open.tools[key] = (f"> {one_line(event.tool)} {given}".rstrip(), len(text))

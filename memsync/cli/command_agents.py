@@ -108,7 +108,7 @@ def connect(
         new[-1] += ", as the default"
     new += [f"makes the memory {default} the default"] * (default in known)
     new += [f"registers the memory {TRANSCRIPTS}, for conversations"] * (transcripts_root() is None)
-    worded_by = {"notes": shlex.split(notes), "notes_remote": True} if notes else {}
+    worded_by = _worded_by(notes) if notes else {}
     new += [f"lets {notes} word the notes of sessions: it reads them, and may send them to its model"] * bool(notes)
     document = _shown(context, changes, new, is_agreed=yes or dry_run)
     if dry_run:
@@ -136,6 +136,15 @@ def connect(
     remarks += [f"in this folder, hooks use the memory {used.name}: {used.place}" if used else NO_MEMORY]
     remarks += [of_notes(transcripts_root(), os.getcwd())] * bool(used)
     return CommandAnswer({**document, "memory": used.name if used else ""}, [f"{agent.title} is connected"], remarks)
+
+
+def _worded_by(notes: str) -> dict[str, Any]:
+    """Return the settings that let a command word the notes of sessions. Raises UsageError."""
+    try:
+        words = shlex.split(notes)
+    except ValueError as error:
+        raise UsageError(f"--notes {notes}: {error}", hint="Write it as in a shell: --notes 'claude -p'") from error
+    return {"notes": words, "notes_remote": words not in (["rules"], ["off"])}
 
 
 def _new_name(folder: str, taken: AbstractSet[str]) -> str:

@@ -45,7 +45,7 @@ class SessionNoter(Worker):
             with self._condition:
                 if event in ("session-end", "compaction") and session:
                     self._heard[session] = (self._clock.monotonic(), event == "session-end")
-                elif event == "prompt":  # it goes on
+                elif event in ("prompt", "session-start"):  # it goes on
                     self._heard.pop(session, None)
 
     def step(self) -> float:

@@ -164,7 +164,9 @@ def _taken_back(memory: Workspace, which: str) -> Written:
         if session in found:
             edit = partial(_exchanged, session=session, new="")
             return memory.write("log --undo", session, partial(memory.writer.rewrite, note.path, edit))
-    raise UsageError(f"no log has a note of the session {which}", hint="Write: memsync log --undo LAST")
+    asked = "a session" if which.upper() == LAST else f"the session {which}"
+    problem = f"no log of the memory {memory.settings.root} has a note of {asked}"
+    raise UsageError(problem, hint="memsync agents prints which memory gets the notes.")
 
 
 def _text_of(memory: Workspace, path: NotePath) -> str:

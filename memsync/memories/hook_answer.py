@@ -78,6 +78,8 @@ MAX_SENT = 100
 """How many answers may wait for a hook to say that it has printed them."""
 PATIENCE_SECONDS = 1.0
 MAX_TRANSCRIPT_BYTES = 4_000_000
+MIN_SESSION_CHARS = 8
+"""A shorter id of a session may be a word."""
 MIN_KNOWN_CHARS = 20
 """A shorter line may be in a transcript by chance."""
 INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", "copilot-instructions.md")
@@ -271,7 +273,9 @@ class Recaller:
             is_loaded = os.path.basename(hit.path) in (
                 agent.loaded if hit.root.startswith(agent.name) else INSTRUCTIONS
             )
-            is_own = bool(event.session) and event.session in f"{hit.path} {hit.text}"  # a note cites its session
+            is_own = (
+                len(event.session) >= MIN_SESSION_CHARS and event.session in f"{hit.path} {hit.text}"
+            )  # a note cites its session
             if is_quoted or is_loaded or is_own or seen.issuperset(digests(hit.text)):
                 return KNOWN
             seen.update(digests(hit.text))

@@ -11,13 +11,13 @@ import json
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, suppress
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from memsync.agents.ingest import TakenSession, taken_since
 from memsync.agents.session_threads import note_of
-from memsync.errors import IndexBusy
+from memsync.errors import IndexBusy, UsageError
 from memsync.features.curation.checks import reason_against
 from memsync.memories.reopening import Opener
 from memsync.memories.session_notes import MOST, NoteLine, Part, by_rules, day_of, part_of
@@ -36,8 +36,9 @@ from memsync.system.state_file import state_of_root
 
 IDLE_SECONDS = 600.0
 """A session without a hook at its end has ended if its transcript has not grown for so long."""
-OWNERS = ("asked", "decided")
-"""Kinds of lines that are the owner's words; what the agent says may be from a page that it has read."""
+LONGEST_INGEST_SECONDS = 3_600.0
+"""A transcript is seen by others when the run that has read it ends."""
+DAY = 86_400.0
 OFF, RULES = "off", "rules"
 _FIRST, _UNTIL = "notes made since", "notes made until"
 """When the first note was made, and up to when all were made, as Unix times."""
@@ -76,7 +77,6 @@ class Noter:
     def __init__(self, memory: Memory, opener: Opener) -> None:
         self._memory = memory
         self._opener = opener
-        self._done: dict[str, tuple[float, bool]] = {}
 
     def make(self, ended: Collection[str] = (), paused: Collection[str] = ()) -> list[str]:
         """Write the notes of sessions that have ended: these, and those that have not grown for IDLE_SECONDS.
@@ -84,52 +84,63 @@ class Noter:
         Also those of `paused`, by rules, because they may go on. Returns a reason for each that cannot be written now.
         Raises MemsyncError.
         """
-        if default_of("agents.notes") == [OFF]:
-            return []
-        now, since = clock.seconds(), self._memory.state.single(_UNTIL)
-        if since is None:
-            self._memory.state.keep_single(_FIRST, since := now - IDLE_SECONDS)
-            self._memory.state.keep_single(_UNTIL, since)
-        complaints, waits = list[str](), list[float]()
-        found = taken_since(self._memory.settings.root, since)
-        self._done = {taken.key: self._done[taken.key] for taken in found if taken.key in self._done}
-        for taken in found:
+        now, state = clock.seconds(), self._memory.state
+        since, is_off = state.single(_UNTIL), default_of("agents.notes") == [OFF]
+        if since is None or is_off:  # what is said while notes are off never gets one
+            since = now - IDLE_SECONDS
+            state.keep_single(_FIRST, now if is_off else since)
+            state.keep_single(_UNTIL, since)
+        complaints, waits, to_word = list[str](), list[float](), list[tuple[RegisteredRoot, Session, list[NoteLine]]]()
+        since = min(since, now - IDLE_SECONDS)  # the clock may have been set back
+        for taken in [] if is_off else taken_since(self._memory.settings.root, since - LONGEST_INGEST_SECONDS):
             has_ended = now - taken.grown_at >= IDLE_SECONDS or _is_one_of(taken, ended)
             waits += [] if has_ended else [taken.grown_at]
-            is_known = self._done.get(taken.key) in ((taken.grown_at, has_ended), (taken.grown_at, True))
-            if is_known or not (has_ended or _is_one_of(taken, paused)):
+            if not (has_ended or _is_one_of(taken, paused)):
                 continue
             try:
-                self._note(taken, is_final=has_ended)
-                self._done[taken.key] = (taken.grown_at, has_ended)
+                to_word += self._note(taken, is_final=has_ended)
             except Exception as error:  # noqa: BLE001 (because no session may keep the others from their notes)
                 complaints.append(f"the session {taken.name}: {error or type(error).__name__}")
-                waits.append(taken.grown_at)
+                waits += [] if isinstance(error, UsageError) else [taken.grown_at]
         if (until := min([now - IDLE_SECONDS, *waits])) > since:
-            self._memory.state.keep_single(_UNTIL, until)
+            state.keep_single(_UNTIL, until)
+        for root, session, lines in to_word:  # last, because it takes long
+            self._word(root, session, lines)
         return complaints
 
-    def _note(self, taken: TakenSession, *, is_final: bool) -> None:
-        session = _read(self._memory.settings.root, taken)
-        if session is None or not session.id or self._is_private(session):
-            return
-        if session.ended.timestamp() < self._memory.state.single(_FIRST):  # a first ingest brings the sessions of years
-            return
-        root = log_of(session.folder)
-        lines = by_rules(session.parts) if root is not None else []
-        lines = [line for line in lines if line.kind in OWNERS or not reason_against(line.text)]
-        if root is None or not lines:
-            return
-        last = LastSession(root.path, session.id, session.ended.isoformat())
-        # First, because the next session may begin as soon as the note is in the log.
-        self._memory.state.keep_single(f"last session {session.folder}", json.dumps(last))
-        self._write(root, session, lines)
-        command = program_of_notes() if is_final else []
-        if command:
-            with file_lock(self._memory.settings.keep_dir / "notes.lock", 0.0, _busy):
-                better = by_program(command, session.parts, self._memory.state)
-            if better:
-                self._write(root, session, [*better, *(line for line in lines if line.kind not in MOST)])
+    def _note(self, taken: TakenSession, *, is_final: bool) -> Iterator[tuple[RegisteredRoot, Session, list[NoteLine]]]:
+        """Write the notes of a session's days that have none yet; yield those that a program may word."""
+        state, key = self._memory.state, f"noted {taken.key}"
+        noted, known_length, was_final = json.loads(state.single(key) or '["", 0, false]')
+        first = max(datetime.fromtimestamp(state.single(_FIRST)).astimezone(), _moment(noted))
+        for session in _read(self._memory.settings.root, taken, first):
+            ended, length = session.ended.isoformat(), sum(len(part.lines) for part in session.parts)
+            # A child of another session has that one's id. A time in the future would make logs of days to come.
+            is_own = bool(session.id) and _is_one_of(taken, [session.id])
+            is_known = (ended, length) == (noted, known_length) and (was_final or not is_final)
+            if is_known or not is_own or self._is_private(session):
+                continue
+            if session.ended < first or session.ended.timestamp() > taken.grown_at + DAY:
+                continue
+            root = log_of(session.folder)
+            lines = [line for line in by_rules(session.parts) if line.is_owners or not reason_against(line.text)]
+            if root is None or not lines:
+                continue
+            # First, because the next session may begin as soon as the note is in the log.
+            last, before = LastSession(root.path, session.id, ended), last_session(self._memory, session.folder)
+            if before is None or before.ended <= last.ended:
+                state.keep_single(f"last session {session.folder}", json.dumps(last))
+            self._write(root, session, lines)
+            state.keep_single(key, json.dumps([ended, length, is_final]))
+            if is_final and program_of_notes():
+                yield root, session, lines
+
+    def _word(self, root: RegisteredRoot, session: Session, lines: Sequence[NoteLine]) -> None:
+        """Let the program word a note. Raises IndexBusy if another process does so."""
+        with file_lock(self._memory.settings.keep_dir / "notes.lock", 0.0, _busy):
+            better = by_program(program_of_notes(), session.parts, self._memory.state)
+        if better:
+            self._write(root, session, [*better, *(line for line in lines if line.kind not in MOST)])
 
     def _write(self, root: RegisteredRoot, session: Session, lines: Sequence[NoteLine]) -> None:
         day, time = session.ended.date().isoformat(), f"{session.ended:%H:%M}"
@@ -140,7 +151,9 @@ class Noter:
     def _is_private(self, session: Session) -> bool:
         """Tell whether nothing of a session may stand in a log, which may be sent elsewhere."""
         is_local = any(self._memory.reader.rules.is_local_only(NotePath(part.path)) for part in session.parts)
-        return is_local or session.head.local_only or is_in_any(session.folder, default_of("agents.off"))
+        places = {session.folder, str(session.head.values.get("cwd") or session.folder)}
+        is_off = any(is_in_any(place, default_of("agents.off")) for place in places)
+        return is_local or session.head.local_only or is_off
 
 
 def _busy(holder: str) -> IndexBusy:
@@ -149,7 +162,10 @@ def _busy(holder: str) -> IndexBusy:
 
 def _is_one_of(taken: TakenSession, sessions: Collection[str]) -> bool:
     """Tell whether a transcript is of one of these sessions; Gemini's files have the first 8 characters of its id."""
-    return any(session in taken.key or taken.name.endswith(f"-{session[:8]}") for session in sessions)
+    names = taken.key.replace("\n", "/").split("/")
+    return any(
+        any(session in name for name in names[-3:]) or taken.name.endswith(f"-{session[:8]}") for session in sessions
+    )
 
 
 def make_notes(settings: Settings) -> list[str]:
@@ -195,24 +211,30 @@ def last_session(memory: Memory, folder: str) -> LastSession | None:
     return LastSession(*json.loads(stored)) if stored else None
 
 
-def _read(root: Path, taken: TakenSession) -> Session | None:
-    """Return what a kept conversation says on its last day; None if it has no message with a time, or is gone."""
-    day: date | None = None
-    found = list[Part]()
-    head = Head()
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text) if text else datetime.fromtimestamp(0).astimezone()
+
+
+def _read(root: Path, taken: TakenSession, since: datetime) -> list[Session]:
+    """Return what a kept conversation says on each day from that of a moment on; nothing if it is gone."""
+    found, head = list[Part](), Head()
     for number in range(taken.parts, 0, -1):
         path = note_of(root, taken.agent, taken.name, number)
         with suppress(FileNotFoundError):
             text = "\n".join(decode(path.read_bytes()).lines)
             head = read_head(text.split("\n"))
-            whole = part_of(f"{path.parent.name}/{path.name}", text)
-            day = day or max((said for one in whole.messages if (said := day_of(one.time))), default=None)
-            of_day = [one for one in whole.messages if day and day_of(one.time) in (day, None)]
-            if not of_day:
+            part = part_of(f"{path.parent.name}/{path.name}", text)
+            days = [day for one in part.messages if (day := day_of(one.time))]
+            found.insert(0, part)
+            if days and max(days) < since.date():
                 break
-            found.insert(0, whole._replace(messages=of_day))
-    times = [one.time for part in found for one in part.messages if one.time]
-    return Session(taken.agent, head, found, datetime.fromisoformat(max(times)).astimezone()) if times else None
+    sessions = list[Session]()
+    for day in sorted({day for part in found for one in part.messages if (day := day_of(one.time))}):
+        parts = [part._replace(messages=[one for one in part.messages if day_of(one.time) == day]) for part in found]
+        times = [one.time for part in parts for one in part.messages]
+        if day >= since.date():
+            sessions.append(Session(taken.agent, head, parts, datetime.fromisoformat(max(times)).astimezone()))
+    return sessions
 
 
 def _texts(session: Session, lines: Sequence[NoteLine]) -> Iterator[str]:

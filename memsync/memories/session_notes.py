@@ -28,6 +28,8 @@ TYPED_LINES = 6
 """A message of more lines is mostly pasted: a specification, a review, a log."""
 MOST = {"asked": 2, "decided": 3, "learnt": 2, "open": 2}
 ORDER = ("asked", "decided", "changed", "committed", "learnt", "open")
+MAX_LINE_CHARS = 1_000
+MAX_FINDINGS = 50
 MAX_FILES = 5
 MIN_WORDS = 3
 BOILERPLATE = 3
@@ -42,6 +44,8 @@ class NoteLine(NamedTuple):
     path: str
     first: int
     last: int
+    is_owners: bool = False
+    """Whether it is in the owner's words; others may be from a page that the agent has read."""
 
     @property
     def citation(self) -> str:
@@ -68,12 +72,11 @@ class Part(NamedTuple):
     messages: Sequence[Message]
 
 
-def part_of(path: str, text: str, day: date | None = None) -> Part:
-    """Return a note of a conversation with its messages, or only those of a local day."""
+def part_of(path: str, text: str) -> Part:
+    """Return a note of a conversation with its messages."""
     lines = split_lines(text)
     sections = [section for section, _ in find_headings(lines, read_head(lines).line_count + 1)]
-    found = (one for one in messages_in(sections, lines) if day is None or day_of(one.time) == day)
-    return Part(path, lines, [*found])
+    return Part(path, lines, [*messages_in(sections, lines)])
 
 
 def day_of(time: str) -> date | None:
@@ -117,6 +120,7 @@ def _sentences(part: Part, message: Message) -> Iterator[tuple[int, str]]:
         body = [line if len(inside) == 2 and inside[0] < place < inside[1] else "" for place, line in enumerate(body)]
     for offset, line in outside_code(body):
         thinks = (thinks or "<thinking>" in line) and "</thinking>" not in line
+        line = line[:MAX_LINE_CHARS]  # a longer one is pasted, and patterns take long on it
         if not thinks and not wording.NO_WORDS.match(plain(line)):
             for text in [line] if message.role == "system" else wording.SENTENCE.split(line):
                 if text.strip():
@@ -173,15 +177,13 @@ def plain(text: str) -> str:
 
 
 def _line(kind: str, one: Said | _Call, text: str, last: int = 0) -> NoteLine:
-    return NoteLine(kind, text, one.path, one.line, max(one.line, last))
+    return NoteLine(kind, text, one.path, one.line, max(one.line, last), isinstance(one, Said) and one.role == "user")
 
 
 def _chosen(kind: str, found: Iterable[tuple[int, Said]]) -> list[NoteLine]:
-    """Return the heaviest of some sentences, each once, in their order."""
-    once: dict[str, tuple[int, int, Said]] = {}
-    for number, (weight, one) in enumerate(found):
-        once.setdefault(plain(one.text).casefold(), (-weight, number, one))
-    heaviest = sorted(once.values(), key=lambda item: item[:2])[: MOST[kind]]
+    """Return the heaviest of some sentences, each once, in their order; of equal ones the last: it may correct one."""
+    once = {plain(one.text).casefold(): (weight, number, one) for number, (weight, one) in enumerate(found)}
+    heaviest = sorted(once.values(), key=lambda item: item[:2], reverse=True)[: MOST[kind]]
     return [_line(kind, one, plain(one.text)) for _, _, one in sorted(heaviest, key=lambda item: item[1])]
 
 
@@ -265,11 +267,12 @@ def _learnt(said: Sequence[Said]) -> list[NoteLine]:
             if wording.STILL_WRONG.search(text):
                 found = [finding for finding in found if finding.message < before]
         elif one.role == "assistant" and wording.WITHDRAWS.search(text):
-            found = [finding for finding in found if finding.message < one.message] if text.startswith("Wait") else []
+            is_passing = text[:4].lower() in ("wait", "hmm,", "hmm ", "hmm.")
+            found = [finding for finding in found if finding.message < one.message] if is_passing else []
         elif one.role == "assistant" and wording.LEARNT.search(text) and not wording.UNSURE.search(text):
             found += [one] * (len(_words(text)) > MIN_WORDS + 1 and not text.endswith(":"))
     causes = (one for one in _of_summaries(said, "learnt") if not wording.SUCCEEDED.search(one.text))
-    found = [*(one for one in causes if len(_words(one.text)) > MIN_WORDS), *found]
+    found = [*(one for one in causes if len(_words(one.text)) > MIN_WORDS), *found][-MAX_FINDINGS:]
     latest = [one for place, one in enumerate(found) if not any(_are_alike(one, other) for other in found[place + 1 :])]
     return _chosen("learnt", enumerate(latest))
 
@@ -295,7 +298,7 @@ def _open(said: Sequence[Said], calls: Sequence[_Call]) -> list[NoteLine]:
         found = [one for one in answer if wording.OFFERS.search(one.text) and one.message > asked][-1:]
     if not found and answer and answer[0].message < asked:
         found = [one for message in [*_typed(said)][-1:] for one in message if wording.ASKS.search(plain(one.text))][:1]
-    return _chosen("open", [(1, one) for one in found if len(_words(one.text)) >= MIN_WORDS])
+    return _chosen("open", ((-place, one) for place, one in enumerate(found) if len(_words(one.text)) >= MIN_WORDS))
 
 
 def _of_summaries(said: Sequence[Said], kind: str) -> Iterator[Said]:

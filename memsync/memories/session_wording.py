@@ -9,7 +9,7 @@ import re
 
 # ------------------------------------------------------------------------------------------- the form
 
-SENTENCE = re.compile(r"(?<=[^\d\s][.!?])\s+(?=[\W\d]*[A-ZÄÖÜ])|\s*[\r\n]+")
+SENTENCE = re.compile(r"(?<=[^\d\s][.!?])\s+(?=[\W\d]{0,20}[A-ZÄÖÜ])")
 ADDRESS = re.compile(r"\S*(?:://|/\S+/)\S*")
 _SCRIPTS = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 WORD = re.compile(rf"[{_SCRIPTS}]{{2}}|[^\W\d_{_SCRIPTS}]{{2,}}")
@@ -87,7 +87,7 @@ STILL_WRONG = re.compile(
 # ------------------------------------------------------------------------------------------- agents
 
 LEARNT = re.compile(
-    r"\b(?:(?:root cause|culprit)(?= was| is|:)"
+    r"\b(?:(?:root cause|culprit|ursache)(?= was| is| war| ist| of| des| der|:)"
     r"|(?:the|this) (?:actual |real |main |root |core |key )?(?:problem|issue|cause|bug|reason)"
     r" (?:was|is|turned out|came)|it turn(?:s|ed) out (?:that|the)|(?:was|were) caused by|fail(?:s|ed) because"
     r"|the fix was (?:to|an?)|fixed (?:it )?with|fixed .{0,60}\bby \w+ing|das problem (?:war|ist)|lag daran"
@@ -141,7 +141,7 @@ FILE = re.compile(
     r'"(?:file_?path|filePath|path|target_file|notebook_path)": *"((?:[^"\\]|\\.)+)"'
     r"|\*\*\* (?:Add|Update|Delete) File: (.+?)(?= @@| \+| \*\*\* |\\n|\"|…|$)"
 )
-PASSING = re.compile(r"/\.\w+/(?:plans|projects|memories|todos)/|(?:^|/)(?:tmp|scratchpad)/|\.patch$")
+PASSING = re.compile(r"/\.\w+/(?:plans|projects|memories|todos)/|^/tmp/[^/]*$|(?:^|/)scratchpad/|\.patch$")
 """Plans and notes of the agent's own, and what it writes for a moment."""
 COMMIT = re.compile(
     r"\bgit(?: -C \S+| --?[\w-]+=\S+)* commit\b[^|;&\n]*? (?:-\w*m|--message|-F)[ =]"

@@ -162,7 +162,7 @@ def set_in_user_file(table: str, values: Mapping[str, Any]) -> None:
     import json
     import tomllib
 
-    path = os.path.join(config_folder(), NAME)
+    path = os.path.realpath(os.path.join(config_folder(), NAME))  # it may be a link to where the user keeps it
     text = ""
     if os.path.exists(path):
         with open(path, encoding="utf-8", newline="") as file:

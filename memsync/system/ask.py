@@ -48,7 +48,7 @@ def ask_program(command: Sequence[str], packet: Any, seconds: float = SECONDS) -
     text = printed[:MAX_BYTES].decode("utf-8", "replace")
     try:
         return json.loads(text[text.index("{") : text.rindex("}") + 1])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MemsyncError(
             f"{name} did not answer with JSON", hint="docs/vault.md shows the answer it must print."
         ) from error

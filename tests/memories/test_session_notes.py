@@ -60,6 +60,12 @@ def test_questions_reports_and_tasks_are_no_decisions(text: str) -> None:
     assert of_kind("decided", ASKED, ("user", text)) == []
 
 
+def test_of_many_decisions_the_last_count() -> None:
+    """They may correct earlier ones."""
+    said = [("user", f"We must use the {name} database here.") for name in ("first", "second", "third", "fourth")]
+    assert of_kind("decided", ASKED, *said) == [text for _, text in said[1:]]
+
+
 def test_agent_decides_nothing_for_the_owner() -> None:
     assert of_kind("decided", ASKED, ("assistant", "We must use tenacity. Never retry more than three times.")) == []
 
@@ -198,6 +204,12 @@ def test_long_session_gives_few_short_lines() -> None:
     texts = [line.text for line in lines]
     assert "Never write to the feed itself." in texts
     assert [text for text in texts if "root cause" in text] == [text for _, text in findings[-2:]]
+
+
+@pytest.mark.parametrize("text", ["a" * 40_000, " " * 40_000, "!! " * 15_000, "x/" * 20_000, "must " * 9_000])
+def test_long_lines_take_no_long_time(text: str) -> None:
+    """A test may cost 2 s of CPU."""
+    noted(ASKED, ("user", f"please fix {text}"), ("assistant", f"The issue is {text}"), ("system", f"# A\n\n- {text}"))
 
 
 @pytest.mark.parametrize(
