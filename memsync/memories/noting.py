@@ -77,6 +77,8 @@ class Noter:
     def __init__(self, memory: Memory, opener: Opener) -> None:
         self._memory = memory
         self._opener = opener
+        self._done: dict[str, tuple[float, bool]] = {}
+        """What this process has looked at: a daemon asks each second while a conversation grows."""
 
     def make(self, ended: Collection[str] = (), paused: Collection[str] = ()) -> list[str]:
         """Write the notes of sessions that have ended: these, and those that have not grown for IDLE_SECONDS.
@@ -92,13 +94,17 @@ class Noter:
             state.keep_single(_UNTIL, since)
         complaints, waits, to_word = list[str](), list[float](), list[tuple[RegisteredRoot, Session, list[NoteLine]]]()
         since = min(since, now - IDLE_SECONDS)  # the clock may have been set back
-        for taken in [] if is_off else taken_since(self._memory.settings.root, since - LONGEST_INGEST_SECONDS):
+        found = [] if is_off else taken_since(self._memory.settings.root, since - LONGEST_INGEST_SECONDS)
+        self._done = {taken.key: self._done[taken.key] for taken in found if taken.key in self._done}
+        for taken in found:
             has_ended = now - taken.grown_at >= IDLE_SECONDS or _is_one_of(taken, ended)
             waits += [] if has_ended else [taken.grown_at]
-            if not (has_ended or _is_one_of(taken, paused)):
+            is_known = self._done.get(taken.key) in ((taken.grown_at, has_ended), (taken.grown_at, True))
+            if is_known or not (has_ended or _is_one_of(taken, paused)):
                 continue
             try:
                 to_word += self._note(taken, is_final=has_ended)
+                self._done[taken.key] = (taken.grown_at, has_ended)
             except Exception as error:  # noqa: BLE001 (because no session may keep the others from their notes)
                 complaints.append(f"the session {taken.name}: {error or type(error).__name__}")
                 waits += [] if isinstance(error, UsageError) else [taken.grown_at]
