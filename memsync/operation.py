@@ -76,7 +76,7 @@ class Cli:
     `flags` replace `--name`; a single short one (`-n`) is added to it. `names` tells what a path names (`note`,
     `location` or `folder`), so that the user may write it relative to the current folder. `is_text` marks free text:
     all remaining arguments, or standard input with `reads_input`. With `is_editable`, `--edit` opens an editor for it.
-    With `is_hidden`, the command line does not take it.
+    With `is_hidden`, the command line does not take it. With `needs_no_text`, no text is read if it is given.
     """
 
     flags: tuple[str, ...] = ()
@@ -86,6 +86,7 @@ class Cli:
     reads_input: bool = False
     is_editable: bool = False
     is_hidden: bool = False
+    needs_no_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)

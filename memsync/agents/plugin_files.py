@@ -38,7 +38,7 @@ COMMANDS = {
         "supersede an agent's line that no longer holds. Then say path:line of what you wrote.",
     ),
 }
-"""Command -> its description, and the prompt that it stands for."""
+"""Command -> its description, and the prompt that the model gets."""
 BY_THE_USER = {"disable_model_invocation": True}
 BY_A_SKILL = "what the user wrote after the command"
 VERSION = re.sub(r"(?<=\d)\.?(?=[a-z])", "-", __version__, count=1)

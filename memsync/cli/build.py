@@ -253,12 +253,13 @@ def arguments_of(
     Paths are converted if the operation runs on the current memory (`is_here`).
     """
     arguments: dict[str, Any] = {}
+    needs_text = not any(given.get(name) for name, other in operation.values.items() if other.cli.needs_no_text)
     for name, parameter in operation.values.items():
         value = given.get(name)
         if parameter.cli.is_text:
             words, edit = value or (), bool(given.get(_EDIT))
             if parameter.cli.reads_input or edit or (parameter.cli.is_editable and words == ("-",)):
-                value = "" if given.get("undo") else text_of(words, edit=edit)
+                value = text_of(words, edit=edit) if needs_text or words else ""
             else:
                 value = " ".join(words) if words else None
         elif not parameter.is_list and get_origin(parameter.value_type) is not None:

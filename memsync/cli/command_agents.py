@@ -85,11 +85,8 @@ def connect(
     """
     from memsync.agents.connecting import SetupChange, apply, connections, own_memories, planned, plugged
     from memsync.agents.ingest import transcripts_root
-    from memsync.cli.hook import settings_to_ask
-    from memsync.daemon.autostart import start_if_wanted
-    from memsync.memories.noting import described as of_notes
     from memsync.settings.config_file import set_in_user_file
-    from memsync.settings.roots import NO_MEMORY, TRANSCRIPTS, default_root, registered_roots, root_for, set_default
+    from memsync.settings.roots import TRANSCRIPTS, default_root, registered_roots, root_for, set_default
 
     agent = agent_named(name)
     if not project and not agent.home().is_dir():
@@ -129,13 +126,27 @@ def connect(
     if document["changed"]:
         remarks += ["these files contain the path of memsync on this machine, so do not commit them"] * project
     remarks += [f"its hooks are those of its plugin: {path}" for path in plugin]
+    in_use, more = _in_use()
+    return CommandAnswer({**document, "memory": in_use}, [f"{agent.title} is connected"], [*remarks, *more])
+
+
+def _in_use() -> tuple[str, list[str]]:
+    """Start the daemon that hooks ask, if wanted; return the name of the memory that they use here, and remarks."""
+    from memsync.agents.ingest import transcripts_root
+    from memsync.cli.hook import settings_to_ask
+    from memsync.daemon.autostart import start_if_wanted
+    from memsync.memories.noting import described as of_notes
+    from memsync.settings.roots import NO_MEMORY, root_for
+
+    remarks = list[str]()
     with suppress(MemsyncError):  # so that the agent's first prompt is answered
         if (asked := settings_to_ask()) is not None:
             start_if_wanted(asked, remarks.append)
     used = root_for(os.getcwd())
-    remarks += [f"in this folder, hooks use the memory {used.name}: {used.place}" if used else NO_MEMORY]
-    remarks += [of_notes(transcripts_root(), os.getcwd())] * bool(used)
-    return CommandAnswer({**document, "memory": used.name if used else ""}, [f"{agent.title} is connected"], remarks)
+    if used is None:
+        return "", [*remarks, NO_MEMORY]
+    remarks.append(f"in this folder, hooks use the memory {used.name}: {used.place}")
+    return used.name, [*remarks, of_notes(transcripts_root(), os.getcwd())]
 
 
 def _worded_by(notes: str) -> dict[str, Any]:

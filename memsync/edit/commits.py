@@ -199,7 +199,7 @@ def output(git: Git, *arguments: str, given: str = "", index: str = "", at_notes
 
 
 def commit_named(git: Git, name: str) -> str:
-    """Return the commit that a name stands for; empty if there is none."""
+    """Return the commit of a reference or a revision; empty if there is none."""
     return git.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}").stdout.strip()
 
 

@@ -101,13 +101,17 @@ def log(
     since: Since = "",
     until: Until = "",
     undo: Annotated[
-        str, Meta(description="Take back the last session note, or that of SESSION."), Cli(metavar="LAST|SESSION")
+        str,
+        Meta(description="Take back the last session note, or that of SESSION."),
+        Cli(metavar="LAST|SESSION", needs_no_text=True),
     ] = "",
 ) -> Written:
     """Append an entry to the log of a day. Raises UsageError when [kinds] has no folder for logs.
 
     What the entry supersedes stays in its note; searches show it after the entry, and say why.
     """
+    if undo and text:
+        raise UsageError("undo takes no text", hint="Write: memsync log --undo LAST")
     if undo:
         return _taken_back(memory, undo)
     now = clock.now()
@@ -137,36 +141,50 @@ def note_session(
     """
     path = daily_log_path(parse_day(day, clock.now()), memory.files, memory.reader.rules)
     entry = session_entry({BY: agent, SESSION: session, "user": user}, _clock(time), lines)
-    key = f"session note {day} {session}"
+    key = _key_of_note(day, session)
 
     def write() -> Done:
         known, text = memory.state.single(key), _text_of(memory, path)
         there = next((one for one in entries_of_sessions(text) if one.session == session), None)
-        if known is not None and known != digest_of((there.text if there else "").encode("utf-8", "surrogateescape")):
+        if known not in (None, _digest_of(there.text if there else "")):
             return Done(path, there.first if there else 1)
         if there is None:
             done = memory.writer.append(path, entry, head=f"# {day}\n")
         else:
             done = memory.writer.rewrite(path, lambda text: _exchanged(text, session, entry.text), adds=True)
-        memory.state.keep_single(key, digest_of(entry.text.encode("utf-8", "surrogateescape")))
+        memory.state.keep_single(key, _digest_of(entry.text))
         return done
 
     return memory.write("log", lines[0], write)
 
 
 def _taken_back(memory: Workspace, which: str) -> Written:
-    """Take the entry of a session out of its log, the last one or that of a session; it does not come back."""
+    """Take the entry of a session out of its log, the last one or that of a session; it does not come back.
+
+    Raises UsageError if there is none, or if a person has changed it.
+    """
     with memory.as_of_now() as (reader, _):
         logs = [note for note in reader.notes() if note.kind is Kind.DAILY and not note.archived]
     for note in sorted(logs, key=lambda note: (note.date, note.path), reverse=True):
-        found = [one.session for one in entries_of_sessions(_text_of(memory, note.path))]
-        session = found[-1] if found and which.upper() == LAST else which
+        found = {one.session: one.text for one in entries_of_sessions(_text_of(memory, note.path))}
+        session = [*found][-1] if found and which.upper() == LAST else which
         if session in found:
+            if memory.state.single(_key_of_note(note.date, session)) not in (None, _digest_of(found[session])):
+                problem = f"somebody has changed the note of the session {session} in {note.path}"
+                raise UsageError(problem, hint="Delete it in an editor: memsync keeps no copy of it.")
             edit = partial(_exchanged, session=session, new="")
             return memory.write("log --undo", session, partial(memory.writer.rewrite, note.path, edit))
     asked = "a session" if which.upper() == LAST else f"the session {which}"
     problem = f"no log of the memory {memory.settings.root} has a note of {asked}"
     raise UsageError(problem, hint="memsync agents prints which memory gets the notes.")
+
+
+def _key_of_note(day: str, session: str) -> str:
+    return f"session note {day} {session}"
+
+
+def _digest_of(text: str) -> str:
+    return digest_of(text.encode("utf-8", "surrogateescape"))
 
 
 def _text_of(memory: Workspace, path: NotePath) -> str:

@@ -35,7 +35,7 @@ from memsync.system.file_lock import file_lock
 from memsync.system.state_file import state_of_root
 
 IDLE_SECONDS = 600.0
-"""A session without a hook at its end has ended if its transcript has not grown for so long."""
+"""If no hook says that a session has ended, it has once its transcript has not grown for so long."""
 LONGEST_INGEST_SECONDS = 3_600.0
 """A transcript is seen by others when the run that has read it ends."""
 DAY = 86_400.0
@@ -45,7 +45,7 @@ _FIRST, _UNTIL = "notes made since", "notes made until"
 
 
 class Session(NamedTuple):
-    """What was said in a session on its last day, what its conversation says about it, and when it ended."""
+    """What was said in a session on one day, the front matter of its conversation, and when it ended on that day."""
 
     agent: str
     head: Head
@@ -93,7 +93,9 @@ class Noter:
             state.keep_single(_FIRST, now if is_off else since)
             state.keep_single(_UNTIL, since)
         complaints, waits, to_word = list[str](), list[float](), list[tuple[RegisteredRoot, Session, list[NoteLine]]]()
-        since = min(since, now - IDLE_SECONDS)  # the clock may have been set back
+        if since > now:  # the clock was ahead
+            since = now - IDLE_SECONDS
+            state.keep_single(_FIRST, min(state.single(_FIRST), since))
         found = [] if is_off else taken_since(self._memory.settings.root, since - LONGEST_INGEST_SECONDS)
         self._done = {taken.key: self._done[taken.key] for taken in found if taken.key in self._done}
         for taken in found:

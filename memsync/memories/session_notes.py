@@ -110,21 +110,27 @@ def said_in(parts: Sequence[Part]) -> Iterator[Said]:
 
 def _sentences(part: Part, message: Message) -> Iterator[tuple[int, str]]:
     """Yield the sentences of a message, each with its line; of a summary its lines, because an item is one thing."""
-    body, thinks = part.lines[message.body_line - 1 : message.end_line], False
-    if "fenced" in message.attributes.get("written", ""):
-        fences = [place for place, line in enumerate(body) if line.startswith("```")]
-        body = [line for place, line in enumerate(body) if place not in (fences[0], fences[-1])] if fences else body
-    elif any(map(wording.INPUT.match, body)):
-        first = next(place for place, line in enumerate(body) if wording.INPUT.match(line))
-        inside = [place for place, line in enumerate(body) if line.startswith("```") and place > first][:2]
-        body = [line if len(inside) == 2 and inside[0] < place < inside[1] else "" for place, line in enumerate(body)]
-    for offset, line in outside_code(body):
+    thinks = False
+    for offset, line in outside_code(_body(part, message)):
         thinks = (thinks or "<thinking>" in line) and "</thinking>" not in line
         line = line[:MAX_LINE_CHARS]  # a longer one is pasted, and patterns take long on it
         if not thinks and not wording.NO_WORDS.match(plain(line)):
             for text in [line] if message.role == "system" else wording.SENTENCE.split(line):
                 if text.strip():
                     yield message.body_line + offset - 1, text.rstrip()
+
+
+def _body(part: Part, message: Message) -> list[str]:
+    """Return the lines of a message, without a fence around all of it; of a command's text only what the user typed."""
+    body = [*part.lines[message.body_line - 1 : message.end_line]]
+    fences = [place for place, line in enumerate(body) if line.startswith("```")]
+    if "fenced" in message.attributes.get("written", ""):
+        for place in (*fences[:1], *fences[-1:]):
+            body[place] = ""
+    elif (first := next((place for place, line in enumerate(body) if wording.INPUT.match(line)), -1)) >= 0:
+        begin, end = [*(place for place in fences if place > first), -1, -1][:2]
+        body = [line if begin < place < end else "" for place, line in enumerate(body)]
+    return body
 
 
 class _Call(NamedTuple):
@@ -279,7 +285,7 @@ def _learnt(said: Sequence[Said]) -> list[NoteLine]:
 
 def _open(said: Sequence[Said], calls: Sequence[_Call]) -> list[NoteLine]:
     """Return what the agent's list of tasks, its last answer or its summary says is left; or what has no answer."""
-    listed = [call for call in calls if wording.TODO.search(call.name) and wording.TASK.search(call.given)][-1:]
+    listed = [call for call in calls if wording.TASK_LIST.search(call.name) and wording.TASK.search(call.given)][-1:]
     tasks = [
         task for call in listed for task in wording.TASK.finditer(call.given) if task["status"] not in wording.DONE
     ]

@@ -1,6 +1,6 @@
 """How people ask and decide, and how agents say what they found, in English and German: patterns for session notes.
 
-Each was tried on sessions of many people. What is pasted is told from what is typed by its form, not by its words.
+The patterns were tried on sessions of many people. Pasted text is recognised by its form, not by its words.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ REPORTS = re.compile(
     r"(?:doesn't|does not|isn't|is not|didn't|did not|still|shows?|geht)\b",
     re.IGNORECASE,
 )
-"""What should be and is not is an error that somebody reports; who guesses has not decided."""
+"""Sentences that report an error ("it should …, but it doesn't") or guess. They decide nothing."""
 REVIEWS = re.compile(r"consider\b", re.IGNORECASE)
 """How the lines of a review begin that leave the decision to its reader."""
 STILL_WRONG = re.compile(
@@ -150,7 +150,7 @@ COMMIT = re.compile(
 MINOR = re.compile(r"^\W*(?:docs|style|chore|test|ci)\b(?!.*\brelease\b)", re.IGNORECASE)
 MADE_UP = re.compile(r"[$`]|…$|^\W*$")
 """A message or a name that the shell completes, or that is cut off."""
-TODO = re.compile(r"todo|plan", re.IGNORECASE)
+TASK_LIST = re.compile(r"todo|plan", re.IGNORECASE)
 TASK = re.compile(
     r'\{(?=[^{}]*"(?:content|step|title|description)": *"(?P<text>(?:[^"\\]|\\.)+)")'
     r'[^{}]*"status": *"(?P<status>\w+)"[^{}]*'

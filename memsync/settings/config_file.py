@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from memsync.errors import ConfigError
 from memsync.model.text import did_you_mean, quoted
-from memsync.system.user_folders import Stamp, config_folder, other_writer, stamp_of, write_own_file
+from memsync.system.user_folders import Stamp, config_folder, filesystem_errors, other_writer, replace_file, stamp_of
 
 NAME = "config.toml"
 MAX_BYTES = 1_000_000
@@ -181,4 +181,6 @@ def set_in_user_file(table: str, values: Mapping[str, Any]) -> None:
         is_set = False
     if not is_set:
         raise ConfigError(f"{path} cannot be changed", hint=f"Write under [{table}]: {'; '.join(lines.splitlines())}")
-    write_own_file(path, new.encode())
+    with filesystem_errors(f"{path} cannot be written"):
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        replace_file(path, new.encode())

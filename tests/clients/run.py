@@ -6,8 +6,7 @@ Each client runs in a home of its own, with a scripted model on loopback. For ea
 - offered: the first request that the model got has the tool `memory_search`, with its schema (OpenClaw: its name);
 - tool: the model's call of `memory_search` arrives, and its answer is in a later request, as text with its quotation;
 - session: `memsync search` finds what was said, within two seconds of the session's end;
-- note: what the user decided stands in today's log, within five seconds of the session's end, once, with a citation
-  that holds;
+- note: five seconds after the session's end, today's log has what the user decided, once; the cited line says so;
 - next: the first request of the next session has that line;
 - settings: after `connect` and `disconnect` every file is as it was, to the byte.
 

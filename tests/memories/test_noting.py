@@ -1,4 +1,4 @@
-"""An ended session leaves one entry in the right log, once, whatever is killed; what people do with it counts."""
+"""An ended session has one entry in the right log, even after a kill. What people change in it stays."""
 
 from __future__ import annotations
 
@@ -184,7 +184,8 @@ def test_each_day_of_a_session_has_its_entry(shop: Shop, monkeypatch: Patch) -> 
 
 
 def test_clock_that_was_wrong_stops_no_notes(shop: Shop) -> None:
-    shop.memory.state.keep_single("notes made until", clock.seconds() + 1e8)
+    for name in ("since", "until"):
+        shop.memory.state.keep_single(f"notes made {name}", clock.seconds() + 1e8)
     shop.say("s1", *SAID)
     shop.say("s2", *SAID, at=(clock.utc() + timedelta(days=900)).isoformat())
     shop.end("s1", "s2")
@@ -233,6 +234,10 @@ def test_entry_that_a_person_changed_stays_so(shop: Shop, change: str) -> None:
     before = shop.log
     shop.say("s1", ("user", "Never retry more than three times."))
     shop.end("s1")
+    with pytest.raises(UsageError):  # memsync keeps no copy of what a person wrote
+        shop.notes.log("", undo="s1")
+    with pytest.raises(UsageError):
+        shop.notes.log("a heron", undo="LAST")
     assert shop.log == before
 
 

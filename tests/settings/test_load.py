@@ -320,14 +320,18 @@ def test_an_unknown_backend_is_refused_with_those_that_are_known(tmp_path: Path)
         ("[agents\n", None),
     ],
 )
-def test_value_is_set_in_the_users_own_file(before: str, after: str | None) -> None:
+@pytest.mark.parametrize("is_link", [False, True])
+def test_value_is_set_in_the_users_own_file(before: str, after: str | None, is_link: bool, tmp_path: Path) -> None:
     """Nothing else of the file changes; what cannot be changed line by line is not changed."""
     path = Path(config_folder(), "config.toml")
     path.parent.mkdir(parents=True, exist_ok=True)
+    if is_link:  # to where the user keeps settings
+        path.symlink_to(tmp_path / "kept.toml")
     path.write_text(before)
     values = {"notes": ["claude", "-p"], "notes_remote": True}
     with nullcontext() if after is not None else pytest.raises(ConfigError, match="cannot be changed"):
         set_in_user_file("agents", values)
+    assert path.is_symlink() == is_link
     assert path.read_text() == (
         before if after is None else after.format('notes = ["claude", "-p"]\nnotes_remote = true\n')
     )
