@@ -66,6 +66,12 @@ def test_of_many_decisions_the_last_count() -> None:
     assert of_kind("decided", ASKED, *said) == [text for _, text in said[1:]]
 
 
+def test_text_in_a_fence_is_cited_on_its_own_line() -> None:
+    """A message with lines that are no Markdown is kept in a fence, which is no part of it."""
+    decision = "Never push to main without a review."
+    assert of_kind("decided", ASKED, ("user", f"{decision}\n\n<!-- x\n## y\n")) == [decision]
+
+
 def test_agent_decides_nothing_for_the_owner() -> None:
     assert of_kind("decided", ASKED, ("assistant", "We must use tenacity. Never retry more than three times.")) == []
 
