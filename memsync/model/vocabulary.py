@@ -92,6 +92,7 @@ class Origin(StrEnum):
     TOOL = "tool"
 
 
+@lru_cache(maxsize=1_024)
 def named_origin(name: str) -> str:
     """Return the origin of this name: one of Origin, otherwise an agent."""
     name = " ".join(name.lower().split())[:MAX_ORIGIN_CHARS].rstrip(":") or Origin.AGENT

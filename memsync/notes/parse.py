@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, islice, pairwise
 from pathlib import PurePosixPath
 from typing import TypeGuard, TypeVar
@@ -346,7 +346,10 @@ PARSER_VERSION = 27
 """Raise it with every change that makes equal bytes give a different note or chunks: then every note is read again."""
 
 
-@dataclass(frozen=True)
+MAX_KEPT_BYTES = 500_000
+
+
+@dataclass(frozen=True, eq=False)
 class NoteReader:
     """Reads notes and cuts them into chunks. Readers with equal `parsed_by` give equal results for equal bytes."""
 
@@ -369,6 +372,19 @@ class NoteReader:
         return f"{PARSER_VERSION}:{digest}"
 
     def read(self, path: NotePath, content: bytes) -> tuple[Note, list[Chunk]]:
-        """Parse and chunk one file. Raises BinaryFileError."""
-        note = parse_note(path, content, self.rules)
-        return note, [] if is_unedited(note) else chunk_note(note, self.count_tokens, self.limits, self.usual_origin)
+        """Parse and chunk one file. Raises BinaryFileError.
+
+        The last results are kept, because what was indexed a moment ago is often read again: the log of a busy day took
+        most of the time of a session's start.
+        """
+        note, chunks = (_kept if len(content) <= MAX_KEPT_BYTES else _read)(self, path, content)
+        return note, [*chunks]
+
+
+def _read(reader: NoteReader, path: NotePath, content: bytes) -> tuple[Note, Sequence[Chunk]]:
+    note = parse_note(path, content, reader.rules)
+    is_empty = is_unedited(note)
+    return note, () if is_empty else chunk_note(note, reader.count_tokens, reader.limits, reader.usual_origin)
+
+
+_kept = lru_cache(maxsize=4)(_read)

@@ -300,7 +300,9 @@ def test_next_session_begins_with_the_last_note(shop: Shop) -> None:
     assert title is not None
     before, after = text[: text.index("Today and yesterday")], text[text.index("Today and yesterday") :]
     assert DECIDED in before[title.end() :] and "changelog" not in before and DECIDED not in after
-    assert "changelog" in begun(other)[: begun(other).index("Today and yesterday")]
+    theirs = begun(other)[: begun(other).index("Today and yesterday")]
+    assert "Session in other, asked: Please write the changelog" in theirs and DECIDED not in theirs
+    assert "Session in feeds" in before and "session=" not in text  # whole, without what only memsync reads
     recaller.close()
 
 

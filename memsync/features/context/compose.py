@@ -13,7 +13,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from memsync.edit.daily_logs import daily_log_path
-from memsync.edit.session_entries import entries_of_sessions
+from memsync.edit.session_entries import SESSION, entries_of_sessions
 from memsync.errors import NoteError, UsageError
 from memsync.features.context.assemble import CountTokens, Passage, PassageSource, assemble
 from memsync.model.answer import Hit, holds
@@ -22,6 +22,7 @@ from memsync.model.note import Chunk, Note
 from memsync.model.query import IndexedNote, SearchRequest
 from memsync.model.text import count, duration
 from memsync.model.vocabulary import Form, Kind, NotePath, Origin, in_root, may_instruct, told_origin, trust
+from memsync.notes.attributes import cut_attributes
 from memsync.notes.conflict_marks import conflict_in
 from memsync.notes.dates import parse_day
 from memsync.notes.origin import origin_of
@@ -160,8 +161,12 @@ def _session_source(memory: Workspace, gathered: _Gathered, session: str, ended:
     path = daily_log_path(moment.date(), memory.files, memory.reader.rules)
     note = gathered.note(path)
     entries = entries_of_sessions("\n".join(note[0].lines)) if note else []
-    lines = next((range(one.first, one.last + 1) for one in entries if one.session == session), range(0))
-    said = [one for one in gathered.passages([path]) if one.start_line in lines]
+    said = [
+        passage._replace(start_line=first, end_line=last, text=_lines(note[0], first, last), column=0)
+        for entry in entries
+        for passage in (gathered.passages([path]) if entry.session == session else ())
+        if note and (first := max(passage.start_line, entry.first)) <= (last := min(passage.end_line, entry.last))
+    ]
     seconds = (clock.utc() - moment).total_seconds()
     age = count(int(seconds // DAY), "day") if seconds >= 2 * DAY else duration(seconds // 60 * 60)
     title = f"The last session in this project, {age} ago"
@@ -291,7 +296,13 @@ def _remark(origin: str, role: str) -> str:
 def _text(note: Note, chunk: Chunk) -> str:
     if chunk.end_column:
         return note.lines[chunk.start_line - 1][chunk.start_column : chunk.end_column]
-    return "\n".join(note.lines[chunk.start_line - 1 : chunk.end_line])
+    return _lines(note, chunk.start_line, chunk.end_line)
+
+
+def _lines(note: Note, first: int, last: int) -> str:
+    """Return lines of a note; those of a session's entry without its marks, which took half of the tokens."""
+    cuts = ((line, *cut_attributes(line)) for line in note.lines[first - 1 : last])
+    return "\n".join(line[:column] if SESSION in marks else line for line, column, marks in cuts)
 
 
 def thread_prompt(note: Note, usual_origin: str = Origin.OWNER) -> list[Passage]:
