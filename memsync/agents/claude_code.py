@@ -39,7 +39,10 @@ def read(record: Record, about: About) -> Iterator[SessionEvent]:
     elif kind == "user":
         for part in parts_of(content):
             if part.get("type") == "tool_result":
-                yield SessionEvent(Who.UNSEEN, words_of(part.get("content")), time, text_at(part, "tool_use_id"))
+                result = words_of(part.get("content"))
+                yield SessionEvent(Who.UNSEEN, result, time, text_at(part, "tool_use_id"))
+                for text in _typed(record, result):
+                    yield SessionEvent(Who.USER, text, time, agent=agent)
         if record.get("isMeta") is not True:
             is_summary = record.get("isCompactSummary") is True
             yield SessionEvent(Who.SYSTEM if is_summary else Who.USER, words_of(content), time, agent=agent)
@@ -48,6 +51,18 @@ def read(record: Record, about: About) -> Iterator[SessionEvent]:
         if at(message, "model") != "<synthetic>":  # which Claude Code itself writes
             cost = record.get("costUSD")
             yield from answered(message, text_at(message, "id"), time, about, _TOKENS, cost, agent)
+
+
+def _typed(record: Record, result: str) -> Iterator[str]:
+    """Yield what the user has said in the place of a tool: his choices, each with its question, and why he refused.
+
+    A field of Claude Code's own says that it was the user: a result's text may be anybody's.
+    """
+    if record.get("toolUseResult") == "User rejected tool use":
+        yield result.partition("the user said:\n")[2]
+    for question, answer in object_at(record, "toolUseResult", "answers").items():
+        if list_at(record, "toolUseResult", "questions") and isinstance(answer, str):
+            yield f"{answer} — “{' '.join(question.split())}”"
 
 
 HOME = folder("CLAUDE_CONFIG_DIR", ".claude")

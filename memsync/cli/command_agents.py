@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -105,7 +106,7 @@ def connect(
         new[-1] += ", as the default"
     new += [f"makes the memory {default} the default"] * (default in known)
     new += [f"registers the memory {TRANSCRIPTS}, for conversations"] * (transcripts_root() is None)
-    worded_by = _worded_by(notes) if notes else {}
+    worded_by = {} if notes is None else _worded_by(notes)
     new += [f"lets {notes} word the notes of sessions: it reads them, and may send them to its model"] * bool(notes)
     document = _shown(context, changes, new, is_agreed=yes or dry_run)
     if dry_run:
@@ -155,6 +156,8 @@ def _worded_by(notes: str) -> dict[str, Any]:
         words = shlex.split(notes)
     except ValueError as error:
         raise UsageError(f"--notes {notes}: {error}", hint="Write it as in a shell: --notes 'claude -p'") from error
+    if not words or (words not in (["rules"], ["off"]) and shutil.which(words[0]) is None):
+        raise UsageError(f"--notes {notes}: there is no such program", hint="Name a program, or rules or off.")
     return {"notes": words, "notes_remote": words not in (["rules"], ["off"])}
 
 

@@ -115,7 +115,8 @@ def _sentences(part: Part, message: Message) -> Iterator[tuple[int, str]]:
         thinks = (thinks or "<thinking>" in line) and "</thinking>" not in line
         line = line[:MAX_LINE_CHARS]  # a longer one is pasted, and patterns take long on it
         if not thinks and not wording.NO_WORDS.match(plain(line)):
-            for text in [line] if message.role == "system" else wording.SENTENCE.split(line):
+            is_one = message.role == "system" or wording.CHOSE.match(line)
+            for text in [line] if is_one else wording.SENTENCE.split(line):
                 if text.strip():
                     yield message.body_line + offset - 1, text.rstrip()
 
@@ -203,7 +204,8 @@ def _asked(said: Sequence[Said]) -> list[NoteLine]:
     for sentences in _typed(said):
         if not wording.GENERIC.match(" ".join(one.text for one in sentences).strip()):
             typed = [one for one in sentences if one.line - sentences[0].line <= TYPED_LINES or one is sentences[-1]]
-            able = {plain(one.text): one for one in typed if len(_words(one.text)) >= MIN_WORDS}
+            typed = [one for one in typed if len(_words(one.text)) >= MIN_WORDS and not wording.CHOSE.match(one.text)]
+            able = {plain(one.text): one for one in typed}
             asking = [text for text in able if wording.ASKS.search(text) and often[text] < BOILERPLATE]
             for text in [*(text for text in asking if not text.endswith("?")), *asking, *able][:1]:
                 asked.setdefault(text, able[text])
@@ -221,6 +223,9 @@ def _decided(said: Sequence[Said]) -> list[NoteLine]:
         ends = (message[0].line, message[-1].line) if _is_pasted(message) else ()
         for one in (one for one in message if not ends or one.line in ends):
             text = plain(one.text)
+            if wording.CHOSE.match(text):
+                found.append((3, one))
+                continue
             is_quoted = answered.get(text, one.message) < one.message or bool(wording.REPORTS.search(text))
             is_said = not is_quoted and not wording.REVIEWS.match(text) and "?" not in text and not text.endswith(":")
             weight = 2 * bool(wording.FIRMLY.search(text)) or int(bool(wording.DECIDES.search(text)))

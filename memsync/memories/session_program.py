@@ -7,6 +7,7 @@ tokens a day as the settings allow, one at a time, and is killed with its childr
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Annotated, Any
@@ -27,8 +28,8 @@ from memsync.wiring import make_token_counter
 MAX_PACKET_BYTES = 30_000
 MAX_LINES = 8
 SECONDS = 120.0
-MIN_SHARED = 2
-"""So many words, without stop words, a line has in common with what it cites; or all, if it has fewer."""
+MIN_SHARED = 0.5
+"""This part of a line's words, without stop words, is in what it cites; and all words with digits."""
 _COST = "session notes by program"
 _INSTRUCTIONS = (
     "Say in at most 8 short lines what matters of this session of a person with an agent: what was asked, decided, "
@@ -133,5 +134,6 @@ def _packet(said: list[Said]) -> dict[str, Any]:
 def _holds(line: ProgramLine, cited: Sequence[Said]) -> bool:
     """Tell whether a line has a proof, shares words with it, and neither instructs nor has a secret."""
     words = {*stems(line.text)} - STOP_WORDS
-    shared = words & {word for one in cited for word in stems(one.text)}
-    return line.kind in MOST and len(shared) >= min(MIN_SHARED, len(words)) > 0 and not reason_against(line.text)
+    missing = words - {word for one in cited for word in stems(one.text)}
+    is_proved = len(missing) <= (1 - MIN_SHARED) * len(words) and not any(re.search(r"\d", word) for word in missing)
+    return line.kind in MOST and bool(words and cited) and is_proved and not reason_against(line.text)

@@ -69,6 +69,8 @@ DECIDES = re.compile(
     r"|\b(?:lieber|lass uns|wir (?:nehmen|nutzen|verwenden|bleiben)|soll(?:te|ten|en)? (?:nicht|kein\w*|nur|immer))\b",
     re.IGNORECASE,
 )
+CHOSE = re.compile(r".{1,200}? — “[^”]+”$")
+"""How conversations have an answer to a question that the agent asked by a tool."""
 REPORTS = re.compile(
     r"\b(?:it seems|seems like|still can(?:not|'t)|maybe|not sure|i guess|i think it|none of|previously)\b|"
     r"\b(?:but|and|yet|aber) (?:it |this |that |i |es )?"

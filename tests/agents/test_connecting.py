@@ -305,6 +305,13 @@ def test_commands(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert tree(home) == before and list(registered_roots()) == ["transcripts"]  # what was kept stays
 
 
+@pytest.mark.parametrize("notes", ["", "no-such-program -p", "'"])
+def test_words_of_notes_need_a_program(notes: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = tree(home)
+    assert run(["agents", "connect", "claude-code", "--yes", "--notes", notes]) == UsageError.exit_code
+    assert "--notes" in capsys.readouterr().err and tree(home) == before
+
+
 @pytest.mark.parametrize("name", ["transcripts", "codex", "notes", "Über uns"])
 def test_memory_that_is_not_registered_gets_a_name_that_nothing_else_has(
     name: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -749,6 +749,32 @@ def test_what_the_agent_itself_wrote_is_not_the_users(written: str, role: str, k
     assert all(text.startswith(kept) for _, text in found)
 
 
+_REFUSED = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nUse uv."
+_CHOSEN = {"questions": [{"question": "Which store?"}], "answers": {"Which\nstore?": "SQLite", "How?": 3}}
+
+
+@pytest.mark.parametrize(
+    ("result", "told", "kept"),
+    [
+        ("Your questions have been answered.", _CHOSEN, ["SQLite — “Which store?”"]),
+        (_REFUSED, "User rejected tool use", ["Use uv."]),
+        ("The user doesn't want to proceed with this tool use.", "User rejected tool use", []),
+        (_REFUSED, f"Error: {_REFUSED}", []),
+        (_REFUSED, [{"type": "text", "text": "User rejected tool use"}], []),
+        ("x", {"answers": {"Which store?": "SQLite"}}, []),
+    ],
+)
+def test_what_a_user_says_in_the_place_of_a_tool_is_his(result: str, told: object, kept: list[str]) -> None:
+    """His choices, and why he refused: only if Claude Code says so, because a tool may print the same."""
+    part = {"type": "tool_result", "tool_use_id": "t0", "content": result}
+    asked = conversations.claude_code("/home/me/pond")
+    write_session(
+        [*asked[:4], {"type": "user", "timestamp": AT, "message": {"content": [part]}, "toolUseResult": told}]
+    )
+    take_in()
+    assert [text for role, text in messages(threads()["threads/claude-code-s1.md"]) if role == "user"][1:] == kept
+
+
 @pytest.mark.parametrize(
     ("agent", "part"),
     [

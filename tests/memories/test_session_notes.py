@@ -45,6 +45,12 @@ def test_decisions_of_people_are_found(decision: str) -> None:
     assert of_kind("decided", ASKED, ("assistant", "I could do that."), ("user", decision)) == [decision]
 
 
+def test_answers_to_questions_of_the_agent_are_decisions() -> None:
+    chosen = "Keep both. (Recommended) — “Should we add a second index? Or keep both?”"
+    lines = noted(ASKED, ("assistant", "Two ways."), ("user", chosen))
+    assert [(line.kind, line.text) for line in lines] == [("asked", ASKED[1]), ("decided", chosen)]
+
+
 @pytest.mark.parametrize(
     "text",
     [
