@@ -7,6 +7,7 @@ way and left open. What a person decides is mostly an imperative; rules find the
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
@@ -14,6 +15,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from memsync.memories import session_wording as wording
+from memsync.memories.prompt_words import PromptWords
 from memsync.model.note import Message
 from memsync.model.text import count, quotable
 from memsync.notes.decode import split_lines
@@ -32,6 +34,8 @@ MAX_LINE_CHARS = 1_000
 MAX_FINDINGS = 50
 MAX_FILES = 5
 MIN_WORDS = 3
+MIN_BRIEF = 4
+"""With so many telling words, the first message says what to do however it is put."""
 BOILERPLATE = 3
 """A sentence that is in so many messages is of a wrapper."""
 
@@ -90,7 +94,8 @@ def by_rules(parts: Sequence[Part]) -> list[NoteLine]:
     asked, decided = _asked(said), _decided(said)
     decided = [line for line in decided if line.text not in [one.text for one in asked[:1]]]
     asked = [line for line in asked if line.text not in [one.text for one in decided]]
-    lines = [*decided, *_changed(calls), *_learnt(said), *_open(said, calls)]
+    left = [line for line in _open(said, calls) if line.text not in [one.text for one in asked]]
+    lines = [*decided, *_changed(calls), *_learnt(said), *left]
     lines = [*asked[: MOST["asked"] if lines else 1], *lines]
     return sorted(lines, key=lambda line: ORDER.index(line.kind))
 
@@ -100,12 +105,15 @@ def by_rules(parts: Sequence[Part]) -> list[NoteLine]:
 
 def said_in(parts: Sequence[Part]) -> Iterator[Said]:
     """Yield the sentences that are neither code nor quoted, of people, of the agent, and lines of its summaries."""
-    everyone = [(part, message) for part in parts for message in part.messages]
-    last = next((n for n, (_, one) in reversed([*enumerate(everyone)]) if one.role == "assistant"), -1)
-    for number, (part, message) in enumerate(everyone):
+    last = max((number for number, (_, message) in _messages(parts) if message.role == "assistant"), default=-1)
+    for number, (part, message) in _messages(parts):
         if message.role in ("user", "assistant", "system"):
             for place, text in _sentences(part, message):
                 yield Said(message.role, text, part.path, place, number, number == last)
+
+
+def _messages(parts: Sequence[Part]) -> Iterator[tuple[int, tuple[Part, Message]]]:
+    return enumerate((part, message) for part in parts for message in part.messages)
 
 
 def _sentences(part: Part, message: Message) -> Iterator[tuple[int, str]]:
@@ -139,16 +147,16 @@ class _Call(NamedTuple):
     given: str
     path: str
     line: int
+    message: int
 
 
 def _calls(parts: Sequence[Part]) -> Iterator[_Call]:
     """Yield the calls of tools, as conversations keep them: their names, and the beginnings of their arguments."""
-    for part in parts:
-        for message in part.messages:
-            if message.role == "tool":
-                for number in range(message.body_line, message.end_line + 1):
-                    if match := wording.TOOL.match(part.lines[number - 1]):
-                        yield _Call(match["name"], match["given"], part.path, number)
+    for place, (part, message) in _messages(parts):
+        if message.role == "tool":
+            for number in range(message.body_line, message.end_line + 1):
+                if match := wording.TOOL.match(part.lines[number - 1]):
+                    yield _Call(match["name"], match["given"], part.path, number, place)
 
 
 def _typed(said: Iterable[Said]) -> Iterator[Sequence[Said]]:
@@ -209,15 +217,17 @@ def _asked(said: Sequence[Said]) -> list[NoteLine]:
             asking = [text for text in able if wording.ASKS.search(text) and often[text] < BOILERPLATE]
             for text in [*(text for text in asking if not text.endswith("?")), *asking, *able][:1]:
                 asked.setdefault(text, able[text])
-                clear += [text] * (text in asking)
-    work = [text for text in clear if not text.endswith("?")] or clear
+                is_brief = len(asked) == 1 and len(PromptWords.of(text).telling) >= MIN_BRIEF
+                clear += [text] * (text not in clear and (text in asking or is_brief))
+    telling = [text for text in clear if PromptWords.of(text).telling] or clear
+    work = [text for text in telling if not text.endswith("?")] or telling
     last = [text for text in work[1:] if len(_words(text)) > MIN_WORDS][-1:]
     return [_line("asked", asked[text], text) for text in (*(work or [*asked])[:1], *last)]
 
 
 def _decided(said: Sequence[Said]) -> list[NoteLine]:
     """Return what the owner decided: what he demands or rules out; not what he asks, reports, quotes or pastes."""
-    found = list[tuple[int, Said]]()
+    found = [(3, one) for one in _options(said)]
     answered = {plain(one.text): one.message for one in reversed(said) if one.role == "assistant"}
     for message in _typed(said):
         ends = (message[0].line, message[-1].line) if _is_pasted(message) else ()
@@ -234,6 +244,16 @@ def _decided(said: Sequence[Said]) -> list[NoteLine]:
     return _chosen("decided", [*found, *((3, one) for one in of_summaries)])
 
 
+def _options(said: Sequence[Said]) -> Iterator[Said]:
+    """Yield the options of the agent's that the owner has chosen by their numbers or letters alone."""
+    for message in _typed(said):
+        choice = wording.CHOICE.match(message[0].text.strip()) if len(message) == 1 else None
+        before = max((one.message for one in said if one.message < message[0].message), default=-1)
+        if choice and before >= 0:
+            option = re.compile(wording.OPTION.format(choice["name"]), re.IGNORECASE)
+            yield from [one for one in said if one.message == before and option.match(one.text)][:1]
+
+
 def _changed(calls: Sequence[_Call]) -> list[NoteLine]:
     """Return the files that tools wrote most often, and the commits; what was written after the last one is open."""
     files, commits, open_files = dict[str, list[_Call]](), dict[str, _Call](), list[tuple[str, _Call]]()
@@ -241,13 +261,13 @@ def _changed(calls: Sequence[_Call]) -> list[NoteLine]:
         if wording.WRITES.search(call.name) or "*** Begin Patch" in call.given:
             for found in wording.FILE.finditer(call.given):
                 path = (found[1] or found[2]).replace("\\\\", "/")
-                if not wording.PASSING.search(path) and not wording.MADE_UP.search(path):
+                if not any(form.search(path) for form in (wording.PASSING, wording.MADE_UP, wording.CUT)):
                     open_files.append((path.rpartition("/")[2], call))
                     files.setdefault(open_files[-1][0], []).append(call)
             continue
         for found in wording.COMMIT.finditer(call.given.replace('\\"', '"').replace("\\n", "\n")):
             text = plain(found["here"] or found["double"] or found["single"])
-            if not wording.MADE_UP.search(text.removesuffix(" …")):
+            if not wording.MADE_UP.search(text):
                 open_files, commits[text] = [], call
     lines = []
     if files:
@@ -257,9 +277,9 @@ def _changed(calls: Sequence[_Call]) -> list[NoteLine]:
         last = max(call.line for calls_of in files.values() for call in calls_of if call.path == first.path)
         lines.append(_line("changed", first, f"{quotable(', '.join(most[:MAX_FILES]))}{more}", last))
     if commits:
-        telling = [text for text in commits if not wording.MINOR.match(text)] or [*commits]
+        told = sorted(commits, key=lambda text: (not wording.CUT.search(text), not wording.MINOR.match(text)))[-1]
         more = f" and {count(len(commits) - 1, 'other commit')}" if len(commits) > 1 else ""
-        lines.append(_line("committed", commits[telling[-1]], f"{telling[-1]}{more}"))
+        lines.append(_line("committed", commits[told], f"{wording.CUT.sub(' …', told)}{more}"))
     if commits and open_files:
         lines.append(_line("open", open_files[-1][1], f"not committed: {quotable(open_files[-1][0])}"))
     return lines
@@ -290,11 +310,11 @@ def _learnt(said: Sequence[Said]) -> list[NoteLine]:
 
 def _open(said: Sequence[Said], calls: Sequence[_Call]) -> list[NoteLine]:
     """Return what the agent's list of tasks, its last answer or its summary says is left; or what has no answer."""
+    asked = max((one.message for one in said if one.role == "user"), default=-1)
     listed = [call for call in calls if wording.TASK_LIST.search(call.name) and wording.TASK.search(call.given)][-1:]
-    tasks = [
-        task for call in listed for task in wording.TASK.finditer(call.given) if task["status"] not in wording.DONE
-    ]
-    if tasks:
+    # A list that the agent has not touched since the last request is of another one.
+    tasks = [task for call in listed if call.message > asked for task in wording.TASK.finditer(call.given)]
+    if tasks := [task for task in tasks if task["status"] not in wording.DONE]:
         left = [plain(_unescaped(task["text"])) for task in tasks]
         return [_line("open", listed[0], "; ".join(left[: MOST["open"] + 1]))]
     answer, found = [one for one in said if one.is_last], list[Said]()
@@ -302,9 +322,9 @@ def _open(said: Sequence[Said], calls: Sequence[_Call]) -> list[NoteLine]:
         if wording.LEFT_OPEN.search(one.text) and not one.text.rstrip().endswith("?"):
             is_title = one.text.rstrip(" *").endswith(":") or wording.HEADING.match(one.text)
             found += answer[place + 1 : place + 1 + MOST["open"]] if is_title else [one]
-    asked = max((one.message for one in said if one.role == "user"), default=-1)
     if not found:
-        found = [one for one in _of_summaries(said, "open") if one.message > asked]
+        said_last = max([asked, *(one.message for one in answer)])
+        found = [one for one in _of_summaries(said, "open") if one.message > said_last]
     if not found:
         found = [one for one in answer if wording.OFFERS.search(one.text) and one.message > asked][-1:]
     if not found and answer and answer[0].message < asked:

@@ -15,7 +15,8 @@ _SCRIPTS = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 WORD = re.compile(rf"[{_SCRIPTS}]{{2}}|[^\W\d_{_SCRIPTS}]{{2,}}")
 """In scripts without spaces two characters count as a word."""
 NO_WORDS = re.compile(
-    r"""(?:[>|<{}\]$]|--?[A-Za-z]|"[^"]*":|at \S+\(|(?:bug|fix|issue|error|warning):|\d+:\d\d)"""
+    r"""(?:[>|<{}\]$]|--?[A-Za-z]|"[^"]*":|at \S+\(|\d+:\d\d"""
+    r"""|(?:[\w./-]{1,60}:(?:\d+:)? )?(?:bug|fix|issue|error|warning|fatal|no such file[^:]*|command not found):)"""
     r"""|.*(?:[;{\\]$|"\}|\{"|":"|request_id|Error: \d{3})""",
     re.IGNORECASE,
 )
@@ -62,17 +63,26 @@ DECIDES = re.compile(
     r"(?:use|keep(?! in mind| going)|prefer|avoid|stick|drop|go with|leave(?! an? )|choose|nimm|nutze?|verwende?"
     r"|benutze?|behalte?|vermeide?)\b"
     r"|(?:^|[,;:] *|\b(?:please|but|and|so) )(?:don't|do not|dont)\b(?! (?:know|see|think|understand|worry|get|have))"
-    r"|\b(?:let's|lets|let us) (?:use|go with|keep|stick|not|leave|drop|stay)\b"
+    r"|\b(?:let's|lets|let us) (?:use|go with|keep|stick|not|leave|drop|stay|say|have|do)\b"
+    r"|^(?:(?:hm+|ok(?:ay)?|so|then|right|alright|fine|great)\b[,.]* +)+we(?:'ll)?"
+    r" (?:keep|do|use|go|take|drop|stay|leave|skip|put|start|stop)\b"
     r"|\bi (?:really )?(?:don't|do not) (?:want|like|need)\b|\bmy (?:aim|goal) is\b"
     r"|\bwe(?:'ll| will) (?!see|need to)\w+|\b(?:it|that|this|they|there) (?:should|needs? to)\b"
     r"|\bshould(?:n't| not| always| never| only)\b"
     r"|\b(?:lieber|lass uns|wir (?:nehmen|nutzen|verwenden|bleiben)|soll(?:te|ten|en)? (?:nicht|kein\w*|nur|immer))\b",
     re.IGNORECASE,
 )
+CHOICE = re.compile(
+    r"^(?:(?:ok(?:ay)?|yes|let'?s|go|with|do|use|take|i|choose|pick|prefer|the|number|ja|nimm|wir|nehmen)[,.]? +)*"
+    r"(?:(?:option|variante?|approach|plan) +)?(?P<name>\d|[a-d])[.)]?(?: (?:please|bitte|then))?[.!]?$",
+    re.IGNORECASE,
+)
+"""An answer that names one of the options of the message before."""
+OPTION = r"\W{{0,6}}(?:option|variante?|approach|plan)?\s*{}(?:[.):]|\*\*| [–—-])\W*(?=\w)"
 CHOSE = re.compile(r".{1,200}? — “[^”]+”$")
 """How conversations have an answer to a question that the agent asked by a tool."""
 REPORTS = re.compile(
-    r"\b(?:it seems|seems like|still can(?:not|'t)|maybe|not sure|i guess|i think it|none of|previously)\b|"
+    r"\b(?:it seems|seems like|still can(?:not|'t)|maybe|not sure|i guess|i think it|none of|previously|i thought)\b|"
     r"\b(?:but|and|yet|aber) (?:it |this |that |i |es )?"
     r"(?:doesn't|does not|isn't|is not|didn't|did not|still|shows?|geht)\b",
     re.IGNORECASE,
@@ -141,7 +151,7 @@ TOOL = re.compile(r"^> (?P<name>\S+) (?P<given>.*)$")
 WRITES = re.compile(r"edit|write|patch|replace|create|update_file|insert", re.IGNORECASE)
 FILE = re.compile(
     r'"(?:file_?path|filePath|path|target_file|notebook_path)": *"((?:[^"\\]|\\.)+)"'
-    r"|\*\*\* (?:Add|Update|Delete) File: (.+?)(?= @@| \+| \*\*\* |\\n|\"|…|$)"
+    r"|\*\*\* (?:Add|Update|Delete) File: (.+?)(?= @@| [+-]| \*\*\* |\\n|\"|$)"
 )
 PASSING = re.compile(r"/\.\w+/(?:plans|projects|memories|todos)/|^/tmp/[^/]*$|(?:^|/)scratchpad/|\.patch$")
 """Plans and notes of the agent's own, and what it writes for a moment."""
@@ -150,8 +160,10 @@ COMMIT = re.compile(
     r"(?:(?:\"\$\(cat |- ?)<<-? ?['\"\\]*\w+['\"]*\s+(?P<here>[^\n]+)|\"(?P<double>[^\"\n]+)|'(?P<single>[^'\n]+))"
 )
 MINOR = re.compile(r"^\W*(?:docs|style|chore|test|ci)\b(?!.*\brelease\b)", re.IGNORECASE)
-MADE_UP = re.compile(r"[$`]|…$|^\W*$")
-"""A message or a name that the shell completes, or that is cut off."""
+MADE_UP = re.compile(r"[$`]|^\W*$")
+"""A message or a name that the shell completes."""
+CUT = re.compile(r"… \(\d[\d,]* characters\)$")
+"""How conversations have an argument that is too long."""
 TASK_LIST = re.compile(r"todo|plan", re.IGNORECASE)
 TASK = re.compile(
     r'\{(?=[^{}]*"(?:content|step|title|description)": *"(?P<text>(?:[^"\\]|\\.)+)")'

@@ -38,6 +38,7 @@ def of_kind(kind: str, *said: tuple[str, str]) -> list[str]:
         "i'd prefer plain functions over a class", "But never push to main without a review.",
         "Nimm lieber SQLite als Speicher.", "nutze immer deutsche Fehlermeldungen", "Der Import muss offline laufen.",
         "I don't want a key in the URL of the users.", "It should open the last file, not a new one.",
+        "ok. so we keep the old importer until March", "lets say 95 for each of them", "Then we skip the second feed",
         "Nein, die Spalte bleibt wie bisher.", "Ab jetzt bitte kurze Commits schreiben.",
     ],
 )  # fmt: skip
@@ -52,12 +53,32 @@ def test_answers_to_questions_of_the_agent_are_decisions() -> None:
 
 
 @pytest.mark.parametrize(
+    ("choice", "option"),
+    [
+        ("Let's do option 1", "Keep the submodules, and update them by a script."),
+        ("2 please", "Install each tool on its own machine."),
+        ("ok, go with B", "A table for each feed of the importer."),
+        ("3", ""),
+        ("we have 2 feeds", ""),
+    ],
+)
+def test_option_that_is_chosen_by_its_number_is_the_decision(choice: str, option: str) -> None:
+    offered = (
+        "Two ways:\n\n1. Keep the submodules, and update them by a script.\n2. Install each tool on its own machine.\n"
+        "\n**Option B:** A table for each feed of the importer.\n"
+    )
+    decided = of_kind("decided", ASKED, ("assistant", offered), ("user", choice))
+    assert [text.removeprefix("Option B: ") for text in decided] == [option] * bool(option)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "should we use tenacity for that?", "it always crashes after the login page", "why does it never finish?",
         "I don't know what the parser does here", "there must be a typo in the config", "fix the failing test here",
         "```\nnever do this in code\n```", "> always quoted text from elsewhere", "can you always run the tests?",
         "Was muss ich dafür tun?", "the page should show the list but it doesn't", "Consider that it should be cached.",
+        "grep: warning: you must use an alias or a script", "I thought that should set it up",
         '{"error": "each block must have a result"}', "## Outline\n\nNever skip a step of this command.",
         "spec\n\n" + "\n\n".join(f"the part {n} should be blue" for n in range(9)),
     ],
@@ -131,6 +152,9 @@ def tool(name: str, **given: object) -> tuple[str, str]:
             "Retry the import",
         ),
         (tool("Bash", command="git commit -q -F - <<'MSG'\nRetry the import\nMSG"), "committed", "Retry the import"),
+        (("tool", "> shell *** Begin Patch *** Update File: a/b.ts -import x *** End Patch"), "changed", "b.ts"),
+        (("tool", "> apply_patch *** Begin Patch\\n*** Add File: src/a… (900 characters)"), "changed", ""),
+        (("tool", '> Bash git commit -m "Retry the… (900 characters)'), "committed", "Retry the …"),
         (tool("Write", file_path="/home/me/.claude/plans/x.md"), "changed", ""),
         (tool("Write", file_path="/tmp/x.py"), "changed", ""),
         (tool("Read", file_path="/home/me/app/importer.py"), "changed", ""),
@@ -149,6 +173,7 @@ TODO = {"todos": [{"content": "Add the retry", "status": "completed"}, {"content
     [
         ([tool("TodoWrite", **TODO)], ["Document it"]),
         ([tool("TodoWrite", todos=TODO["todos"][:1])], []),
+        ([tool("TodoWrite", **TODO), ("user", "Now add the feed of May."), ("assistant", "It is added.")], []),
         ([("assistant", "Done. Next steps: document the setting retry_count.")],
          ["Next steps: document the setting retry_count."]),
         ([("assistant", "Done.\n\n**Next steps:**\n\n- Document the new setting\n- Release the new version")],
@@ -186,6 +211,7 @@ def test_summary_of_a_compaction_counts_by_its_sections() -> None:
     assert lines["learnt"] == "The importer failed on empty feeds, fixed with a guard."
     assert lines["decided"] == "The owner wants plain functions."
     assert lines["open"] == "Document the retry setting."
+    assert of_kind("open", ASKED, ("system", SUMMARY), ("assistant", "I did all of it.")) == []
 
 
 @pytest.mark.parametrize(
@@ -204,6 +230,14 @@ def test_summary_of_a_compaction_counts_by_its_sections() -> None:
 )  # fmt: skip
 def test_chat_without_a_decision_leaves_a_line_or_none(said: list[tuple[str, str]], kinds: list[str]) -> None:
     assert [line.kind for line in noted(*said)] == kinds
+
+
+@pytest.mark.parametrize("brief", [
+    "The dream is of a workspace with nodes that run snippets.", "Der Laden soll Kisten von drei Höfen verteilen.",
+])  # fmt: skip
+def test_first_message_says_what_is_asked_however_it_is_put(brief: str) -> None:
+    said = (("user", brief), ("assistant", "Shall we?"), ("user", "Let's go through them one at a time."))
+    assert of_kind("asked", *said) == [brief]
 
 
 def test_long_session_gives_few_short_lines() -> None:
