@@ -6,12 +6,14 @@ TYPE_CHECKING = False  # and not typing's: nothing may be imported before `memsy
 if TYPE_CHECKING:
     from typing import Any
 
+    from memsync.asynchronous import AsyncMemory as AsyncMemory
     from memsync.errors import MemsyncError as MemsyncError
     from memsync.memories.several import Memories as Memories
     from memsync.memory import Memory as Memory
     from memsync.model.answer import Excerpt as Excerpt
     from memsync.model.answer import Hit as Hit
     from memsync.model.answer import SearchResult as SearchResult
+    from memsync.model.conversation import NewMessage as NewMessage
     from memsync.model.status import Status as Status
     from memsync.model.status import SyncReport as SyncReport
     from memsync.model.written import Written as Written
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AsyncMemory": "memsync.asynchronous",
+    "NewMessage": "memsync.model.conversation",
     "Memory": "memsync.memory",
     "Memories": "memsync.memories.several",
     "MemsyncError": "memsync.errors",

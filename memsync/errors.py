@@ -26,6 +26,7 @@
     │   │   └── AnswerLost          11   it ended after the request was sent: it may have done what was asked
     │   └── DaemonRunning           11   a daemon serves this root already
     └── WriteRefused                12   a note must not be written now: conflict markers, open in an editor
+        └── NoteChanged             12   it is not what the writer expected
 
 The number is the exit code of the process. 0 means success. 1 means that the answer is "no": nothing matched, `verify`
 found a difference, `doctor` found a fault, a note failed to sync. 13 means that the answer is not known yet: `search`
@@ -207,3 +208,7 @@ class WriteRefused(MemsyncError):
     """A note must not be written now: conflict markers, open in an editor, a link. Nothing was changed."""
 
     exit_code = 12
+
+
+class NoteChanged(WriteRefused):
+    """A note does not have the text that the writer expected: somebody has changed or made it. Nothing was changed."""

@@ -73,6 +73,12 @@ class MemoryApi(ABC):
     set_preference = Lazy(lambda: features.preferences.set_preference)
     patterns = Lazy(lambda: features.patterns.patterns)
     observe = Lazy(lambda: features.patterns.observe)
+    read_note = Lazy(lambda: features.exact.read_note)
+    write_note = Lazy(lambda: features.exact.write_note)
+    delete_note = Lazy(lambda: features.exact.delete_note)
+    read_thread = Lazy(lambda: features.exact.read_thread)
+    append_messages = Lazy(lambda: features.exact.append_messages)
+    truncate_thread = Lazy(lambda: features.exact.truncate_thread)
     new_thread = Lazy(lambda: features.threads.new_thread)
     append_message = Lazy(lambda: features.threads.append_message)
     set_thread_status = Lazy(lambda: features.threads.set_thread_status)
@@ -208,7 +214,7 @@ class Memory(Workspace, MemoryApi):
 
 
 class RemoteMemory(Client, MemoryApi):
-    """One connection to a daemon. Use it from one thread at a time; connections are cheap, so open one a thread.
+    """One connection to a daemon. Safe to use from several threads; each waits until the others have their answers.
 
     with Memory.connect("notes") as memory:
         print(memory.search("which store did we choose").hits[0].citation)
@@ -223,7 +229,7 @@ class RemoteMemory(Client, MemoryApi):
             params["progress"] = True
         if WRITES_FOR_AGENT.get():
             params["agent"] = WRITES_FOR_AGENT.get()
-        with self.patient(PATIENCE_SECONDS if operation.is_slow or arguments.get(AT) else None):
+        with self.lock, self.patient(PATIENCE_SECONDS if operation.is_slow or arguments.get(AT) else None):
             try:
                 answer = self.call(operation.name, params, progress)["answer"]
             except AnswerLost as error:

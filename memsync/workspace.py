@@ -100,8 +100,8 @@ class Workspace:
         self.models = EmbeddingModels(make_embedder, embedder_of, clock)
         self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
         self.reranking = Reranking(make_reranker, clock)
-        exclude = settings["files.exclude"]
-        self._work_on(settings, NoteFiles(settings.root, exclude, settings.require_current, settings.only), index)
+        files = NoteFiles(settings.root, *settings.of_files, settings.require_current, settings.only)
+        self._work_on(settings, files, index)
 
     def _share(self, other: Workspace) -> None:
         """Use the models, the reader, the cache and the threads of another memory, which closes them."""
@@ -280,8 +280,8 @@ class Workspace:
         with self.as_of_now() as (reader, _):
             return [thread.path for thread in reader.threads() if thread.title.casefold() == title.casefold()]
 
-    def write(self, what: str, subject: str, change: Callable[[], Done]) -> Written:
-        """Make one change under the writers' lock, commit it if the settings say so, and index the note.
+    def write(self, what: str, subject: str, change: Callable[[], Done], *, is_indexed: bool = True) -> Written:
+        """Make one change under the writers' lock, commit it if the settings say so, and index the note unless told so.
 
         The commit message is `what` and the first line of `subject`, which is also searched for secrets.
         """
@@ -295,7 +295,7 @@ class Workspace:
                 message = f"memsync {what}: {first[:60]}"
                 paths = [done.moved_from, done.path] if done.moved_from else [done.path]
                 commit, complaint = commits.commit(self.files.root, paths, message)
-        generation, indexing = self._index_now(done.path)
+        generation, indexing = self._index_now(done.path) if is_indexed else (0, ())
         warnings = (*done.warnings, *filter(None, [complaint]), *indexing, *self._secrets(done, subject))
         return Written(done.path, done.line, generation, commit, warnings)
 

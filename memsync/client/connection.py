@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _socket
+import _thread
 import itertools
 import json
 import os
@@ -43,6 +44,8 @@ class Client:
         self._path = socket_path
         self._numbers = itertools.count(1)
         self._buffer = b""
+        self.lock = _thread.RLock()
+        """Held from a request to its answer."""
         self._socket = _connected(socket_path)
         try:
             if settings_digest is not None:

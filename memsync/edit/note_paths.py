@@ -6,6 +6,7 @@ Also moves a note to another such place, and names the notes that commands know 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
+from memsync.edit.titles import slug_of
 from memsync.errors import FilesystemError, UsageError, WriteRefused
 from memsync.model.text import printable, quoted
 from memsync.model.vocabulary import NotePath, Tier
@@ -27,6 +29,7 @@ NOTE_OF_TIER = {Tier.PERSONAL: "MEMORY.md", Tier.PROJECT: "notes/project.md", Ti
 """The note to which `remember` adds an item of a tier."""
 
 _MAX_NAME_BYTES = 255
+MAX_ID_WORDS = 40
 _OTHER_ENDING = re.compile(r"[^.]\.(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{1,10}$")
 
 
@@ -75,6 +78,27 @@ def numbered(path: NotePath) -> Iterator[NotePath]:
     yield path
     for number in count(2):
         yield NotePath(f"{stem}-{number}{dot}{suffix}")
+
+
+def checked_path(text: str) -> NotePath:
+    """Check the path of a note with its ending, whatever that is. Raises UsageError."""
+    return NotePath(note_path(f"{text}.md").removesuffix(".md"))
+
+
+ID = "id:"
+"""What is before the id by which another program knows a thread."""
+
+
+def id_of_thread(thread: str) -> str:
+    """Return another program's id of a thread; empty for a name, a path or a title."""
+    return thread.removeprefix(ID) if thread.startswith(ID) else ""
+
+
+def thread_of_id(own: str) -> NotePath:
+    """Return the path of the thread that another program calls so: its words, for people, and a digest."""
+    digest = hashlib.sha256(own.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    words = slug_of(own[:MAX_ID_WORDS])
+    return NotePath(f"{THREADS_FOLDER}{words}-{digest}.md".replace("/-", "/"))
 
 
 def thread_paths(thread: str) -> list[NotePath]:

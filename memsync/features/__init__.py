@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         contradictions,
         difference,
         duplicates,
+        exact,
         forgetting,
         history,
         indexing,
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from memsync.features.sharing import share as share
 
 __all__ = [
-    "checking", "contradictions", "difference", "duplicates", "forgetting", "history", "indexing", "linking", "listing",
-    "log", "moving", "overwritten", "patterns", "preferences", "pruning", "search", "threads", "usage",
+    "checking", "contradictions", "difference", "duplicates", "exact", "forgetting", "history", "indexing", "linking",
+    "listing", "log", "moving", "overwritten", "patterns", "preferences", "pruning", "search", "threads", "usage",
 ]  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from memsync.model.note import Message
 from memsync.model.vocabulary import Kind, Origin, is_remembered
 from memsync.notes.decode import split_lines
 from memsync.notes.entry_text import ITEM_MARKER, as_read, said
-from memsync.notes.message_format import find_headings, messages_in
+from memsync.notes.message_format import read_messages
 from memsync.notes.origin import BY, origin_of
 from memsync.search.snippet import make_snippet
 
@@ -214,7 +214,7 @@ class _Turns:
         if folder := self._folders.get(root):
             with suppress(OSError):
                 lines = split_lines(Path(folder, path).read_text(encoding="utf-8", errors="replace"))
-        return lines, list(messages_in((section for section, _ in find_headings(lines, 1)), lines))
+        return lines, read_messages(lines)
 
     def _answer(self, hit: Hit, lines: Sequence[str], answers: Sequence[Message], asked: str) -> tuple[Line, float]:
         """Return the lines of the answers that are most like the prompt, and how much they are."""

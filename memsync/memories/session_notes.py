@@ -19,9 +19,8 @@ from memsync.memories.prompt_words import PromptWords
 from memsync.model.note import Message
 from memsync.model.text import count, quotable
 from memsync.notes.decode import split_lines
-from memsync.notes.frontmatter import read_head
 from memsync.notes.links import outside_code
-from memsync.notes.message_format import find_headings, messages_in
+from memsync.notes.message_format import read_messages
 from memsync.search.stop_words import STOP_WORDS
 
 MAX_CHARS = 200
@@ -79,8 +78,7 @@ class Part(NamedTuple):
 def part_of(path: str, text: str) -> Part:
     """Return a note of a conversation with its messages."""
     lines = split_lines(text)
-    sections = [section for section, _ in find_headings(lines, read_head(lines).line_count + 1)]
-    return Part(path, lines, [*messages_in(sections, lines)])
+    return Part(path, lines, read_messages(lines))
 
 
 def day_of(time: str) -> date | None:

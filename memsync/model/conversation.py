@@ -62,6 +62,15 @@ class ThreadMessage(Struct, frozen=True):
     text: str = ""
 
 
+class NewMessage(Struct, frozen=True):
+    """A message to append: its text is kept to the letter. `time` is ISO 8601, now if empty."""
+
+    role: str
+    text: str
+    time: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
 class Conversation(Struct, frozen=True):
     """A thread with its own prompt, its summary, and the requested messages, oldest first."""
 

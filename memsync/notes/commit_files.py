@@ -46,7 +46,7 @@ class CommitFiles(NoteFiles):
         state: HeadState,
         blobs: Mapping[str, str],
     ) -> None:
-        super().__init__(folder, settings["files.exclude"], settings.require_current, settings.only)
+        super().__init__(folder, *settings.of_files, settings.require_current, settings.only)
         self._revisions, self._commit = revisions, commit
         self._state = state
         self._blobs = blobs

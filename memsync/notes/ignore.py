@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from memsync.notes.ignore_pattern import MAX_PATTERN_BYTES, IgnorePattern, as_bytes, read_pattern
 
-_SUFFIXES = (".md", ".markdown", ".mdc")
+SUFFIXES = (".md", ".markdown", ".mdc")
 _NO_NOTE = re.compile(rb"!?(?:\*\.\w+|[\w./ @-]+)(?<!\.md)(?<!\.mdc)(?<!\.markdown)", re.IGNORECASE)
 """Lines that match no note: a suffix or a plain name of something else."""
 MAX_IGNORE_BYTES = 64_000
@@ -31,9 +31,12 @@ def is_hidden(path: str) -> bool:
     return path.startswith(".") or "/." in path
 
 
-def is_note_name(name: str) -> bool:
-    """Tell whether a file name can be a note's: `.md`, `.markdown` or `.mdc`, not hidden, no editor's leftover."""
-    return (name.endswith(_SUFFIXES) or name.lower().endswith(_SUFFIXES)) and name[0] != "."
+def is_note_name(name: str, more: tuple[str, ...] = ()) -> bool:
+    """Tell whether a file name can be a note's: `.md`, `.markdown` or `.mdc`, not hidden, no editor's leftover.
+
+    `more` are suffixes of notes that are plain text.
+    """
+    return (name.endswith(SUFFIXES) or name.lower().endswith((*SUFFIXES, *more))) and name[0] != "."
 
 
 class _Lines:

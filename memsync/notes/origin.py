@@ -12,6 +12,7 @@ _PAGE_KEYS = ("url", "source", "source_url", "clipped_from")
 """The keys of front matter in which clippers write the address of a page, in any case."""
 _ADDRESS = re.compile(r"^\W*(?:(?:https?|ftp):)?//|^\W*www\.|\]\(https?://", re.IGNORECASE)
 
+_AGENTS_FOLDER = re.compile(r"(?:archive/)*by-agents/([^/]+)/", re.IGNORECASE)
 BY = "by"
 """The attribute, and the key of the front matter, that names a passage's origin."""
 
@@ -48,6 +49,15 @@ def _of_page(head: Mapping[str, Any]) -> str:
     """Return that a note is from a web page, or nothing; an import may name the page of its conversation."""
     is_page = any(map(_ADDRESS.search, _texts(head, _PAGE_KEYS)))
     return Origin.WEB if is_page and not head.get("imported") else ""
+
+
+def of_agent(path: str, head: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the front matter that says who writes in a folder by-agents/NAME/: NAME, besides those that a note names.
+
+    Programs of agents write exact text there, which can have no mark of its own.
+    """
+    match = _AGENTS_FOLDER.match(path)
+    return {BY: [f"{Origin.AGENT}:{match[1]}", *_texts(head, (BY,))]} if match else {}
 
 
 def _texts(head: Mapping[Any, Any], keys: tuple[str, ...] = ()) -> Iterator[str]:

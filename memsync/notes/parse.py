@@ -37,10 +37,11 @@ from memsync.notes.dates import (
 )
 from memsync.notes.decode import decode
 from memsync.notes.frontmatter import is_clear, names_local_only, properties_in, read_head
+from memsync.notes.ignore import is_note_name
 from memsync.notes.inline import InlineFinds, find_inline, links_in_head, parse_inline, plain_text
 from memsync.notes.message_format import MESSAGE_LEVEL, find_headings, messages_in, read_message_heading
 from memsync.notes.naming import aliases_in, text_of, texts_of
-from memsync.notes.origin import BY, least_trusted
+from memsync.notes.origin import BY, least_trusted, of_agent
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
 
 MAX_STRUCTURED_BYTES = 2_000_000
@@ -93,7 +94,8 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
     head = read_head(lines)
     if head.warning and not any(map(_PLACEHOLDER.search, lines[: head.line_count])):
         warnings.append(head.warning)
-    values = {**properties_in(lines[head.line_count : head.line_count + MAX_NAMES]), **head.values}
+    properties = properties_in(lines[head.line_count : head.line_count + MAX_NAMES])
+    values = {**properties, **head.values, **of_agent(path, head.values)}
     of_path = rules.kind(path), rules.tier(path)
     usual_kind, usual_tier = (of_path[0] in (Kind.NOTE, Kind.MEMORY) and of_fact(head.values)) or of_path
     kind = _choice(head.values, "kind", usual_kind, warnings)
@@ -103,7 +105,7 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
     is_large = len(content) > MAX_STRUCTURED_BYTES
     if is_large:
         warnings.append(f"file is over {MAX_STRUCTURED_BYTES / 1e6:g} MB: indexed as plain paragraphs")
-    body = _body(lines, head.line_count + 1, kind, date, warnings, is_large=is_large)
+    body = _body(lines, head.line_count + 1, kind, date, warnings, is_plain=is_large or not is_note_name(path))
     name = text_of(values.get("name"))[:MAX_TITLE_CHARS]
     _check_values(values, kind, warnings)
     date = date or _date(values, warnings) or named or period
@@ -139,13 +141,13 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules) -> Note:
 
 
 def _body(
-    lines: Sequence[str], first_line: int, kind: Kind, date: str, warnings: list[str], *, is_large: bool
+    lines: Sequence[str], first_line: int, kind: Kind, date: str, warnings: list[str], *, is_plain: bool
 ) -> _Body:
     """Parse the body, as plain paragraphs if it is too large or complex; add a warning for each problem."""
     if is_conflicted := conflict_marks.is_conflicted(lines):
         lines = conflict_marks.blanked(lines)
-    body = None if is_large else _parse_body(lines, first_line, kind, date)
-    if body is None and not is_large:
+    body = None if is_plain else _parse_body(lines, first_line, kind, date)
+    if body is None and not is_plain:
         warnings.append("file has too many or too deeply nested elements: indexed as plain paragraphs")
     body = body or _plain_body(lines, first_line, kind)
     ends = [blocks[-1].end_line for blocks in body.blocks]
@@ -342,7 +344,7 @@ def is_unedited(note: Note) -> bool:
     return hashlib.sha256(text.encode()).hexdigest()[:16] in SCAFFOLD
 
 
-PARSER_VERSION = 27
+PARSER_VERSION = 28
 """Raise it with every change that makes equal bytes give a different note or chunks: then every note is read again."""
 
 

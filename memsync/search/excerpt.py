@@ -114,7 +114,7 @@ def find_place(files: NoteFiles, location: str, titled: Callable[[str], Sequence
     for place, names in ((whole, exact), *((place, spellings(files.root, place.path)) for place in places)):
         for path in names:
             try:
-                content = _content(files, path)
+                content = content_of(files, path)
             except FileNotFoundError:
                 continue
             except NoteError as error:
@@ -126,7 +126,7 @@ def find_place(files: NoteFiles, location: str, titled: Callable[[str], Sequence
         if len(paths) > 1:
             raise UsageError(f"several notes are called {place.path!r}", hint=_one_of(paths))
         if paths:
-            return replace(place, path=paths[0]), _content(files, paths[0])
+            return replace(place, path=paths[0]), content_of(files, paths[0])
     if fault is not None:
         raise fault
     path = next(spellings(files.root, places[0].path))
@@ -140,14 +140,14 @@ def _one_of(paths: Sequence[NotePath]) -> str:
 def read_note(files: NoteFiles, reader: NoteReader, path: NotePath) -> Note:
     """Return a note from the file as it is now. Raises NoSuchNote, NoteError."""
     try:
-        return reader.read(path, _content(files, path))[0]
+        return reader.read(path, content_of(files, path))[0]
     except FileNotFoundError as error:
         raise NoSuchNote(f"{path} does not exist", hint="Name it as search results do.") from error
     except BinaryFileError as error:
         raise NoteError(f"{path} is {error}") from error
 
 
-def _content(files: NoteFiles, path: NotePath) -> bytes:
+def content_of(files: NoteFiles, path: NotePath) -> bytes:
     """Return the bytes of a note. Raises FileNotFoundError, and NoteError also for a file that is not a note."""
     content, _ = files.read(path)
     if not files.holds(path):

@@ -75,6 +75,8 @@ class Settings:
         self.sources = sources
         self.options = options
         self.warnings = warnings
+        self.of_files: tuple[Sequence[str], Sequence[str]] = (values["files.exclude"], values["files.suffixes"])
+        """Which files are notes: what to leave out, and more suffixes."""
         self.only: Sequence[str] = ()
         """If not empty, only files that match a pattern are notes, and memsync writes none: another program does."""
         self.owner = ""  # the name of that program, as the memory is registered

@@ -23,6 +23,7 @@ AUTOSTART = ("terminal", "always", "never")
 SETTINGS = (
     Setting("memsync.root", ".", "Folder of the notes, relative to this file."),
     Setting("files.exclude", [], "Files that are not notes: patterns as in .gitignore, in addition to those there."),
+    Setting("files.suffixes", [], "More endings of notes, such as .txt: they are read as plain paragraphs."),
     Setting(
         "privacy.local_only", [], "Notes whose text never leaves this machine: patterns as in .gitignore, without !."
     ),

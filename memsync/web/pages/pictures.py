@@ -35,7 +35,7 @@ def picture_url(path: str) -> str:
 async def picture(request: Request) -> Response:
     """Return the picture at a path. Raises Refusal, NoteError."""
     path, settings = request.path_params["path"], site_of(request).settings
-    files = NoteFiles(settings.root, settings["files.exclude"], only=settings.only)
+    files = NoteFiles(settings.root, *settings.of_files, only=settings.only)
     content = await to_thread.run_sync(_read, files, path)
     return Response(content, headers=RULES, media_type=type_of(path))
 

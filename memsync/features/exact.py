@@ -1,0 +1,247 @@
+"""Exact text for programs: whole notes, and threads whose messages are given back as they were.
+
+A program may change a note only if it knows its text, so no edit of a person is lost. A thread may be named by a
+program's own id, `id:ABC`, which is compared exactly and found without a search.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from memsync.edit.addition import Addition, lines_with_ends
+from memsync.edit.append import Done
+from memsync.edit.journal import times_in
+from memsync.edit.markdown import exact_message
+from memsync.edit.note_paths import checked_path, id_of_thread, thread_of_id
+from memsync.edit.runs import NoteChange
+from memsync.edit.set_fields import head_of
+from memsync.errors import NoSuchNote, NoteChanged, NoteError, NoThread, UsageError, WriteRefused
+from memsync.model.conversation import NewMessage, ThreadMessage
+from memsync.model.note import Message
+from memsync.model.text import count, whole_characters
+from memsync.model.vocabulary import NotePath
+from memsync.model.written import Written
+from memsync.notes.decode import split_lines
+from memsync.notes.message_format import attributes_of, read_messages, text_of_message
+from memsync.operation import operation
+from memsync.search.excerpt import content_of
+from memsync.system import clock
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
+
+SECTION = "Exact text"
+
+MAX_MESSAGES = 2**53
+Path = Annotated[str, Meta(description="The note's path, with its ending.")]
+Expected = Annotated[str | None, Meta(description="The whole text that the note has now. [default: there is no note]")]
+Indexed = Annotated[bool, Meta(description="Index it before it returns; otherwise the next search does.")]
+ThreadName = Annotated[str, Meta(description="The thread: its name, path or title, or `id:` and a program's own id.")]
+
+
+# -------------------------------------------------------------------------------------------------- notes
+
+
+@operation()
+def read_note(memory: Workspace, path: Path) -> str:
+    """Return the whole text of a note, with its last line end. Raises NoSuchNote, NoteError."""
+    return _text(memory, checked_path(path))
+
+
+@operation(writes=True)
+def write_note(
+    memory: Workspace,
+    path: Path,
+    text: Annotated[str, Meta(description="The whole text.")],
+    *,
+    expected: Expected = None,
+    index: Indexed = True,
+) -> Written:
+    """Give a note exactly this text; make it if none is expected.
+
+    Raises NoteChanged if there is another text, or a note although none is expected; NoSuchNote if it is gone;
+    WriteRefused for a note that instructs agents, and one that .gitignore or [files] leaves out.
+    """
+    note = checked_path(path)
+    if whole_characters(text) != text:
+        raise UsageError("the text has half a character, which no file can store", hint="Escape it.")
+
+    def change() -> Done:
+        memory.writer.refuse_instructions(note)
+        if memory.files.leaves_out(note):
+            raise WriteRefused(f"{note} would not be a note", hint="See [files] and .gitignore.")
+        if expected is None:
+            if os.path.lexists(memory.files.root / note):
+                raise NoteChanged(f"{note} exists already", hint="Read it, and pass its text as `expected`.")
+            return memory.writer.create(note, text)
+        try:
+            return memory.writer.rewrite(note, lambda now: _if_expected(note, now, expected, text))
+        except FileNotFoundError as error:
+            raise NoSuchNote(f"{note} does not exist", hint="Pass no `expected` to make it.") from error
+
+    return memory.write("note", note, change, is_indexed=index)
+
+
+@operation(writes=True)
+def delete_note(memory: Workspace, path: Path, *, expected: Expected = None) -> Written:
+    """Delete a note, which `undo_forget(user=path)` puts back. Raises NoSuchNote, NoteChanged, WriteRefused."""
+    note = checked_path(path)
+
+    def change() -> Done:
+        memory.writer.refuse_instructions(note)
+        text = _text(memory, note)
+        if expected is not None:
+            _if_expected(note, text, expected, "")
+        content = text.encode()
+        gone = NoteChange(note, note, content, None, ((1, max(1, text.count("\n"))),))
+        outcome = memory.forgotten.carry_out([gone], "", note)
+        if outcome.failed:
+            raise WriteRefused(outcome.failed[0].reason, hint="Try again.")
+        return Done(note, 1)
+
+    return memory.write("delete", note, change)
+
+
+def _text(memory: Workspace, path: NotePath) -> str:
+    try:
+        return content_of(memory.files, path).decode()
+    except FileNotFoundError as error:
+        raise NoSuchNote(f"{path} does not exist", hint="Name it as search results do.") from error
+    except UnicodeDecodeError as error:
+        raise NoteError(f"{path} is not UTF-8", hint="Read it in an editor.") from error
+
+
+def _if_expected(path: NotePath, now: str, expected: str, text: str) -> str:
+    if now != expected:
+        raise NoteChanged(f"{path} has another text by now", hint="Read it again.")
+    return text
+
+
+# ------------------------------------------------------------------------------------------------ threads
+
+
+@operation()
+def read_thread(
+    memory: Workspace,
+    thread: ThreadName,
+    *,
+    last: Annotated[int, Meta(ge=0, le=MAX_MESSAGES, description="Only the last N messages. [default: all]")] = 0,
+) -> tuple[ThreadMessage, ...]:
+    """Return the messages of a thread from its file alone, each with its text as it was written. Raises NoThread."""
+    path = _existing(memory, thread)
+    lines, messages = _messages(memory, path, _thread_text(memory, path))
+    session = id_of_thread(thread) or path.rpartition("/")[2].rpartition(".")[0]
+    return tuple(
+        ThreadMessage(
+            path, session, one.start_line, one.end_line, one.role, one.time, attributes_of(one),
+            text_of_message("\n".join(lines[one.body_line - 1 : one.end_line]), one.attributes),
+        )
+        for one in (messages[-last:] if last else messages)
+    )  # fmt: skip
+
+
+@operation(writes=True)
+def append_messages(
+    memory: Workspace,
+    thread: ThreadName,
+    messages: Annotated[tuple[NewMessage, ...], Meta(min_length=1, description="The messages, oldest first.")],
+    *,
+    index: Indexed = True,
+) -> Written:
+    """Append messages to a thread in one write, each text as it is. A thread with an `id:` begins with them.
+
+    Raises NoThread, UsageError, WriteRefused.
+    """
+    own = id_of_thread(thread)
+    path = thread_of_id(own) if own else memory.existing_thread(thread)
+    now = clock.now().isoformat(timespec="seconds")
+    added = [exact_message(one.role, one.text, one.time or now, one.attributes) for one in messages]
+    whole = Addition("\n\n".join(one.text for one in added))
+
+    def append() -> Done:
+        memory.writer.refuse_instructions(path)
+        is_new = own and not os.path.lexists(memory.files.root / path)
+        head = head_of({"title": own, "session": own}) if is_new else ""
+        if _ends_torn(memory, path):
+            _cut(memory, path, -1)
+        return memory.writer.append(path, whole, head=head)
+
+    return memory.write("thread", f"{messages[0].role}: {count(len(messages), 'message')}", append, is_indexed=index)
+
+
+@operation(writes=True)
+def truncate_thread(
+    memory: Workspace,
+    thread: ThreadName,
+    keep: Annotated[
+        int, Meta(ge=-MAX_MESSAGES, le=MAX_MESSAGES, description="How many to keep; -1: all but the last.")
+    ],
+    *,
+    index: Indexed = True,
+) -> Written:
+    """Keep only the first messages of a thread. Raises NoThread, WriteRefused."""
+    path = _existing(memory, thread)
+
+    def change() -> Done:
+        memory.writer.refuse_instructions(path)
+        return _cut(memory, path, keep)
+
+    return memory.write("thread", f"truncate {path}", change, is_indexed=index)
+
+
+def _existing(memory: Workspace, thread: str) -> NotePath:
+    own = id_of_thread(thread)
+    path = thread_of_id(own) if own else memory.existing_thread(thread)
+    if own and not os.path.lexists(memory.files.root / path):
+        raise NoThread(f"there is no thread {thread!r}", hint="append_messages begins it.")
+    return path
+
+
+def _thread_text(memory: Workspace, path: NotePath) -> str:
+    try:
+        return memory.files.read(path)[0].decode("utf-8", "surrogateescape")
+    except FileNotFoundError as error:
+        raise NoThread(f"there is no thread {path}", hint="append_messages begins it.") from error
+
+
+def _messages(memory: Workspace, path: NotePath, text: str) -> tuple[Sequence[str], Sequence[Message]]:
+    """Return the lines and the messages of a thread, without a last one that a killed process has half written."""
+    lines = split_lines(text)
+    messages = read_messages(lines)
+    return lines, messages[:-1] if messages and _is_torn(memory, path, text) else messages
+
+
+def _is_torn(memory: Workspace, path: NotePath, text: str) -> bool:
+    """Tell whether the last append was cut short: it has no line end, and is not whole. An editor may leave none, too.
+
+    The coarse rule, to cut off what has no line end, would delete what a person has written.
+    """
+    if not text or text.endswith("\n"):
+        return False
+    last = memory.writer.journal.since(0.0, path)[-1:]
+    return bool(last) and not times_in(last[0].text, text)
+
+
+def _ends_torn(memory: Workspace, path: NotePath) -> bool:
+    try:
+        with open(memory.files.root / path, "rb") as stream:
+            stream.seek(-1, os.SEEK_END)
+            if stream.read(1) == b"\n":
+                return False
+    except OSError:
+        return False
+    return _is_torn(memory, path, _thread_text(memory, path))
+
+
+def _cut(memory: Workspace, path: NotePath, keep: int) -> Done:
+    def cut(text: str) -> str:
+        messages = read_messages(split_lines(text))
+        gone = messages[keep:]
+        kept = lines_with_ends(text)[: gone[0].start_line - 1] if gone else []
+        return "".join(kept).rstrip() + "\n" if gone else text
+
+    return memory.writer.rewrite(path, cut)
