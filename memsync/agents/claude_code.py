@@ -58,8 +58,9 @@ def _typed(record: Record, result: str) -> Iterator[str]:
 
     A field of Claude Code's own says that it was the user: a result's text may be anybody's.
     """
-    if record.get("toolUseResult") == "User rejected tool use":
-        yield result.partition("the user said:\n")[2]
+    if record.get("toolUseResult") == "User rejected tool use" or record.get("toolDenialKind") == "user-rejected":
+        said = result.partition("the user said:\n")[2]
+        yield "" if said.startswith("The user wants to clarify") else said
     for question, answer in object_at(record, "toolUseResult", "answers").items():
         if list_at(record, "toolUseResult", "questions") and isinstance(answer, str):
             yield f"{answer} — “{' '.join(question.split())}”"

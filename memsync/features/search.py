@@ -108,6 +108,9 @@ def search(
     links: Annotated[Values, Meta(description="Only notes that link to this one."), Cli(names="location")] = (),
     linked_from: Annotated[Values, Meta(description="Only notes to which this one links."), Cli(names="location")] = (),
     archived: Annotated[bool, Meta(description="Search archived notes too.")] = False,
+    all: Annotated[  # noqa: A002 (because a store calls it so)
+        bool, Meta(description="Rank all that the filters leave: no lowest score."), Cli(is_hidden=True)
+    ] = False,
     at: At = "",
     progress: Progress = no_progress,  # noqa: ARG001 (because only a commit takes long)
 ) -> SearchResult:
@@ -126,7 +129,8 @@ def search(
     }  # fmt: skip
     pairs = tuple((name, value) for name, values in options.items() for value in values)
     chosen = Mode(mode) if mode else None
-    request = SearchRequest(query, limit, chosen, tokens, min_score, rerank, Fresh(fresh), generation, pairs)
+    least = 0.0 if all else min_score
+    request = SearchRequest(query, limit, chosen, tokens, least, rerank, Fresh(fresh), generation, pairs)
     return memory.answer(request)
 
 

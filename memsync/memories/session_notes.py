@@ -232,10 +232,11 @@ def _decided(said: Sequence[Said]) -> list[NoteLine]:
         for one in (one for one in message if not ends or one.line in ends):
             text = plain(one.text)
             if wording.CHOSE.match(text):
-                found.append((3, one))
+                found += [(3, one)] * (not wording.GO_AHEAD.match(text))
                 continue
             is_quoted = answered.get(text, one.message) < one.message or bool(wording.REPORTS.search(text))
-            is_said = not is_quoted and not wording.REVIEWS.match(text) and "?" not in text and not text.endswith(":")
+            is_lasting = not wording.REVIEWS.match(text) and not wording.PASSING_BY.search(text)
+            is_said = not is_quoted and is_lasting and "?" not in text and not text.endswith(":")
             weight = 2 * bool(wording.FIRMLY.search(text)) or int(bool(wording.DECIDES.search(text)))
             found += [(weight, one)] * (is_said and len(_words(text)) >= MIN_WORDS and bool(weight))
     of_summaries = (one for one in _of_summaries(said, "decided") if len(_words(one.text)) >= MIN_WORDS)

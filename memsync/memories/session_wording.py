@@ -67,7 +67,8 @@ DECIDES = re.compile(
     r"|^(?:(?:hm+|ok(?:ay)?|so|then|right|alright|fine|great)\b[,.]* +)+we(?:'ll)?"
     r" (?:keep|do|use|go|take|drop|stay|leave|skip|put|start|stop)\b"
     r"|\bi (?:really )?(?:don't|do not) (?:want|like|need)\b|\bmy (?:aim|goal) is\b"
-    r"|\bwe(?:'ll| will) (?!see|need to)\w+|\b(?:it|that|this|they|there) (?:should|needs? to)\b"
+    r"|(?:^|[,;] *|\b(?:and|so|then|but) )we(?:'ll| will) (?!see|need to)\w+"
+    r"|\b(?:it|that|this|they|there) (?:should|needs? to)\b(?! know)"
     r"|\bshould(?:n't| not| always| never| only)\b"
     r"|\b(?:lieber|lass uns|wir (?:nehmen|nutzen|verwenden|bleiben)|soll(?:te|ten|en)? (?:nicht|kein\w*|nur|immer))\b",
     re.IGNORECASE,
@@ -88,6 +89,17 @@ REPORTS = re.compile(
     re.IGNORECASE,
 )
 """Sentences that report an error ("it should …, but it doesn't") or guess. They decide nothing."""
+PASSING_BY = re.compile(
+    r"^(?:(?:so|and|but|ok(?:ay)?)[,.]? +)*(?:why|what|how|when|where|who|which|can|could|would|give me|tell me)\b"
+    r"|\byet\b|\b(?:any|other) (?:\w+ )?(?:changes|files)\b|\bthis session\b",
+    re.IGNORECASE,
+)
+"""Questions without their mark, and what holds for a moment."""
+GO_AHEAD = re.compile(
+    r"(?:yes|no|ok|done|proceed|start|continue|generate|let'?s|work on|you decide|either|ja|nein)\b|.*\bnow —",
+    re.IGNORECASE,
+)
+"""Answers to the agent's questions that only say what to do next."""
 REVIEWS = re.compile(r"consider\b", re.IGNORECASE)
 """How the lines of a review begin that leave the decision to its reader."""
 STILL_WRONG = re.compile(
@@ -102,6 +114,7 @@ LEARNT = re.compile(
     r"\b(?:(?:root cause|culprit|ursache)(?= was| is| war| ist| of| des| der|:)"
     r"|(?:the|this) (?:actual |real |main |root |core |key )?(?:problem|issue|cause|bug|reason)"
     r" (?:was|is|turned out|came)|it turn(?:s|ed) out (?:that|the)|(?:was|were) caused by|fail(?:s|ed) because"
+    r"|that's why (?=\w+ \w+ )|(?:issue|problem|cause|bug) is clear:"
     r"|the fix was (?:to|an?)|fixed (?:it )?with|fixed .{0,60}\bby \w+ing|das problem (?:war|ist)|lag daran"
     r"|(?:fehler|ursache|problem) liegt (?:im|in|am|an|daran)|der fehler (?:war|lag|ist))\b"
     r"|^(?:the )?(?:bug|cause|correction|what happened):",
@@ -140,9 +153,7 @@ PARTS_OF_SUMMARY = {
     "learnt": re.compile(r"errors? and fix|lessons", re.IGNORECASE),
     "open": re.compile(r"pending tasks|open (?:tasks|questions)|next step|remaining", re.IGNORECASE),
 }
-OF_USER = re.compile(
-    r"\buser (?:explicitly )?(?:clarified|corrected|insisted|prefers|rejected|feedback)\b", re.IGNORECASE
-)
+OF_USER = re.compile(r"\buser (?:explicitly )?(?:clarified|insisted|prefers)\b", re.IGNORECASE)
 HEADING = re.compile(r"^(?:#{1,6} +|\d+[.)] +)(?:\*\*)?(?P<title>[^:*\n]{3,60})(?:\*\*)?:?(?:\*\*)?\s*$")
 
 # ------------------------------------------------------------------------------------------- tools

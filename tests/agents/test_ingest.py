@@ -759,6 +759,7 @@ _CHOSEN = {"questions": [{"question": "Which store?"}], "answers": {"Which\nstor
         ("Your questions have been answered.", _CHOSEN, ["SQLite — “Which store?”"]),
         (_REFUSED, "User rejected tool use", ["Use uv."]),
         ("The user doesn't want to proceed with this tool use.", "User rejected tool use", []),
+        (f"{_REFUSED}\nThe user wants to clarify".replace("Use uv.\n", ""), "User rejected tool use", []),
         (_REFUSED, f"Error: {_REFUSED}", []),
         (_REFUSED, [{"type": "text", "text": "User rejected tool use"}], []),
         ("x", {"answers": {"Which store?": "SQLite"}}, []),

@@ -78,6 +78,8 @@ def test_option_that_is_chosen_by_its_number_is_the_decision(choice: str, option
         "I don't know what the parser does here", "there must be a typo in the config", "fix the failing test here",
         "```\nnever do this in code\n```", "> always quoted text from elsewhere", "can you always run the tests?",
         "Was muss ich dafür tun?", "the page should show the list but it doesn't", "Consider that it should be cached.",
+        "why make it github.com/x instead of our own place", "Don't make any code changes to it yet.",
+        "give me 10 names for the thing that we will build", "Yes, draw them — “Should I draw the pages instead?”",
         "grep: warning: you must use an alias or a script", "I thought that should set it up",
         '{"error": "each block must have a result"}', "## Outline\n\nNever skip a step of this command.",
         "spec\n\n" + "\n\n".join(f"the part {n} should be blue" for n in range(9)),

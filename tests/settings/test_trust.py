@@ -28,7 +28,7 @@ from tests.conftest import Patch
 from tests.support.daemon_process import Cli
 
 VALUES = {
-    "index.backend": '"other"', "index.name": '"other"', "index.store_text": "true",
+    "files.suffixes": '[".env"]', "index.backend": '"other"', "index.name": '"other"', "index.store_text": "true",
     "embedder.model": '"openai:text-embedding-3-small"',
     "search.rerank_model": '"BAAI/bge-reranker-v2-m3"', "search.min_score": "1.0", "usage.queries": "true",
     "git.commit": "true", "curator.command": '["claude", "-p"]', "curator.judge": '["claude", "-p"]',
