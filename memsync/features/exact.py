@@ -19,10 +19,10 @@ from memsync.edit.markdown import exact_message
 from memsync.edit.note_paths import checked_path, id_of_thread, thread_of_id
 from memsync.edit.runs import NoteChange
 from memsync.edit.set_fields import head_of
-from memsync.errors import NoSuchNote, NoteChanged, NoteError, NoThread, UsageError, WriteRefused
+from memsync.errors import NoSuchNote, NoteChanged, NoteError, NoThread, WriteRefused
 from memsync.model.conversation import NewMessage, ThreadMessage
 from memsync.model.note import Message
-from memsync.model.text import count, whole_characters
+from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.model.written import Written
 from memsync.notes.decode import split_lines
@@ -34,7 +34,7 @@ from memsync.system import clock
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
-SECTION = "Exact text"
+SECTION = "Notes"
 
 MAX_MESSAGES = 2**53
 Path = Annotated[str, Meta(description="The note's path, with its ending.")]
@@ -67,8 +67,6 @@ def write_note(
     WriteRefused for a note that instructs agents, and one that .gitignore or [files] leaves out.
     """
     note = checked_path(path)
-    if whole_characters(text) != text:
-        raise UsageError("the text has half a character, which no file can store", hint="Escape it.")
 
     def change() -> Done:
         memory.writer.refuse_instructions(note)
@@ -148,7 +146,7 @@ def read_thread(
 def append_messages(
     memory: Workspace,
     thread: ThreadName,
-    messages: Annotated[tuple[NewMessage, ...], Meta(min_length=1, description="The messages, oldest first.")],
+    messages: Annotated[Sequence[NewMessage], Meta(min_length=1, description="The messages, oldest first.")],
     *,
     index: Indexed = True,
 ) -> Written:
@@ -242,6 +240,6 @@ def _cut(memory: Workspace, path: NotePath, keep: int) -> Done:
         messages = read_messages(split_lines(text))
         gone = messages[keep:]
         kept = lines_with_ends(text)[: gone[0].start_line - 1] if gone else []
-        return "".join(kept).rstrip() + "\n" if gone else text
+        return "".join(kept).rstrip("\r\n") + "\n" if gone else text  # blanks at an end belong to a message
 
     return memory.writer.rewrite(path, cut)

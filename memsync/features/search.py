@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from memsync.model.answer import Excerpt, SearchResult
 from memsync.model.query import LATEST_GENERATION, MAX_HITS, MAX_TOKENS, EmbeddedQuestion, SearchRequest
@@ -131,7 +131,17 @@ def search(
     chosen = Mode(mode) if mode else None
     least = 0.0 if all else min_score
     request = SearchRequest(query, limit, chosen, tokens, least, rerank, Fresh(fresh), generation, pairs)
-    return memory.answer(request)
+    return _with_rest(memory, request) if all else memory.answer(request)
+
+
+def _with_rest(memory: Searched, request: SearchRequest) -> SearchResult:
+    """Return an answer with all that the filters leave, up to the limit: what no retriever has found last, by time."""
+    found, query = memory.answer(request), memory.parse(request)
+    known = {(hit.path, hit.start_line) for hit in found.hits}
+    unranked = structs.replace(query, text="", words=(), alternatives=())
+    latest = memory.fresh_search.answer_uncounted(unranked).hits if len(known) < query.limit else ()
+    rest = (hit for hit in latest if (hit.path, hit.start_line) not in known)
+    return structs.replace(found, hits=(*found.hits, *rest)[: query.limit])
 
 
 @operation(is_quick=True, needs_no_files=True)

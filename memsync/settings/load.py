@@ -75,8 +75,6 @@ class Settings:
         self.sources = sources
         self.options = options
         self.warnings = warnings
-        self.of_files: tuple[Sequence[str], Sequence[str]] = (values["files.exclude"], values["files.suffixes"])
-        """Which files are notes: what to leave out, and more suffixes."""
         self.only: Sequence[str] = ()
         """If not empty, only files that match a pattern are notes, and memsync writes none: another program does."""
         self.owner = ""  # the name of that program, as the memory is registered
@@ -101,6 +99,11 @@ class Settings:
         """Return all settings except those under [daemon] and [cli], as JSON values."""
         values = {name: value for name, value in self.values.items() if not name.startswith(("daemon.", "cli."))}
         return [self.root_name, values, list(self.kinds.items()), list(self.tiers.items()), [*self.only, self.owner]]
+
+    @property
+    def of_files(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Which files are notes: what to leave out, and suffixes besides those of Markdown."""
+        return self["files.exclude"], self["files.suffixes"]
 
     @property
     def is_default_root(self) -> bool:

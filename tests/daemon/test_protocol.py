@@ -36,7 +36,10 @@ REQUESTS: dict[str, dict[str, object]] = {
     "edit_proposal": {"number": 1, "text": "The heron nests there."}, "undo_accept": {}, "duplicates": {}, "stale": {},
     "notes": {}, "collections": {}, "stats": {}, "logged": {}, "history": {"location": "birds.md:5"},
     "blame": {"location": "birds.md:5"}, "diff": {"before": "main"}, "digest": {"since": "main"},
-    "share": {"stop": True},
+    "share": {"stop": True}, "read_note": {"path": "birds.md"}, "write_note": {"path": "new.md", "text": "The stork."},
+    "delete_note": {"path": "old.md"}, "read_thread": {"thread": "talk"},
+    "truncate_thread": {"thread": "talk", "keep": 0},
+    "append_messages": {"thread": "id:s1", "messages": [{"role": "user", "text": "Which store?"}]},
 }  # fmt: skip
 
 
