@@ -69,8 +69,10 @@ def test_deleted_note_comes_back(memory: Memory, root: Path) -> None:
     assert (root / "a/b.md").read_text() == "mine\n"
 
 
-@pytest.mark.parametrize("path", ["CLAUDE.md", "a/AGENTS.md", "SOUL.md", "prompts/x.md", "a/.hidden.md", "../x.md", "/x.md",
-                                  "a.exe", "notes/no-ending", "a/../../x.md", "a\nb.md"])  # fmt: skip
+@pytest.mark.parametrize("path", [
+    "CLAUDE.md", "a/AGENTS.md", "SOUL.md", "prompts/x.md", "a/.hidden.md", "../x.md", "/x.md", "a.exe",
+    "notes/no-ending", "a/../../x.md", "a\nb.md",
+])  # fmt: skip
 def test_note_that_instructs_or_is_none_is_refused(own: MemoryApi, root: Path, path: str) -> None:
     before = sorted(root.rglob("*"))
     with pytest.raises((WriteRefused, UsageError)):
