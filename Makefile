@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 BENCH_DATA ?=
 
-.PHONY: demo test test-all smoke lint types imports reference integrations picture docs bench browser soak mutants clients mcp-clients frameworks lock release clean
+.PHONY: demo test test-all smoke lint types imports reference plugins picture docs bench browser soak mutants clients mcp-clients frameworks lock release clean
 
 # Tests start memsync many hundred times: each start would compile all of it if the environment forbade bytecode.
 export PYTHONDONTWRITEBYTECODE :=
@@ -73,7 +73,7 @@ reference: $(VENV)/.installed-dev
 	PYTHONPATH=. $(BIN)/python tools/reference.py
 
 # Write the plugins of agents into integrations/, from memsync/agents/plugin_files.py.
-integrations: $(VENV)/.installed-dev
+plugins: $(VENV)/.installed-dev
 	PYTHONPATH=. $(BIN)/python tools/integrations.py
 
 # Draw docs/session.svg and docs/page.png anew, from real runs on a copy of memory-files. Needs chromium (make browser).

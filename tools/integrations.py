@@ -1,4 +1,4 @@
-"""Write the plugins of agents into integrations/, and the two marketplace files that name them: `make integrations`.
+"""Write the plugins of agents into integrations/, and the two marketplace files that name them: `make plugins`.
 
 The texts come from memsync/agents; here are only the READMEs and what publishing needs. The plugins run the command
 `memsync` from PATH.
@@ -41,7 +41,7 @@ $ memsync agents check
 
 `connect` registers the memories that the hooks search; it sees the plugin, and adds no hooks of its own. {more}
 
-`make integrations` writes these files from `memsync/agents/plugin_files.py`. Do not edit them.
+`make plugins` writes these files from `memsync/agents/plugin_files.py`. Do not edit them.
 """
 
 

@@ -28,7 +28,7 @@ HOOK_FILES = {name: "index.js" if name.startswith("open") else "hooks/hooks.json
 
 
 def test_repository_has_what_the_script_writes() -> None:
-    """Run `make integrations` after a change. Each agent that has a plugin says how it is installed and removed."""
+    """Run `make plugins` after a change. Each agent that has a plugin says how it is installed and removed."""
     written = contents()
     assert {name for name, text in written.items() if (PROJECT / name).read_text() != text} == set()
     assert {str(path.relative_to(PROJECT)) for path in PLUGINS.rglob("*") if path.is_file()} <= written.keys()
