@@ -103,6 +103,8 @@ class MemoryApi(ABC):
     move = Lazy(lambda: features.moving.move)
     undo_move = Lazy(lambda: features.moving.undo_move)
     links = Lazy(lambda: features.linking.links)
+    check_text = Lazy(lambda: features.checking.check_text)
+    names = Lazy(lambda: features.listing.names)
     duplicates = Lazy(lambda: features.duplicates.duplicates)
     check = Lazy(lambda: features.checking.check)
     share = Lazy(lambda: features.share.share)

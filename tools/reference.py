@@ -38,7 +38,7 @@ _SHARED = """## Shared parameters
 """
 
 
-_WITHIN = ("answer_request", "embed_question", "logged", "neighbours", "note_session")
+_WITHIN = ("answer_request", "check_text", "embed_question", "logged", "names", "neighbours", "note_session")
 """Operations that memsync itself asks, so that no reader looks for them."""
 _FILTERS = {*(name.replace("-", "_") for name in FILTERS), "folder", "archived"}
 """Parameters of `search` that the page about searching describes."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,7 +16,7 @@ from memsync.edit.addition import lines_with_ends
 from memsync.errors import WriteRefused
 from memsync.model.note import Link, Note
 from memsync.model.vocabulary import NotePath
-from memsync.notes.inline import MAX_INLINE_CHARS, target_of
+from memsync.notes.inline import MAX_INLINE_CHARS, target_of, wiki_parts
 from memsync.notes.links import as_url, outside_code
 from memsync.notes.parse import parse_note
 from memsync.notes.rules import PathRules
@@ -85,6 +85,19 @@ class NoteText:
         if content != self.content and after.warnings != self.note.warnings:
             return f"{self.note.path}, which would be read otherwise"
         return ""
+
+
+def links_on(line: str) -> Iterator[tuple[int, int, Link]]:
+    """Yield (start column, end column, link) of each link on a line; those in inline code are left out."""
+    for match in _LINK.finditer(line) if "]" in line and len(line) <= MAX_INLINE_CHARS else ():
+        if match["ticks"]:
+            continue
+        if match["before"] is None:
+            yield match.start(), match.end(), Link(*wiki_parts(match[0][2:-2].replace("\\|", "|")), 0, wiki=True)
+        else:
+            target, anchor = target_of(match["bare"] if match["bracketed"] is None else match["bracketed"])
+            start = max(line.rfind("[", 0, match.start()), 0)
+            yield start, match.end() + 1, Link(target, anchor, "", 0, wiki=False)
 
 
 class _LinksOf:

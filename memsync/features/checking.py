@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from msgspec import Meta
 from msgspec.structs import replace
 
+from memsync.edit.note_paths import note_path
 from memsync.edit.relinking import NoteText
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
-from memsync.model.note import Link
+from memsync.model.note import Link, Note
+from memsync.model.query import IndexedNote
 from memsync.model.status import Failure
 from memsync.model.text import count, listed, quoted
 from memsync.model.upkeep import Checked, Finding
@@ -24,8 +26,9 @@ from memsync.notes.copies import copies_of
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.ignore import is_note_name
 from memsync.notes.ignore_pattern import as_bytes, read_pattern
-from memsync.notes.links import Anchors, Linked, is_external, outside_code
+from memsync.notes.links import CITATION, Anchors, Linked, is_external, outside_code
 from memsync.notes.naming import folded
+from memsync.notes.parse import parse_note
 from memsync.notes.validity_marks import SUPERSEDES, VALID_UNTIL, marks_of, reference_of, statements
 from memsync.operation import At, Cli, Command, one_of, operation
 from memsync.ports import Progress, no_progress
@@ -55,7 +58,6 @@ _WORDS = {0: "the owner's words", -1: "an agent's", -2: "an import"}
 MANY = 1_000
 """For so many notes it pays to load the scanner for secrets, even if no text may have one."""
 _LINE = re.compile(r"line (\d+)")
-_CITED = re.compile(r"(?<![\w/.-])([\w.][^\s:\"'`|<>()\[\]{}]{0,200}\.(?:md|markdown|mdc)):(\d{1,7})(?:-(\d{1,7}))?")
 
 
 @operation(
@@ -87,15 +89,30 @@ def check(
         raise UsageError(f"there is no rule {quoted(unknown[0])}", hint=f"Rules: {', '.join(RULES)}.")
     with memory.as_of_now() as (reader, pending):
         checking = _Checking(memory, reader, rules or RULES)
-    found = [one for one in checking.findings(progress) if one.rule in (rules or RULES)]
-    found.sort(key=lambda one: (one.path, one.line, one.rule, one.message))
-    ignored, found = len(found), [one for one in found if not _is_ignored(one, memory.settings["check.ignore"])]
-    ignored -= len(found)
+    found, ignored = checking.listed(progress)
     if fix:
         fixed = checking.mended(set(found))
         found = [replace(one, is_fixed=one in fixed) for one in found]
     failed = [Failure(path, reason) for path, reason in checking.failed.items()]
     return Checked(tuple(found), len(checking.notes), format, tuple(failed), pending, ignored)
+
+
+@operation(is_quick=True)
+def check_text(
+    memory: Workspace,
+    note: Annotated[str, Meta(description="The path of the note.")],
+    text: Annotated[str, Meta(description="What an editor holds of it, saved or not.")],
+) -> Checked:
+    """Return what `check` would find in one note if it had this text. Raises UsageError for a wrong path."""
+    path, content = note_path(note), text.encode("utf-8", "surrogatepass")
+    try:
+        only = parse_note(path, content, memory.reader.rules)
+    except BinaryFileError as error:
+        return Checked((), 0, failed=(Failure(path, str(error)),))
+    with memory.as_of_now() as (reader, pending):
+        checking = _Checking(memory, reader, RULES, only, content)
+    found, ignored = checking.listed(no_progress)
+    return Checked(tuple(found), 1, pending_text=pending, ignored=ignored)
 
 
 def _is_ignored(one: Finding, entries: Sequence[str]) -> bool:
@@ -113,18 +130,26 @@ class _Repair(NamedTuple):
 
 
 class _Checking:
-    """The notes of a memory that are not archived, and what is wrong with them."""
+    """The notes of a memory that are not archived, and what is wrong with them: with `only`, in a text of that note.
 
-    def __init__(self, memory: Workspace, reader: IndexReader, rules: Sequence[str]) -> None:
+    Other notes are then read only as far as that text names them.
+    """
+
+    def __init__(
+        self, memory: Workspace, reader: IndexReader, rules: Sequence[str], only: Note | None = None, text: bytes = b""
+    ) -> None:
         self._memory = memory
         self._rules = rules
+        self._only, self._text = only, text
         notes = reader.notes()
+        if only is not None:
+            notes = [_indexed(only), *(note for note in notes if note.path != only.path)]
         self.notes = [note for note in notes if not note.archived and DRAWING not in note.front_matter]
         self.failed = {failure.path: failure.reason for failure in memory.syncer.known_failures()}
         self._linked = Linked(notes, memory.files.other_files)
-        self._links = reader.links()
+        self._links = reader.links() if only is None else [(only.path, link) for link in only.links]
         self._validity = Validity.of(reader, memory.reader.usual_origin)
-        self._warnings = reader.warnings()
+        self._warnings = reader.warnings() if only is None else [(str(only.path), text) for text in only.warnings]
         self._repairs: dict[NotePath, list[_Repair]] = {}
         # What the text of a note decides is collected first, so that each note is read once.
         self._anchored: dict[str, list[tuple[NotePath, Link]]] = {}
@@ -132,6 +157,15 @@ class _Checking:
         self._lengths: dict[str, int] = {}
         self._kinds = {note.path: note.kind for note in self.notes}
         self._digests = cache(lambda path: {one.digest for one in statements(memory.chunks_of(path)[0])})
+
+    def listed(self, progress: Progress) -> tuple[list[Finding], int]:
+        """Return what is wrong by the rules, by path and line, and how many more findings the settings leave out."""
+        found = [one for one in self.findings(progress) if one.rule in self._rules]
+        if self._only is not None:
+            found = [one for one in found if one.path == self._only.path]
+        found.sort(key=lambda one: (one.path, one.line, one.rule, one.message))
+        shown = [one for one in found if not _is_ignored(one, self._memory.settings["check.ignore"])]
+        return shown, len(found) - len(shown)
 
     def findings(self, progress: Progress) -> Iterator[Finding]:
         """Yield what is wrong; notes that cannot be read are in `failed` afterwards."""
@@ -147,7 +181,7 @@ class _Checking:
             # Threads quote anything.
             if self._kinds.get(source, Kind.THREAD) is not Kind.THREAD and not is_external(link):
                 yield from self._of_link(source, link)
-        for number, note in enumerate(self.notes, 1):
+        for number, note in enumerate(self._read(), 1):
             yield from _of_time(note.path, 1, marks_of(note.front_matter))
             yield from self._of_text(note.path, self._content(note.path))
             progress("checking notes", number, len(self.notes))
@@ -170,6 +204,15 @@ class _Checking:
                 first = titles.setdefault((posixpath.dirname(note.path), folded(note.title)), note.path)
                 if first != note.path:
                     yield Finding(note.path, 1, "titles", f"has the same title as {first}")
+
+    def _read(self) -> Iterator[IndexedNote]:
+        """Yield the notes whose text decides: all, or the only one and then those that it names."""
+        if self._only is None:
+            yield from self.notes
+            return
+        yield from (note for note in self.notes if note.path == self._only.path)
+        named = {*self._anchored, *(cited for _, _, cited, _ in self._cited)} - {self._only.path}
+        yield from (note for note in self.notes if note.path in named)
 
     def _of_void_marks(self) -> Iterator[Finding]:
         """Yield the marks that count for nothing: their text is older, or trusted less, than what they name."""
@@ -226,7 +269,8 @@ class _Checking:
     def _of_text(self, path: NotePath, content: bytes) -> Iterator[Finding]:
         try:
             lines = decode(content).lines
-            for place, kind, digest in secrets.places(content) if "secrets" in self._rules else ():
+            seeks = "secrets" in self._rules and (self._only is None or path == self._only.path)
+            for place, kind, digest in secrets.places(content) if seeks else ():
                 yield Finding(path, place, "secrets", f"seems to contain a secret: {kind}, {digest}")
         except (BinaryFileError, NoteError) as error:
             self.failed[path] = str(error)
@@ -244,7 +288,7 @@ class _Checking:
                 yield from self._of_marks(path, number, marks.get(SUPERSEDES, ()))
         if b".md" in content or b".markdown" in content:
             for number, line in outside_code(lines):
-                found = _CITED.finditer(line) if ".m" in line else ()
+                found = CITATION.finditer(line) if ".m" in line else ()
                 self._cited += [(path, number, cited[1], int(cited[3] or cited[2])) for cited in found]
 
     def _of_marks(self, path: NotePath, number: int, marks: Iterable[str]) -> Iterator[Finding]:
@@ -299,11 +343,21 @@ class _Checking:
         return text.with_lines(lines).decode("utf-8", "surrogateescape")
 
     def _content(self, path: NotePath) -> bytes:
+        if self._only is not None and path == self._only.path:
+            return self._text
         try:
             return self._memory.files.read(path)[0]
         except (FileNotFoundError, NoteError) as error:
             self.failed[path] = str(error)
             return b""
+
+
+def _indexed(note: Note) -> IndexedNote:
+    """Return a note as an index has it, without what only files tell."""
+    head = note.front_matter
+    return IndexedNote(
+        note.path, note.kind, note.tier, note.title, note.date, "", note.pinned, note.archived, head, 0, 0
+    )
 
 
 def _of_time(path: NotePath, line: int, marks: Mapping[str, Sequence[str]]) -> Iterator[Finding]:

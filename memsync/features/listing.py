@@ -11,9 +11,9 @@ from msgspec import Meta
 from memsync.model.grouped import grouped
 from memsync.model.query import IndexedNote
 from memsync.model.text import not_shared
-from memsync.model.upkeep import Collection, Collections, NoteAbout, Notes
+from memsync.model.upkeep import Collection, Collections, Names, NoteAbout, NoteNames, Notes
 from memsync.notes.dates import last_active
-from memsync.notes.naming import folder_path
+from memsync.notes.naming import folder_path, names_of
 from memsync.notes.rules import describes_folder
 from memsync.operation import At, Cli, Command, operation
 
@@ -43,6 +43,25 @@ def notes(
         if inside is not None and note.path.startswith(inside) and (archived or not note.archived)
     )
     return Notes(tuple(listed), pending, warnings)
+
+
+@operation(is_quick=True)
+def names(
+    memory: Workspace, known: Annotated[int, Meta(ge=0, description="The generation that is known.")] = 0
+) -> Names:
+    """Return what links and tags may name; only the generation if it is the known one."""
+    with memory.as_of_now() as (reader, pending):
+        generation = reader.notes_generation()
+        if generation == known:
+            return Names(generation)
+        listed, tags = reader.notes(), reader.tags()
+    return Names(generation, tuple(map(_named, listed)), tags, pending)
+
+
+def _named(note: IndexedNote) -> NoteNames:
+    own = {note.title, note.path.rpartition("/")[2], posixpath.splitext(posixpath.basename(note.path))[0]}
+    others = dict.fromkeys(name for name in names_of(note) if name not in own)
+    return NoteNames(note.path, note.title, tuple(others), note.archived)
 
 
 def _about(note: IndexedNote) -> NoteAbout:

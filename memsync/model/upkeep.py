@@ -290,6 +290,27 @@ class Collections(Struct, frozen=True):
     tags: Mapping[str, int] = {}
 
 
+class NoteNames(Struct, frozen=True):
+    """What links may call a note, besides its path: its title, and `others` (aliases, and a `name`)."""
+
+    path: NotePath
+    title: str
+    others: tuple[str, ...] = ()
+    archived: bool = False
+
+
+class Names(Struct, frozen=True):
+    """What links and tags may name: the notes by path, and how many notes have each tag.
+
+    `generation` numbers the state of the index; notes and tags are empty if the caller knows that one.
+    """
+
+    generation: int
+    notes: tuple[NoteNames, ...] = ()
+    tags: Mapping[str, int] = {}
+    pending_text: int = 0
+
+
 class Days(Struct, frozen=True):
     """How many entries the logs have on each day that has any: ISO date -> entries, in order."""
 

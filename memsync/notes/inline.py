@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
@@ -86,6 +86,13 @@ def find_inline(markdown: MarkdownIt, blocks: Sequence[Token], env: dict[str, An
             finds.tags += [Tag(tag.name, 0) for tag in tags] if only_tags and is_text else tags
             finds.links += _links(children, token)
     return finds
+
+
+def tags_in(line: str) -> Iterator[tuple[int, int, str]]:
+    """Yield (start column, end column, name) of each tag on a line, also in code: only a parser of blocks knows that."""
+    for match in _TAG.finditer(line):
+        if match.start() == 0 or line[match.start() - 1] in _BEFORE_TAG:
+            yield match.start(), match.end(), match[1].rstrip("/-")
 
 
 def links_in_head(lines: Sequence[str]) -> list[Link]:

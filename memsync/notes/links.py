@@ -27,6 +27,8 @@ _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 _BLOCK_ID = re.compile(r"(?:^|\s)\^([A-Za-z0-9-]+)[ \t]*$")
 _NAMED = re.compile(r"""<\w++[^>]{0,200}?\b(?:id|name)=["']?([\w.:-]{1,100})""")
 _LABEL = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)|\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]")
+CITATION = re.compile(r"(?<![\w/.-])([\w.][^\s:\"'`|<>()\[\]{}]{0,200}\.(?:md|markdown|mdc)):(\d{1,7})(?:-(\d{1,7}))?")
+"""A citation in a text: the path of a note, and the first and the last line."""
 _NUMBERED = re.compile(r"-\d+$")
 _ESCAPED_IN_URL = "/!$&'*+,;=:@~"
 

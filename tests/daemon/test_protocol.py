@@ -30,7 +30,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "set_thread_status": {"thread": "talk", "status": "paused"}, "thread": {"thread": "talk"}, "threads": {},
     "sessions": {}, "costs": {}, "messages": {"role": "agent"},
     "neighbours": {"path": "threads/talk.md", "start_line": 1}, "context": {}, "prune": {}, "undo_prune": {},
-    "contradictions": {}, "check": {}, "links": {"note": "birds.md"}, "move": {"old": "birds.md", "new": "herons.md"},
+    "contradictions": {}, "check": {}, "check_text": {"note": "birds.md", "text": "[[nowhere]]"}, "names": {}, "links": {"note": "birds.md"}, "move": {"old": "birds.md", "new": "herons.md"},
     "undo_move": {}, "curate": {}, "propose": {"text": "The heron nests here.", "sources": ["old.md:3"]},
     "proposals": {}, "proposal": {"number": 1}, "accept": {"number": 1}, "reject": {"number": 1},
     "edit_proposal": {"number": 1, "text": "The heron nests there."}, "undo_accept": {}, "duplicates": {}, "stale": {},
