@@ -1,6 +1,6 @@
 """The `memsync` process. A daemon, if there is one, runs a short command; click runs everything else here.
 
-Programs wait for `memsync hook` and `memsync mcp`, so these start without click.
+Programs wait for `memsync hook`, `memsync mcp` and `memsync lsp`, so these start without click.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a note may have characters that the terminal's encoding lacks
     try:
-        code = _serve_mcp(sys.argv[1:])
+        code = _serve(sys.argv[1:])
         if code is None:
             code = answer_plainly(sys.argv[1:])
         if code is None:
@@ -75,14 +75,18 @@ def _run_click() -> int:
     return 0
 
 
-def _serve_mcp(arguments: Sequence[str]) -> int | None:
-    """Serve an MCP client, and return the exit code; None if this is another command, or click must read it."""
+def _serve(arguments: Sequence[str]) -> int | None:
+    """Serve an MCP client or an editor, and return the exit code; None for another command, or if click reads it."""
     options, rest = split_global_options(arguments)
-    if rest[:1] != ["mcp"] or "--color" in options or "_MEMSYNC_COMPLETE" in os.environ:
+    if rest[:1] not in (["mcp"], ["lsp"]) or "--color" in options or "_MEMSYNC_COMPLETE" in os.environ:
         return None
+    if rest in (["lsp"], ["lsp", "--stdio"]):
+        from memsync.cli import serve_lsp
+
+        return serve_lsp.run(options.get("--config"), options.get("--root"))
     from memsync.cli import serve_mcp
 
-    if not {*rest[1:]} <= {*serve_mcp.FLAGS}:
+    if rest[0] != "mcp" or not {*rest[1:]} <= {*serve_mcp.FLAGS}:
         return None
     return serve_mcp.run(options.get("--config"), options.get("--root"), rest[1:])
 

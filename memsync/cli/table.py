@@ -3,9 +3,9 @@
 # fmt: off
 COMMANDS = {
     "Set up": {"completion": ["cli.command_setup"], "config": ["cli.command_setup"], "doctor":
-        ["cli.command_setup"], "http": ["cli.command_web"], "init": ["cli.command_setup"], "mcp":
-        ["cli.command_mcp"], "roots": ["cli.command_roots"], "trust": ["cli.command_setup"], "uninstall":
-        ["cli.command_uninstall"], "web": ["cli.command_web"]},
+        ["cli.command_setup"], "http": ["cli.command_web"], "init": ["cli.command_setup"], "lsp":
+        ["cli.command_lsp"], "mcp": ["cli.command_mcp"], "roots": ["cli.command_roots"], "trust":
+        ["cli.command_setup"], "uninstall": ["cli.command_uninstall"], "web": ["cli.command_web"]},
     "Search": {"context": ["features.context.compose"], "get": ["features.search"], "links": ["features.linking"],
         "open": ["cli.command_open"], "search": ["cli.command_search"]},
     "Notes": {"collections": ["features.listing"], "log": ["features.log"], "mv": ["features.moving"], "note":

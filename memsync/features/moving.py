@@ -41,7 +41,7 @@ SECTION = "Notes"
 
 MAX_NAMED = 5
 """How many places that cannot be repaired an error names."""
-_NOT_IN_ANCHOR = re.compile(r"[#|^\[\]]+")
+NOT_IN_ANCHOR = re.compile(r"[#|^\[\]]+")
 _MARKER = re.compile(r" {0,3}#{1,6}[ \t]+")
 _CLOSING = re.compile(r"(?<![ \t])[ \t]+#+[ \t]*$")
 
@@ -270,7 +270,7 @@ class _Renaming:
         anchor = link.anchor
         if target == self._of and self._is_under_renamed(anchor):
             parts = anchor.split("#")
-            renamed = " ".join(_NOT_IN_ANCHOR.sub(" ", new).split())
+            renamed = " ".join(NOT_IN_ANCHOR.sub(" ", new).split())
             new_parts = [
                 (slug(new) if part == slug(old) and part != old else renamed) if names_heading(part, old) else part
                 for part in parts

@@ -89,7 +89,7 @@ def find_inline(markdown: MarkdownIt, blocks: Sequence[Token], env: dict[str, An
 
 
 def tags_in(line: str) -> Iterator[tuple[int, int, str]]:
-    """Yield (start column, end column, name) of each tag on a line, also in code: only a parser of blocks knows that."""
+    """Yield (start column, end column, name) of each tag on a line, also if it is in code."""
     for match in _TAG.finditer(line):
         if match.start() == 0 or line[match.start() - 1] in _BEFORE_TAG:
             yield match.start(), match.end(), match[1].rstrip("/-")

@@ -1,0 +1,121 @@
+"""Say what is under the cursor, and what is being typed. Pure; lines and columns count from 0."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from memsync.edit.relinking import links_on
+from memsync.model.filters import FILTERS
+from memsync.model.note import Link
+from memsync.notes.attributes import cut_attributes
+from memsync.notes.frontmatter import head_is_open, read_head
+from memsync.notes.inline import tags_in
+from memsync.notes.links import CITATION, block_line, heading_paths, headings_in, names_place, outside_code
+
+_TYPED = (
+    ("block", re.compile(r"\[\[([^\[\]|#]*)#\^([^\[\]|]*)$")),
+    ("heading", re.compile(r"\[\[([^\[\]|#]*)#([^\[\]|]*)$")),
+    ("note", re.compile(r"()\[\[([^\[\]|#]*)$")),
+    ("value", re.compile(rf"(?:^|[\s(\"])({'|'.join(FILTERS)}):(\S*)$")),
+    ("tag", re.compile(r"()(?:^|[\s(\[{,;'\"])#([\w/-]*)$")),
+)
+"""What may be typed, and a pattern of the text before the cursor: what that belongs to, and its beginning."""
+_KEY = re.compile(r"([\w-]*)$")
+_VALUE = re.compile(r"([\w-]+):[ \t]+(?:\[?(?:[^,\[\]]*,[ \t]*)*)([^\s,\[\]]*)$")
+
+
+class Under(NamedTuple):
+    """What is under the cursor, with its columns; `name` is a heading's text, a tag, or the path of a citation.
+
+    `what` is link, citation, tag or heading. `first` and `last` are the lines of a citation, from 1.
+    """
+
+    what: str
+    start: int
+    end: int
+    name: str = ""
+    link: Link | None = None
+    first: int = 0
+    last: int = 0
+
+
+class Typed(NamedTuple):
+    """What is being typed: a note, heading, block, value, tag or key.
+
+    `begun` is its text so far, which starts at the column `start`; `of` is the target of the link that names a heading,
+    or the key of a value.
+    """
+
+    what: str
+    begun: str
+    start: int
+    of: str = ""
+
+
+def under(lines: Sequence[str], line: int, column: int) -> Under | None:
+    """Return what is at a place; None in code and in plain text."""
+    if line >= len(lines) or is_code(lines, line):
+        return None
+    text = lines[line]
+    at = (found for found in _on(text) if found.start <= column <= found.end)
+    heading = next((one for one in headings(lines) if one[0] == line), None)
+    return next(at, None) or (Under("heading", *_columns(text, heading[2]), heading[2]) if heading else None)
+
+
+def _on(text: str) -> Iterator[Under]:
+    yield from (Under("link", start, end, link=link) for start, end, link in links_on(text))
+    for match in CITATION.finditer(text):
+        first = int(match[2])
+        yield Under("citation", match.start(), match.end(), match[1], None, first, int(match[3] or first))
+    yield from (Under("tag", start, end, name) for start, end, name in tags_in(text))
+
+
+def _columns(text: str, heading: str) -> tuple[int, int]:
+    start = max(text.find(heading), 0)
+    return start, start + len(heading)
+
+
+def headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield (line, level, text without attributes) of each heading of a note."""
+    head = read_head(lines).line_count
+    for number, level, text in headings_in(lines[head:]):
+        yield number + head - 1, level, text[: cut_attributes(text)[0]]
+
+
+def is_code(lines: Sequence[str], line: int) -> bool:
+    """Tell whether a line is in fenced code."""
+    head = read_head(lines).line_count
+    return line >= head and all(number + head - 1 != line for number, _ in outside_code(lines[head:]))
+
+
+def typed(lines: Sequence[str], line: int, column: int) -> Typed | None:
+    """Return what is being typed before a place; None in code and in plain text."""
+    before = lines[line][:column] if line < len(lines) else ""
+    if 0 < line < _head_lines(lines):
+        if match := _KEY.fullmatch(before):
+            return Typed("key", match[1], 0)
+        if (match := _VALUE.fullmatch(before)) and "[[" not in before:
+            return Typed("value", match[2], match.start(2), match[1])
+    for what, pattern in _TYPED:
+        if match := pattern.search(before):
+            return None if is_code(lines, line) else Typed(what, match[2], match.start(2), match[1].strip())
+    return None
+
+
+def _head_lines(lines: Sequence[str]) -> int:
+    """Return how many lines are front matter, also while its end is not written yet."""
+    if not lines or not head_is_open(lines):
+        return read_head(lines).line_count
+    return next((number for number, line in enumerate(lines) if number and not line.strip()), len(lines))
+
+
+def anchor_line(lines: Sequence[str], anchor: str) -> int:
+    """Return the line that an anchor of a link names; the first line if it names none."""
+    if anchor.startswith("^"):
+        return max(block_line(lines, anchor[1:]) - 1, 0)
+    head = read_head(lines).line_count
+    paths = ((number + head - 1, [text[: cut_attributes(text)[0]] for text in path]) for number, path in
+             heading_paths(lines[head:]))  # fmt: skip
+    return next((number for number, path in paths if anchor and names_place(anchor, path)), 0)
