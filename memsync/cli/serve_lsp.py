@@ -32,4 +32,4 @@ def run(config: str | None, root: str | None) -> int:
         from memsync.cli.output import remark
 
         remark("this waits for a text editor, which starts it by itself; to end it, press Ctrl-C")
-    return serve_stdio(lambda editor: Server(editor, settings))
+    return serve_stdio(lambda send: Server(send, settings))

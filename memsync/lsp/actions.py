@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memsync import features
+from memsync.client.wire import METHOD_NOT_FOUND
 from memsync.edit.addition import Addition, end_of_section, find_section, insert_after, join_additions
 from memsync.edit.daily_logs import daily_log_path
 from memsync.edit.markdown import heading_line, list_item
@@ -17,163 +18,160 @@ from memsync.edit.titles import TITLE_OF_MEMORY, title_of
 from memsync.errors import UsageError, WriteRefused
 from memsync.features.log import REMEMBERED
 from memsync.features.moving import NOT_IN_ANCHOR
-from memsync.lsp.answers import Asked, about_a_note, held_unsaved
-from memsync.lsp.cursor import is_code
-from memsync.lsp.documents import Document
-from memsync.lsp.stdio import FAILED, Message, Refused
+from memsync.lsp import answers
+from memsync.lsp.answers import Asked
+from memsync.lsp.cursor import headings, is_code
+from memsync.mcp_server.messages import Message, Refused
 from memsync.model.text import count, listed, printable
 from memsync.model.vocabulary import NotePath, Tier
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.entry_text import ITEM_MARKER
 from memsync.notes.frontmatter import read_head
-from memsync.notes.links import heading_paths, is_external
+from memsync.notes.links import BLOCK_ID, is_external
 from memsync.notes.parse import parse_note
 from memsync.notes.validity_marks import PAST, attributes_in, statements
 from memsync.system import clock
 
+if TYPE_CHECKING:
+    from memsync.lsp.server import Server
+
 MAX_NAMED = 5
+FAILED = -32803
 _SUPERSEDED = " (superseded)"
 
 
-@about_a_note
-def prepare_rename(asked: Asked, params: Message) -> Any:  # noqa: ARG001 (because every answer takes it)
-    """Return what is renamed: the heading here, or the note that a link or a citation names."""
-    here = asked.under
-    if here is None or not (here.what == "heading" or asked.named in asked.served.known().linked.notes):
+def answer(server: Server, method: str, params: Message) -> Any:
+    """Answer a request; None about a document that is in no memory. Raises Refused, MemsyncError."""
+    if method == "workspace/symbol":
+        return [one for served in server.memories.own for one in answers.workspace_symbols(served, params["query"])]
+    if method not in ANSWERS:
+        raise Refused(METHOD_NOT_FOUND, f"{method[:100]} is not known")
+    document = server.documents.get(params["textDocument"]["uri"])
+    served = server.memories.of(document.path) if document is not None else None
+    if document is None or served is None:
         return None
-    span = asked.document.range(asked.line, here.start, here.end)
-    return {"range": span, "placeholder": here.name if here.what == "heading" else asked.named}
+    place = params.get("position") or params.get("range", {}).get("start")
+    line, column = document.place(place) if place else (0, 0)
+    asked = Asked(server, served, document, served.path_of(document), line, column)
+    return ANSWERS[method](asked, params)
 
 
-@about_a_note
+# ------------------------------------------------------------------------------------------------- renaming
+
+
+def prepare_rename(asked: Asked, _: Message) -> Any:
+    """Return what is renamed: the heading here, or the note that a link or a citation names."""
+    here, name = asked.under, asked.named
+    if here is None or not (here.what == "heading" or name in asked.served.known().linked.notes):
+        return None
+    return {"range": asked.document.range(asked.line, here.start, here.end), "placeholder": name or here.name}
+
+
 def rename(asked: Asked, params: Message) -> Any:
     """Rename a heading or a note with all links to it, as `memsync mv` does, which undoes it.
 
     Raises Refused for a note that is not saved, and what `mv` raises.
     """
-    here, new = asked.under, str(params.get("newName", "")).strip()
-    if here is None or not (here.what == "heading" or asked.named):
+    old, new = asked.named, str(params["newName"]).strip()
+    if asked.under is None or not (old or asked.under.what == "heading"):
         raise Refused(FAILED, "there is no heading, link or citation here")
-    old = asked.named
-    if here.what == "heading":
-        head = read_head(asked.document.lines).line_count
-        paths = {number + head - 1: path for number, path in heading_paths(asked.document.lines[head:])}
-        parts = (NOT_IN_ANCHOR.sub(" ", text[: cut_attributes(text)[0]]) for text in paths[asked.line])
-        old = f"{asked.path}#{'#'.join(parts)}"
+    if not old:
+        _refuse_unsaved(asked, {asked.path})
+        path = next(path for line, path in headings(asked.document.lines) if line == asked.line)
+        old = f"{asked.path}#{'#'.join(NOT_IN_ANCHOR.sub(' ', text) for text in path)}"
     elif "/" not in new:
         new = posixpath.join(posixpath.dirname(old), new)
-    _refuse_unsaved(asked, [asked.path] if here.what == "heading" else [])
     plan = asked.served.ask(features.moving.move, old=old, new=new, dry_run=True)
-    _refuse_unsaved(asked, [*(move.path for move in plan.moves), *(line.path for line in plan.lines)])
+    _refuse_unsaved(asked, {*(move.path for move in plan.moves), *(line.path for line in plan.lines)})
     done = asked.served.ask(features.moving.move, old=old, new=new)
     changed = f"{count(len(done.moves), 'note')} moved, {count(len(done.lines), 'line')} changed in the files"
-    told = ". ".join([f"{changed}. To undo it: memsync mv --undo", *done.warnings])
-    asked.server.editor.tell("window/showMessage", {"type": 3, "message": printable(told)})
+    asked.server.show(". ".join([f"{changed}. To undo it: memsync mv --undo", *done.warnings]))
     return {"changes": {}}
 
 
-def _refuse_unsaved(asked: Asked, paths: list[NotePath]) -> None:
-    if unsaved := sorted({*paths} & {*held_unsaved(asked)}):
+def _refuse_unsaved(asked: Asked, paths: Collection[NotePath]) -> None:
+    if unsaved := sorted(path for path in asked.served.unsaved() if path in paths):
         raise Refused(FAILED, f"save first, because this changes the files: {listed(unsaved, MAX_NAMED)}")
 
 
 # --------------------------------------------------------------------------------------------- code actions
 
 
-@about_a_note
 def code_actions(asked: Asked, params: Message) -> Any:
     """Offer to make the missing note, to mark a statement as superseded, and to log or remember the selection."""
-    span = params["range"]
-    line, column = asked.document.place(span["start"])
-    asked = Asked(asked.server, asked.served, asked.document, asked.path, line, column)
-    text = asked.document.selected(span).strip()
-    actions = [*_making(asked), *_marking(asked)]
-    with suppress(UsageError, WriteRefused):  # a log that cannot be written is not offered
-        actions += [*_logging(asked, text), *_remembering(asked, text)] if text else []
-    return actions
+    text = asked.document.selected(params["range"]).strip()
+    marker = ITEM_MARKER.match(text) if "\n" not in text else None
+    found = [*_making(asked), *_marking(asked)]
+    with suppress(UsageError, WriteRefused):  # what cannot be written is not offered
+        found += _keeping(asked, text[marker.end() :] if marker else text) if text else ()
+    return found
 
 
 def _making(asked: Asked) -> Iterator[Message]:
-    here = asked.under
-    if here is None or here.link is None or not here.link.target or is_external(here.link) or asked.named:
+    link = asked.under.link if asked.under is not None else None
+    if link is None or not link.target or is_external(link) or asked.named:
         return
-    target, beside = here.link.target, posixpath.dirname(asked.path)
-    is_relative = not here.link.wiki or target.startswith(("./", "../"))
+    is_relative = not link.wiki or link.target.startswith(("./", "../"))
+    folder = posixpath.dirname(asked.path) if is_relative else ""
     with suppress(UsageError):
-        path = new_note_path(posixpath.normpath(posixpath.join(beside, target)) if is_relative else target.lstrip("/"))
+        path = new_note_path(posixpath.normpath(posixpath.join(folder, link.target.lstrip("/"))))
         if not asked.served.files.exists(path) and not asked.served.files.leaves_out(path):
-            yield from _action(asked, f"Make the note {path}", "quickfix", path, f"# {title_of(path)}\n")
+            yield from _writing(asked, f"Make the note {path}", path, f"# {title_of(path)}\n", "quickfix")
 
 
 def _marking(asked: Asked) -> Iterator[Message]:
-    lines = asked.document.lines
-    head = read_head(lines).line_count
-    found = (one for one in statements(lines[head:], head + 1) if one.first - 1 <= asked.line < one.last)
-    statement = next(found, None)
-    if statement is None or is_code(lines, asked.line):
-        return
-    number, text = statement.last - 1, lines[statement.last - 1]
-    column = cut_attributes(text)[0]
-    marked = f"{text[:column]}{_SUPERSEDED}"
-    whole = ["\n".join([*lines[statement.first - 1 : number], one]) for one in (text[:column], marked)]
-    if PAST in attributes_in(whole[0], "") or PAST not in attributes_in(whole[1], ""):
-        return
-    edit = {"range": asked.document.range(number, column, column), "newText": _SUPERSEDED}
-    yield _titled(asked, "Mark as superseded", "refactor", asked.document, [edit])
+    lines, head = asked.document.lines, read_head(asked.document.lines).line_count
+    for one in statements(lines[head:], head + 1):
+        if one.first - 1 <= asked.line < one.last and not is_code(lines, asked.line):
+            above, last = lines[one.first - 1 : one.last - 1], lines[one.last - 1]
+            column = cut_attributes(last)[0]
+            before, after = ("\n".join([*above, f"{last[:column]}{mark}"]) for mark in ("", _SUPERSEDED))
+            is_past = PAST in attributes_in(before, "") or BLOCK_ID.search(last)
+            if PAST in attributes_in(after, "") and not is_past:
+                span = asked.document.range(one.last - 1, column, column)
+                new = asked.document.changed([{"text": _SUPERSEDED, "range": span}], None).text
+                yield from _writing(asked, "Mark as superseded", asked.path, new)
 
 
-def _logging(asked: Asked, text: str) -> Iterator[Message]:
-    now = clock.now()
+def _keeping(asked: Asked, text: str) -> Iterator[Message]:
+    """Yield the actions that add a text to today's log and to MEMORY.md, as `log` and `remember` do."""
+    now, memory = clock.now(), NotePath(NOTE_OF_TIER[Tier.PERSONAL])
     path = daily_log_path(now.date(), asked.served.files, asked.served.rules)
-    item = list_item(_one(text), time=f"{now:%H:%M}")
-    yield from _action(asked, "Log the selection", "refactor", path, _appended(asked, path, f"# {now.date()}\n", item))
-
-
-def _remembering(asked: Asked, text: str) -> Iterator[Message]:
-    path, item = NotePath(NOTE_OF_TIER[Tier.PERSONAL]), list_item(_one(text))
-    document = asked.served.document(path)
-    note = parse_note(path, document.text.encode(), asked.served.rules) if document is not None else None
-    section = find_section(note, REMEMBERED) if note is not None else None
-    if document is None or note is None or section is None:
-        whole = Addition(f"{heading_line(REMEMBERED)}\n\n{item.text}")
-        new = _appended(asked, path, f"# {TITLE_OF_MEMORY}\n", whole)
+    logged = _appended(asked, path, f"# {now.date()}\n", list_item(text, time=f"{now:%H:%M}"))
+    yield from _writing(asked, "Log the selection", path, logged)
+    old, item = asked.served.document(memory).text, list_item(text)
+    note = parse_note(memory, old.encode(), asked.served.rules)
+    if section := find_section(note, REMEMBERED):
+        new = insert_after(memory, old, end_of_section(note, section), item)
     else:
-        new = insert_after(path, document.text, end_of_section(note, section), item)
-    yield from _action(asked, "Remember the selection", "refactor", path, new)
-
-
-def _one(text: str) -> str:
-    """Return a selected text; without the marker of a list if it is one item of it."""
-    marker = ITEM_MARKER.match(text) if "\n" not in text else None
-    return text[marker.end() :] if marker else text
+        whole = Addition(f"{heading_line(REMEMBERED)}\n\n{item.text}")
+        new = _appended(asked, memory, f"# {TITLE_OF_MEMORY}\n", whole)
+    yield from _writing(asked, "Remember the selection", memory, new)
 
 
 def _appended(asked: Asked, path: NotePath, head: str, item: Addition) -> str:
-    """Return the text of a note with an addition at its end; a note that is missing begins with `head`."""
-    document = asked.served.document(path)
-    text = document.text if document is not None else head
+    """Return the text of a note with an addition at its end; an empty one begins with `head`."""
+    text = asked.served.document(path).text or head
     return text + join_additions(read_end(path, text.encode()), [item])[0]
 
 
-def _action(asked: Asked, title: str, kind: str, path: NotePath, new: str) -> Iterator[Message]:
-    """Yield the action that makes a note this text; none if the note is missing and the editor can make no files."""
+def _writing(asked: Asked, title: str, path: NotePath, new: str, kind: str = "refactor") -> Iterator[Message]:
+    """Yield the action that makes a note this text; none if there is no such file and the editor can make none."""
     document = asked.served.document(path)
-    edit = (asked.server.client.get("workspace") or {}).get("workspaceEdit") or {}
-    if document is not None:
-        yield _titled(asked, title, kind, document, [document.edit(new)])
-    elif edit.get("documentChanges") and "create" in (edit.get("resourceOperations") or ()):
-        empty = Document(asked.served.uri(path), "", "", asked.document.encoding)
-        yield _titled(asked, title, kind, empty, [empty.edit(new)], creates=True)
+    edits = [document.insertion(new)]
+    can = (asked.server.client.get("workspace") or {}).get("workspaceEdit") or {}
+    is_there = asked.served.files.exists(path) or document.version is not None
+    made = [] if is_there else [{"kind": "create", "uri": document.uri, "options": {"ignoreIfExists": True}}]
+    changes = [*made, {"textDocument": {"uri": document.uri, "version": document.version}, "edits": edits}]
+    if can.get("documentChanges") and (is_there or "create" in (can.get("resourceOperations") or ())):
+        yield {"title": printable(title), "kind": kind, "edit": {"documentChanges": changes}}
+    elif is_there:
+        yield {"title": printable(title), "kind": kind, "edit": {"changes": {document.uri: edits}}}
 
 
-def _titled(
-    asked: Asked, title: str, kind: str, document: Document, edits: list[Message], *, creates: bool = False
-) -> Message:
-    client: Mapping[str, Any] = (asked.server.client.get("workspace") or {}).get("workspaceEdit") or {}
-    if client.get("documentChanges"):
-        made = [{"kind": "create", "uri": document.uri, "options": {"ignoreIfExists": True}}] if creates else []
-        named = {"uri": document.uri, "version": document.version}
-        edit: Message = {"documentChanges": [*made, {"textDocument": named, "edits": edits}]}
-    else:
-        edit = {"changes": {document.uri: edits}}
-    return {"title": printable(title), "kind": kind, "edit": edit}
+ANSWERS = {
+    "textDocument/completion": answers.completion, "textDocument/hover": answers.hover,
+    "textDocument/definition": answers.definition, "textDocument/references": answers.references,
+    "textDocument/documentSymbol": answers.document_symbols, "textDocument/prepareRename": prepare_rename,
+    "textDocument/rename": rename, "textDocument/codeAction": code_actions,
+}  # fmt: skip

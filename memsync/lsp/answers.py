@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +13,9 @@ from memsync import features
 from memsync.edit.relinking import links_on
 from memsync.lsp.cursor import Typed, Under, anchor_line, headings, is_code, typed, under
 from memsync.lsp.documents import Document
-from memsync.lsp.memories import MAX_OFFERED, Served
-from memsync.lsp.stdio import Message
+from memsync.lsp.memories import MAX_OFFERED, Known, Served, stem_of
+from memsync.mcp_server.messages import Message
+from memsync.model.answer import Hit
 from memsync.model.filters import TASKS
 from memsync.model.note import Link
 from memsync.model.query import MAX_HITS, SearchRequest
@@ -37,15 +37,13 @@ KEYS = (
     "archived", "source", "local-only", "supersedes", "superseded_by", "valid_from", "valid_until",
 )  # fmt: skip
 """The keys of front matter (docs/format.md)."""
-_YES_OR_NO = ("true", "false")
 VALUES: Mapping[str, Iterable[str]] = {
-    "kind": Kind, "tier": Tier, "status": THREAD_STATUSES, "by": Origin,
-    "role": ("user", "assistant", "system", "tool"),
-    "is": ("archived", "current", "superseded", *TASKS), "pinned": _YES_OR_NO, "archived": _YES_OR_NO,
-    "local-only": _YES_OR_NO,
+    "kind": Kind, "tier": Tier, "status": THREAD_STATUSES, "by": Origin, "role": ("user", "assistant", "tool"),
+    "is": ("archived", "current", "superseded", *TASKS), **dict.fromkeys(("pinned", "archived"), ("true", "false")),
 }  # fmt: skip
 """The values of filters and keys, besides those that depend on the notes."""
-_ERROR_RULES = ("links", "anchors", "front-matter", "conflicts", "secrets", "citations")
+_WARNING, _INFORMATION, _STRING, _REFERENCE = 2, 3, 15, 18
+_MINOR = ("names", "titles", "copies", "expired", "ignored", "text")
 _NOT_IN_LINK = re.compile(r"[#|^\[\]\s]+")
 
 
@@ -65,299 +63,221 @@ class Asked:
         """What is under the cursor."""
         return under(self.document.lines, self.line, self.column)
 
-    def target(self, link: Link) -> str:
-        """Return the file that a link means; empty if it is dead or leads out of the memory."""
-        return self.served.known().linked.target(link, self.path)
+    def target(self, name: str) -> str:
+        """Return the file that `[[name]]` means; empty if there is none."""
+        return self.served.known().linked.target(Link(name, "", "", 0, wiki=True), self.path)
 
     @cached_property
     def named(self) -> str:
         """The file that the link or the citation under the cursor names; empty if there is none."""
         if self.under is None or self.under.what not in ("link", "citation"):
             return ""
-        return self.target(self.under.link or Link(self.under.name, "", "", 0, wiki=True))
+        link = self.under.link
+        return self.served.known().linked.target(link, self.path) if link is not None else self.target(self.under.name)
 
+    @cached_property
+    def place(self) -> tuple[Document, int]:
+        """The document that is `named`, and the line in it."""
+        document, here = self.served.document(self.named), self.under
+        anchor = here.link.anchor if here is not None and here.link is not None else ""
+        return document, max(here.first - 1, 0) if here and here.first else anchor_line(document.lines, anchor)
 
-def about_a_note(function: Callable[[Asked, Message], Any]) -> Callable[[Server, Message, Document | None], Any]:
-    """Return a function that answers nothing about a document that is in no memory."""
-
-    @wraps(function)
-    def answer(server: Server, params: Message, document: Document | None) -> Any:
-        served = server.memories.of(document.path) if document is not None else None
-        if document is None or served is None:
-            return None
-        place = document.place(params["position"]) if "position" in params else (0, 0)
-        return function(Asked(server, served, document, served.path_of(document.path), *place), params)
-
-    return answer
-
-
-def prepare(server: Server) -> None:
-    """Load the names of the own memory, so that the first completion need not."""
-    if (served := server.memories.first()) is not None:
-        served.known()
+    def request(self, query: str, **options: Any) -> tuple[Hit, ...]:
+        """Return the hits of a search by words that counts for nothing."""
+        request = SearchRequest(query, mode=Mode.KEYWORD, min_score=0.0, counted=False, **options)
+        return self.served.ask(features.search.answer_request, request=request).hits
 
 
 # ----------------------------------------------------------------------------------------------- completion
 
 
-@about_a_note
-def completion(asked: Asked, params: Message) -> Any:  # noqa: ARG001 (because every answer takes it)
+def completion(asked: Asked, _: Message) -> Any:
     """Offer what may be typed here, best first."""
     found = typed(asked.document.lines, asked.line, asked.column)
     if found is None:
         return None
-    place = asked.document.range(asked.line, found.start, asked.column)
-    rows = islice(_offers(asked, found), MAX_OFFERED)
+    span = asked.document.range(asked.line, found.start, asked.column)
+    rows = enumerate(islice(_offers(asked, found, asked.served.known(waits=False)), MAX_OFFERED))
     items = [
-        {
-            "label": printable(shortened(label, MAX_NAME_CHARS)),
-            "detail": printable(shortened(detail, MAX_NAME_CHARS)),
-            "kind": 18,
-            "sortText": f"{number:03}",
-            "filterText": printable(label),
-            "textEdit": {"range": place, "newText": text},
-        }
-        for number, (label, detail, text) in enumerate(rows)
+        {"label": _short(label), "detail": _short(detail), "kind": _REFERENCE, "sortText": f"{number:03}"}
+        | {"filterText": printable(label), "textEdit": {"range": span, "newText": text}}
+        for number, (label, detail, text) in rows
     ]
     return {"isIncomplete": True, "items": items}
 
 
-def _offers(asked: Asked, found: Typed) -> Iterator[tuple[str, str, str]]:
+def _offers(asked: Asked, found: Typed, known: Known) -> Iterator[tuple[str, str, str]]:
     """Yield (label, detail, text) of what may be typed."""
-    known, begun = asked.served.known(waits=False), found.begun.casefold()
+    begun = found.begun.casefold()
     closing = "" if asked.document.line(asked.line)[asked.column :].startswith("]]") else "]]"
     if found.what == "note":
         for target, called, path in known.offered(found.begun, asked.path):
-            is_name = called.casefold() == os.path.splitext(os.path.basename(path))[0].casefold()
-            shown = "" if is_name else f"|{_linkable(called)}"
+            shown = "" if called.casefold() == stem_of(path).casefold() else f"|{_linkable(called)}"
             yield called, path, f"{target}{shown}{closing}"
     elif found.what in ("heading", "block"):
         named = known.linked.target(Link(found.of, "", "", 0, wiki=True), asked.path)
-        document = asked.served.document(named) if named else None
-        lines = document.lines if document is not None else ()
-        names = sorted(Anchors(lines).blocks) if found.what == "block" else [text for *_, text in headings(lines)]
+        lines = asked.served.document(named).lines if named else ()
+        names = sorted(Anchors(lines).blocks) if found.what == "block" else [path[-1] for _, path in headings(lines)]
         yield from ((name, named, f"{_linkable(name)}{closing}") for name in names if begun in name.casefold())
-    elif found.what == "key":
-        yield from ((key, "", f"{key}: ") for key in KEYS if key.startswith(begun))
     elif found.what == "tag" or found.of in ("tag", "tags"):
         tags = sorted(known.tags.items(), key=lambda one: (not one[0].casefold().startswith(begun), -one[1], one[0]))
         yield from ((tag, count(notes, "note"), tag) for tag, notes in tags if begun in tag.casefold())
-    elif found.of == "in":
-        folders = sorted({f"{os.path.dirname(path)}/" for path in known.linked.notes if "/" in path})
-        yield from ((folder, "", folder) for folder in folders if begun in folder.casefold())
     else:
-        values = map(str, VALUES.get(found.of, ()))
-        yield from ((value, "", value) for value in values if value.startswith(begun))
+        folders = sorted({f"{path.rpartition('/')[0]}/" for path in known.linked.notes if "/" in path})
+        values = KEYS if found.what == "key" else folders if found.of == "in" else VALUES.get(found.of, ())
+        ending = ": " if found.what == "key" else ""
+        yield from ((value, "", f"{value}{ending}") for value in map(str, values) if value.casefold().startswith(begun))
 
 
 def _linkable(text: str) -> str:
     return " ".join(_NOT_IN_LINK.sub(" ", text).split())
 
 
-# ------------------------------------------------------------------------------------- where things are
+def _short(text: str) -> str:
+    return printable(shortened(" ".join(text.split()), MAX_NAME_CHARS))
 
 
-@about_a_note
+# ------------------------------------------------------------------------------------------ where things are
+
+
 def definition(asked: Asked, params: Message) -> Any:
     """Return the place that a link, a citation or a heading means; of a tag the note of that name, or all places."""
     here = asked.under
     if here is None:
         return None
     if here.what == "heading":
-        return _location(asked, asked.path, asked.line, here.start, here.end)
+        return _location(asked.document, asked.line, here.start, here.end)
     if here.what == "tag":
-        path = asked.target(Link(here.name, "", "", 0, wiki=True))
-        return _location(asked, path) if path else references.__wrapped__(asked, params)  # type: ignore[attr-defined]
-    if not asked.named:
-        return None
-    document = asked.served.document(asked.named)
-    line = max(here.first - 1, 0)
-    if here.link is not None and document is not None:
-        line = anchor_line(document.lines, here.link.anchor)
-    return _location(asked, asked.named, line)
+        path = asked.target(here.name)
+        return _location(asked.served.document(path)) if path else references(asked, params)
+    return _location(*asked.place) if asked.named else None
 
 
-@about_a_note
-def references(asked: Asked, params: Message) -> Any:  # noqa: ARG001 (as above)
+def references(asked: Asked, _: Message) -> Any:
     """Return the links to a note or a heading, the places with a tag, or those that cite a note."""
     here = asked.under
-    if here is None:
+    if here is not None and here.what == "tag":
+        tags = f"{here.name.casefold()}/"
+        found = _found(asked, "", filters=(("tag", here.name),))
+        return [place for document in found for place in _tagged(document, tags)]
+    if here is not None and here.what == "citation" and asked.named:
+        cited = ((one, number, match) for one in _found(asked, f'"{asked.named}"')
+                 for number, text in enumerate(one.lines) for match in CITATION.finditer(text))  # fmt: skip
+        return [_location(one, number, *match.span()) for one, number, match in cited if match[1] == asked.named]
+    path, anchor = (asked.named, here.link.anchor) if here and here.link else (asked.path, here.name if here else "")
+    if here is None or path not in asked.served.known().linked.notes:
         return None
-    if here.what == "tag":
-        return list(_tagged(asked, here.name))
-    if here.what == "citation":
-        return list(_citing(asked, asked.named)) if asked.named else None
-    path, anchor = (asked.path, here.name) if here.link is None else (asked.named, here.link.anchor)
-    if path not in asked.served.known().linked.notes:
-        return None
-    is_title = here.link is None and asked.line == next(headings(asked.document.lines), (0,))[0]
+    is_title = here.link is None and asked.line == next(headings(asked.document.lines))[0]
     return list(_linking(asked, NotePath(path), "" if is_title else anchor))
 
 
 def _linking(asked: Asked, path: NotePath, anchor: str) -> Iterator[Message]:
-    """Yield the links to a note or, with `anchor`, to this place in it; in notes that the editor holds as it does."""
-    held = held_unsaved(asked)
+    """Yield the links to a note or, with `anchor`, to this place in it; in unsaved notes as the editor has them."""
+    unsaved, linked = asked.served.unsaved(), asked.served.known().linked
     found = asked.served.ask(features.linking.links, note=path)
-    linked = asked.served.known().linked
-    places = [(place.path, place.line, place.target, place.anchor) for place in (*found.into, *found.out)
-              if place.note == path and place.path not in held]  # fmt: skip
-    for source, document in held.items():
+    places = [(one.path, one.line, one.target, one.anchor) for one in (*found.into, *found.out)
+              if one.note == path and one.path not in unsaved]  # fmt: skip
+    for source, document in unsaved.items():
         links = parse_note(source, document.text.encode(), asked.served.rules).links
         places += [(source, one.line, one.target, one.anchor) for one in links if linked.target(one, source) == path]
     for source, line, target, named in places:
         if not anchor or _names(named, anchor):
-            at = asked.served.document(source)
-            text = at.line(line - 1) if at is not None else ""
+            document = asked.served.document(source)
+            text = document.line(line - 1)
             columns = (one[:2] for one in links_on(text) if (one[2].target, one[2].anchor) == (target, named))
-            yield _location(asked, source, line - 1, *next(columns, (0, len(text))))
+            yield _location(document, line - 1, *next(columns, (0, len(text))))
 
 
 def _names(anchor: str, wanted: str) -> bool:
     """Tell whether an anchor names a place as another anchor, or a heading, does."""
     last, place = (one.rstrip("#").rpartition("#")[2] for one in (anchor, wanted))
-    return anchor.lower() == wanted.lower() if "^" in (anchor[:1], wanted[:1]) else names_heading(last, place)
+    return last.lower() == place.lower() if "^" in (last[:1], place[:1]) else names_heading(last, place)
 
 
-def _tagged(asked: Asked, name: str) -> Iterator[Message]:
-    """Yield the places with a tag, or with one under it; the beginning of a note whose front matter has it."""
-    wanted = name.casefold()
-    for path, document in _found(asked, "", ("tag", name)):
-        places = [
-            (number, start, end)
-            for number, text in enumerate(document.lines)
-            for start, end, tag in (tags_in(text) if "#" in text else ())
-            if f"{tag.casefold()}/".startswith(f"{wanted}/") and not is_code(document.lines, number)
-        ]
-        yield from (_location(asked, path, *place) for place in places or [(0, 0, 0)])
+def _tagged(document: Document, wanted: str) -> list[Message]:
+    """Return the places with a tag, or with one under it; the beginning of a note whose front matter has it."""
+    places = [
+        (number, start, end)
+        for number, text in enumerate(document.lines)
+        for start, end, tag in (tags_in(text) if "#" in text else ())
+        if f"{tag.casefold()}/".startswith(wanted) and not is_code(document.lines, number)
+    ]
+    return [_location(document, *place) for place in places or [(0, 0, 0)]]
 
 
-def _citing(asked: Asked, path: str) -> Iterator[Message]:
-    """Yield the citations of a note."""
-    for source, document in _found(asked, f'"{path}"'):
-        for number, text in enumerate(document.lines):
-            cited = (match for match in CITATION.finditer(text) if match[1] == path)
-            yield from (_location(asked, source, number, *match.span()) for match in cited)
+def _found(asked: Asked, query: str, **options: Any) -> Iterator[Document]:
+    """Yield the notes that a search by words finds."""
+    for path in dict.fromkeys(hit.path for hit in asked.request(query, limit=MAX_HITS, **options)):
+        yield asked.served.document(path)
 
 
-def _found(asked: Asked, query: str, *filters: tuple[str, str]) -> Iterator[tuple[NotePath, Document]]:
-    """Yield the notes that a search by words finds, and those that differ from their files, each once."""
-    request = SearchRequest(query, MAX_HITS, Mode.KEYWORD, filters=filters, counted=False)
-    hits = asked.served.ask(features.search.answer_request, request=request).hits
-    for path in dict.fromkeys((*(hit.path for hit in hits), *held_unsaved(asked))):
-        if (document := asked.served.document(path)) is not None:
-            yield path, document
+def _location(document: Document, line: int = 0, start: int = 0, end: int = 0) -> Message:
+    return {"uri": document.uri, "range": document.range(line, start, end)}
 
 
-def held_unsaved(asked: Asked) -> dict[NotePath, Document]:
-    """Return the notes of which the editor holds another text than the disk."""
-    served, documents = asked.served, list(asked.server.documents.values())
-    of_memory = {served.path_of(one.path): one for one in documents if asked.server.memories.of(one.path) is served}
-    return {path: one for path, one in of_memory.items() if served.is_unsaved(path, one)}
+# ---------------------------------------------------------------------------------------- what a note says
 
 
-def _location(asked: Asked, path: str, line: int = 0, start: int = 0, end: int = 0) -> Message:
-    document = asked.served.document(path)
-    at = {"line": line, "character": 0}
-    span = document.range(line, start, end) if document is not None else {"start": at, "end": at}
-    return {"uri": asked.served.uri(path), "range": span}
-
-
-# ---------------------------------------------------------------------------------- what a note says
-
-
-@about_a_note
-def hover(asked: Asked, params: Message) -> Any:  # noqa: ARG001 (as above)
+def hover(asked: Asked, _: Message) -> Any:
     """Quote the first lines of what a link or a citation names, and say what the memory says against this line."""
-    here, parts = asked.under, list[str]()
-    if asked.named and here is not None:
-        document = asked.served.document(asked.named)
-        lines = document.lines if document is not None else ()
-        first = max(here.first - 1, 0) if here.link is None else anchor_line(lines, here.link.anchor)
-        shown = lines[first : max(here.last, first + 1 if here.link is None else first + MAX_HOVER_LINES)]
-        parts.append("\n".join([asked.named, "", *shown[:MAX_HOVER_LINES]]))
-    elif here is not None and here.what == "tag":
-        parts.append(count(asked.served.known().tags.get(here.name, 0), "note"))
-    parts += _against(asked)
-    text = visible(shortened("\n\n".join(parts), MAX_HOVER_CHARS))
-    return {"contents": {"kind": "plaintext", "value": text}} if parts else None
+    parts = list[str]()
+    if asked.named and asked.under is not None:
+        document, first = asked.place
+        wanted = max(asked.under.last - first, 1) if asked.under.first else MAX_HOVER_LINES
+        parts.append("\n".join([asked.named, "", *document.lines[first : first + min(wanted, MAX_HOVER_LINES)]]))
+    text = visible(shortened("\n\n".join([*parts, *_against(asked)]), MAX_HOVER_CHARS))
+    return {"contents": {"kind": "plaintext", "value": text}} if text else None
 
 
 def _against(asked: Asked) -> Iterator[str]:
     """Yield what supersedes or contradicts the line, as a search for it says."""
     line = asked.document.line(asked.line).strip()
     words = " ".join(re.findall(r"\w+", line[:MAX_HOVER_CHARS]))
-    if not words:
-        return
-    request = SearchRequest(words, MAX_SYMBOLS, Mode.KEYWORD, min_score=0.0, counted=False)
-    for hit in asked.served.ask(features.search.answer_request, request=request).hits:
+    for hit in asked.request(words, limit=MAX_SYMBOLS) if words else ():
         if hit.path == asked.path and line in hit.text:
             yield from filter(None, [hit.validity])
             for place in hit.differs:
-                yield f"contradicted by {place}: {asked.served.ask(features.search.get, location=place).text.strip()}"
+                path, _, number = place.rpartition(":")
+                yield f"contradicted by {place}: {asked.served.document(path).line(int(number) - 1).strip()}"
 
 
-@about_a_note
-def document_symbols(asked: Asked, params: Message) -> Any:  # noqa: ARG001 (as above)
+def document_symbols(asked: Asked, _: Message) -> Any:
     """Return the headings, each with those under it."""
     document, found = asked.document, list(headings(asked.document.lines))
-    roots: list[Message] = []
-    inside: list[tuple[int, Message]] = []
-    for number, (line, level, text) in enumerate(found):
-        after = (other[0] for other in found[number + 1 :] if other[1] <= level)
-        last = next(after, len(document.lines)) - 1
-        symbol: Message = {
-            "name": printable(text) or "#" * level,
-            "kind": 15,
-            "range": document.range(line, last=last),
-            "selectionRange": document.range(line),
-            "children": [],
-        }
-        inside = [one for one in inside if one[0] < level]
-        (inside[-1][1]["children"] if inside else roots).append(symbol)
-        inside.append((level, symbol))
-    return roots
+    above: list[Message] = [{"children": []}]
+    for number, (line, path) in enumerate(found):
+        last = next((other for other, below in found[number + 1 :] if len(below) <= len(path)), len(document.lines)) - 1
+        spans = {"range": document.range(line, last=last), "selectionRange": document.range(line)}
+        symbol: Message = {"name": _short(path[-1]) or "#", "kind": _STRING, **spans, "children": []}
+        above = above[: len(path)]
+        above[-1]["children"].append(symbol)
+        above.append(symbol)
+    return above[0]["children"]
 
 
-def workspace_symbols(server: Server, params: Message, _: Document | None) -> Any:
-    """Search the memory."""
-    served, query = server.memories.first(), str(params.get("query", "")).strip()
-    if served is None or not query:
-        return []
+def workspace_symbols(served: Served, query: str) -> list[Message]:
+    """Search a memory."""
     request = SearchRequest(query, MAX_SYMBOLS, counted=False)
-    symbols = []
-    for hit in served.ask(features.search.answer_request, request=request).hits:
-        document = served.document(hit.path)
-        if document is not None:
-            symbols.append(
-                {
-                    "name": printable(shortened(" ".join(hit.snippet.split()), MAX_NAME_CHARS)),
-                    "kind": 15,
-                    "containerName": printable(hit.citation),
-                    "location": {
-                        "uri": served.uri(hit.path),
-                        "range": document.range(hit.start_line - 1, last=hit.end_line - 1),
-                    },
-                }
-            )
-    return symbols
+    hits = served.ask(features.search.answer_request, request=request).hits if query.strip() else ()
+    places = [(hit, served.document(hit.path)) for hit in hits]
+    return [
+        {"name": _short(hit.snippet), "kind": _STRING, "containerName": _short(hit.citation)}
+        | {"location": {"uri": one.uri, "range": one.range(hit.start_line - 1, last=hit.end_line - 1)}}
+        for hit, one in places
+    ]
 
 
 def diagnostics(server: Server, document: Document) -> list[Message]:
     """Return what is wrong in a note, as the editor holds it; nothing of one that is too large to be parsed in full."""
     served = server.memories.of(document.path)
-    if served is None or len(document.text) > MAX_STRUCTURED_BYTES:
+    if served is None or len(document.text.encode()) > MAX_STRUCTURED_BYTES:
         return []
-    path = served.path_of(document.path)
+    path = served.path_of(document)
     if served.files.leaves_out(path):
         return []
     found = served.ask(features.checking.check_text, note=path, text=document.text).findings
     return [
-        {
-            "range": document.range(one.line - 1),
-            "severity": 2 if one.rule in _ERROR_RULES else 3,
-            "code": one.rule,
-            "source": "memsync",
-            "message": printable(one.message),
-        }
+        {"range": document.range(one.line - 1), "severity": _INFORMATION if one.rule in _MINOR else _WARNING}
+        | {"code": one.rule, "source": "memsync", "message": printable(one.message)}
         for one in found
     ]

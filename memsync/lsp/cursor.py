@@ -10,9 +10,9 @@ from memsync.edit.relinking import links_on
 from memsync.model.filters import FILTERS
 from memsync.model.note import Link
 from memsync.notes.attributes import cut_attributes
-from memsync.notes.frontmatter import head_is_open, read_head
+from memsync.notes.frontmatter import closes_head, head_is_open, read_head
 from memsync.notes.inline import tags_in
-from memsync.notes.links import CITATION, block_line, heading_paths, headings_in, names_place, outside_code
+from memsync.notes.links import CITATION, block_line, heading_paths, names_place, outside_code
 
 _TYPED = (
     ("block", re.compile(r"\[\[([^\[\]|#]*)#\^([^\[\]|]*)$")),
@@ -59,9 +59,11 @@ def under(lines: Sequence[str], line: int, column: int) -> Under | None:
     if line >= len(lines) or is_code(lines, line):
         return None
     text = lines[line]
-    at = (found for found in _on(text) if found.start <= column <= found.end)
-    heading = next((one for one in headings(lines) if one[0] == line), None)
-    return next(at, None) or (Under("heading", *_columns(text, heading[2]), heading[2]) if heading else None)
+    if found := next((one for one in _on(text) if one.start <= column <= one.end), None):
+        return found
+    name = next((path[-1] for number, path in headings(lines) if number == line), "")
+    start = max(text.find(name), 0)
+    return Under("heading", start, start + len(name), name) if name else None
 
 
 def _on(text: str) -> Iterator[Under]:
@@ -72,16 +74,11 @@ def _on(text: str) -> Iterator[Under]:
     yield from (Under("tag", start, end, name) for start, end, name in tags_in(text))
 
 
-def _columns(text: str, heading: str) -> tuple[int, int]:
-    start = max(text.find(heading), 0)
-    return start, start + len(heading)
-
-
-def headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """Yield (line, level, text without attributes) of each heading of a note."""
+def headings(lines: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield (line, texts of the headings above it and its own) of each heading of a note, without attributes."""
     head = read_head(lines).line_count
-    for number, level, text in headings_in(lines[head:]):
-        yield number + head - 1, level, text[: cut_attributes(text)[0]]
+    for number, path in heading_paths(lines[head:]):
+        yield number + head - 1, [text[: cut_attributes(text)[0]] for text in path]
 
 
 def is_code(lines: Sequence[str], line: int) -> bool:
@@ -106,16 +103,14 @@ def typed(lines: Sequence[str], line: int, column: int) -> Typed | None:
 
 def _head_lines(lines: Sequence[str]) -> int:
     """Return how many lines are front matter, also while its end is not written yet."""
-    if not lines or not head_is_open(lines):
-        return read_head(lines).line_count
-    return next((number for number, line in enumerate(lines) if number and not line.strip()), len(lines))
+    if not lines or not head_is_open(lines[:1]):
+        return 0
+    ends = (lambda line: not line.strip()) if head_is_open(lines) else closes_head
+    return next((number for number, line in enumerate(lines) if number and ends(line)), len(lines))
 
 
 def anchor_line(lines: Sequence[str], anchor: str) -> int:
     """Return the line that an anchor of a link names; the first line if it names none."""
     if anchor.startswith("^"):
         return max(block_line(lines, anchor[1:]) - 1, 0)
-    head = read_head(lines).line_count
-    paths = ((number + head - 1, [text[: cut_attributes(text)[0]] for text in path]) for number, path in
-             heading_paths(lines[head:]))  # fmt: skip
-    return next((number for number, path in paths if anchor and names_place(anchor, path)), 0)
+    return next((line for line, path in headings(lines) if anchor and names_place(anchor, path)), 0)

@@ -1,4 +1,4 @@
-"""The memories whose notes an editor may hold, and what a server knows of each."""
+"""The memories whose notes an editor may hold, and what the server knows of each."""
 
 from __future__ import annotations
 
@@ -33,46 +33,41 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 REFRESH_SECONDS = 0.5
-"""A completion that finds older names than that has them read again, but does not wait for that."""
+"""A completion that gets older names than that has them read again, but does not wait for it."""
 MAX_OFFERED = 100
 
 
 class Memories:
-    """The memory of the folder that the editor has open, and the registered ones."""
+    """The memory of the folder that the editor has open, if that is in one, and the registered ones."""
 
     def __init__(self, own: Callable[[], Settings | None], server: Server) -> None:
         settings = own()
         self._server = server
-        self._opener = Opener((lambda: own() or settings) if settings is not None else None)
-        self._own = settings.root_name if settings is not None else ""
-        self._served: dict[str, Served] = {}
-        if settings is not None:
-            self._served[self._own] = Served(self._opener, None, settings, server)
+        self._opener = Opener(None if settings is None else lambda: own() or settings)
+        self.own = [] if settings is None else [Served(self._opener, None, settings, server)]
+        self._registered: dict[RegisteredRoot, Served] = {}
 
     def of(self, path: str) -> Served | None:
-        """Return the memory that a note is in: the own one, or a registered one; None if it is in no memory."""
-        if is_hidden(os.path.basename(path)) or not is_note_name(os.path.basename(path)):
+        """Return the memory that a file is a note of; None if there is none."""
+        folder, name = os.path.split(path)
+        if is_hidden(name) or not is_note_name(name):
             return None
-        if self._own and is_inside(path, self._own):
-            return self._served[self._own]
-        root = root_for(os.path.dirname(path)) if path else None
-        if root is None or not is_inside(path, place := os.path.realpath(root.path)):
-            return None
-        if place not in self._served:
-            self._served[place] = Served(self._opener, root, settings_of(root), self._server)
-        return self._served[place]
-
-    def first(self) -> Served | None:
-        """Return the memory that a search without a document is for."""
-        return next(iter(self._served.values()), None)
+        for served in self.own:
+            if is_inside(path, served.root):
+                return served
+        root = root_for(folder)
+        if root is not None and root not in self._registered:
+            self._registered[root] = Served(self._opener, root, settings_of(root), self._server)
+        served_here = self._registered[root] if root is not None else None
+        return served_here if served_here is not None and is_inside(path, served_here.root) else None
 
 
 class Served:
     """One memory: its operations, the names in it, and its notes as the editor or the disk has them."""
 
-    def __init__(self, opener: Opener, root: RegisteredRoot | None, settings: Settings, server: Server) -> None:
-        self._opener, self._registered, self._server = opener, root, server
-        self._root = settings.root_name
+    def __init__(self, opener: Opener, registered: RegisteredRoot | None, settings: Settings, server: Server) -> None:
+        self._opener, self._registered, self._server = opener, registered, server
+        self.root = settings.root_name
         self.files = NoteFiles(settings.root, settings["files.exclude"], only=settings.only)
         self.rules = PathRules(settings.kinds, settings.tiers, tuple(settings["privacy.local_only"]))
         self._known: Known | None = None
@@ -85,53 +80,46 @@ class Served:
             return memory.run(operation, **arguments)
 
     def known(self, *, waits: bool = True) -> Known:
-        """Return the names in the memory as they are now; without `waits` as they were a moment ago."""
+        """Return the names in the memory as they are now; without `waits`, as they were when they were last read."""
         known = self._known
-        if waits or known is None:
-            return self._refreshed()
-        if time.monotonic() - self._known_at > REFRESH_SECONDS and not self._refreshing.locked():
-            threading.Thread(target=self._refresh, daemon=True).start()
-        return known
-
-    def _refresh(self) -> None:
-        with suppress(MemsyncError):
-            self._refreshed()
-
-    def _refreshed(self) -> Known:
+        if known is not None and not waits:
+            if time.monotonic() - self._known_at > REFRESH_SECONDS and not self._refreshing.locked():
+                threading.Thread(target=self._refresh, daemon=True).start()
+            return known
         with self._refreshing:
-            names = self.ask(features.listing.names, known=self._known.generation if self._known else 0)
+            names = self.ask(features.listing.names, known=known.generation if known is not None else 0)
             if self._known is None or names.generation != self._known.generation:
                 self._known = Known(names, self.files)
             self._known_at = time.monotonic()
             return self._known
 
-    def path_of(self, path: str) -> NotePath:
-        """Return the root-relative path of a file in the memory."""
-        return NotePath(os.path.relpath(path, self._root))
+    def _refresh(self) -> None:
+        with suppress(MemsyncError):
+            self.known()
 
-    def uri(self, path: str) -> str:
-        """Return the URI of a file of the memory, as the editor calls it if it holds it."""
-        held = self._server.document_at(os.path.join(self._root, path))
-        return held.uri if held is not None else uri_of(os.path.join(self._root, path))
+    def path_of(self, document: Document) -> NotePath:
+        """Return the root-relative path of a document."""
+        return NotePath(os.path.relpath(document.path, self.root))
 
-    def document(self, path: str) -> Document | None:
-        """Return a note as the editor holds it, otherwise from its file; None if it cannot be read as text."""
-        held = self._server.document_at(os.path.join(self._root, path))
-        return held if held is not None else self.saved(path)
+    def held(self) -> dict[NotePath, Document]:
+        """Return the notes that the editor holds."""
+        documents = list(self._server.documents.values())
+        return {self.path_of(one): one for one in documents if self._server.memories.of(one.path) is self}
 
-    def is_unsaved(self, path: str, held: Document) -> bool:
-        """Tell whether the editor holds another text of a note than its file has."""
-        saved = self.saved(path)
-        return saved is None or saved.lines != held.lines
+    def unsaved(self) -> dict[NotePath, Document]:
+        """Return the notes of which the editor holds another text than the disk."""
+        return {path: one for path, one in self.held().items() if one.lines != self.document(path, {}).lines}
 
-    def saved(self, path: str) -> Document | None:
-        """Return a note from its file; None if it cannot be read as text."""
+    def document(self, path: str, held: dict[NotePath, Document] | None = None) -> Document:
+        """Return a note as the editor holds it, otherwise from its file; an empty one if it cannot be read as text."""
+        held = self.held() if held is None else held
+        if path in held:
+            return held[NotePath(path)]
+        place, content = os.path.join(self.root, path), b""
         with suppress(FileNotFoundError, NoteError):
             content = self.files.read(NotePath(path))[0]
-            if not is_utf16(content) and not is_binary(content):
-                text = content.decode("utf-8-sig", "replace")
-                return Document(self.uri(path), os.path.join(self._root, path), text, self._server.encoding)
-        return None
+        text = "" if is_utf16(content) or is_binary(content) else content.decode("utf-8-sig", "replace")
+        return Document(uri_of(place), place, text, self._server.encoding)
 
 
 class Known:
@@ -143,7 +131,7 @@ class Known:
         self._called = [
             (name.casefold(), number, name, note)
             for note in names.notes
-            for number, name in enumerate((os.path.splitext(os.path.basename(note.path))[0], note.title, *note.others))
+            for number, name in enumerate((stem_of(note.path), note.title, *note.others))
         ]
 
     def offered(self, typed: str, source: NotePath) -> Iterator[tuple[str, str, NotePath]]:
@@ -156,11 +144,17 @@ class Known:
         )
         seen = set[str]()
         for *_, path, called in heapq.nsmallest(2 * MAX_OFFERED, matching):
-            stem = os.path.splitext(os.path.basename(path))[0]
-            target = self.linked.spelled(Link(stem, "", "", 0, wiki=True), source, path, by_title=False)
-            if target and path not in seen and not set("[]|#^\n") & {*target} and len(seen) < MAX_OFFERED:
+            links = (Link(name, "", "", 0, wiki=True) for name in (stem_of(path), os.path.splitext(path)[0], path))
+            certain = (one.target for one in links if [*self.linked.meant(one, source, by_title=False)] == [path])
+            target = next(certain, "")
+            if target and path not in seen and not set("[]|#^\n") & {*target}:
                 seen.add(path)
                 yield target, called, path
+
+
+def stem_of(path: str) -> str:
+    """Return the name of a note without its folder and its ending."""
+    return os.path.splitext(os.path.basename(path))[0]
 
 
 def _indexed(note: NoteNames) -> IndexedNote:

@@ -1,6 +1,7 @@
 """The language server: what it can, which documents the editor holds, and when a note is checked.
 
-Nothing else is loaded before the editor is answered that the server is there: people wait for their editor.
+Nothing else is loaded before the editor is answered that the server is there: people wait for their editor. pygls is
+not used, because importing its types takes longer than that may take.
 """
 
 from __future__ import annotations
@@ -8,74 +9,43 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from memsync import __version__
-from memsync.client.wire import METHOD_NOT_FOUND
-from memsync.errors import MemsyncError
+from memsync.client.wire import INTERNAL_ERROR
+from memsync.errors import MemsyncError, own_error
 from memsync.lsp.documents import CODECS, Document, path_of
-from memsync.lsp.stdio import Editor, Message, Refused
+from memsync.mcp_server.messages import Message, Refused, id_of, reply
 from memsync.model.text import printable
 from memsync.system.once import once_property
 
 if TYPE_CHECKING:
     from memsync.lsp.memories import Memories
+    from memsync.mcp_server.protocol import Peer
     from memsync.settings.load import Settings
 
 CHECK_SECONDS = 0.1
 """How long after the last change a note is checked."""
+FAILED = -32803
 CAPABILITIES = {
-    "textDocumentSync": {"openClose": True, "change": 2, "save": True},
-    "completionProvider": {"triggerCharacters": ["[", "#", "^", ":"]},
-    "hoverProvider": True,
-    "definitionProvider": True,
-    "referencesProvider": True,
-    "documentSymbolProvider": True,
-    "workspaceSymbolProvider": True,
-    "renameProvider": {"prepareProvider": True},
-    "codeActionProvider": {"codeActionKinds": ["quickfix", "refactor"]},
-}
-REQUESTS = {
-    "textDocument/completion": "answers.completion",
-    "textDocument/hover": "answers.hover",
-    "textDocument/definition": "answers.definition",
-    "textDocument/references": "answers.references",
-    "textDocument/documentSymbol": "answers.document_symbols",
-    "workspace/symbol": "answers.workspace_symbols",
-    "textDocument/prepareRename": "actions.prepare_rename",
-    "textDocument/rename": "actions.rename",
-    "textDocument/codeAction": "actions.code_actions",
-}
-"""Method -> the module and the function that answer it."""
+    "textDocumentSync": {"openClose": True, "change": 2, "save": True}, "hoverProvider": True,
+    "completionProvider": {"triggerCharacters": ["[", "#", "^", ":"]}, "definitionProvider": True,
+    "referencesProvider": True, "documentSymbolProvider": True, "workspaceSymbolProvider": True,
+    "renameProvider": {"prepareProvider": True}, "codeActionProvider": {"codeActionKinds": ["quickfix", "refactor"]},
+}  # fmt: skip
 
 
 class Server:
     """Answers one editor; `settings` returns those of its own memory, given the folder that the editor has open."""
 
-    def __init__(self, editor: Editor, settings: Callable[[str], Settings | None]) -> None:
-        self.editor = editor
+    def __init__(self, send: Callable[[Message], None], settings: Callable[[str], Settings | None]) -> None:
         self.documents: dict[str, Document] = {}
         self.client: Message = {}
-        self._settings = settings
+        self.encoding = "utf-16"
+        self.has_ended = self.is_shut_down = False
+        self._send, self._settings = send, settings
         self._folder = ""
-        self._encoding = "utf-16"
         self._timers: dict[str, threading.Timer] = {}
-
-    def take(self, method: str, params: Message) -> Callable[[], Any] | None:
-        """Read a message in the order of arrival, and return what computes its answer. Raises Refused."""
-        uri = str((params.get("textDocument") or {}).get("uri", ""))
-        if method == "initialize":
-            return partial(dict, self._initialized(params))
-        if method == "initialized":
-            threading.Thread(target=self._load, daemon=True).start()
-        elif method.startswith("textDocument/did"):
-            self._hold(method, uri, params)
-        elif method in REQUESTS:
-            return partial(self._answer, REQUESTS[method], params, self.documents.get(uri))
-        elif method != "shutdown":
-            raise Refused(METHOD_NOT_FOUND, f"{method[:100]} is not known")
-        return None
 
     @once_property
     def memories(self) -> Memories:
@@ -84,69 +54,103 @@ class Server:
 
         return Memories(partial(self._settings, self._folder), self)
 
-    def document_at(self, path: str) -> Document | None:
-        """Return what the editor holds of a file."""
-        return next((document for document in list(self.documents.values()) if document.path == path), None)
+    def is_quick(self, message: Any) -> bool:
+        """Return whether a message is about the state of the editor, so that the next one must not overtake it."""
+        return id_of(message) is None or message.get("method") in ("initialize", "shutdown")
 
-    @property
-    def encoding(self) -> str:
-        """The encoding in which the editor counts columns."""
-        return self._encoding
+    def answer(self, message: Any, _: Peer) -> Message | None:
+        """Return the reply to a message; None if it needs none."""
+        number = id_of(message)
+        try:
+            if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+                return None  # an answer, but this server asks nothing
+            params = message.get("params")
+            result = self._result(message["method"], params if isinstance(params, dict) else {}, number is None)
+        except MemsyncError as error:
+            return self._failed(number, FAILED, error.sentences())
+        except Refused as refused:
+            return self._failed(number, **refused.error)
+        except Exception as error:  # noqa: BLE001 (because one bad message must not end the conversation)
+            return self._failed(number, INTERNAL_ERROR, own_error(error).message)
+        return None if number is None else reply(number, result=result)
+
+    def show(self, text: str, kind: int = 3) -> None:
+        """Show a message to the user: 1 is an error, 3 an information."""
+        self.tell("window/showMessage", {"type": kind, "message": printable(text)})
+
+    def tell(self, method: str, params: Message) -> None:
+        """Send a notification."""
+        self._send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def _failed(self, number: Any, code: int, message: str) -> Message | None:
+        if number is not None:
+            return reply(number, error={"code": code, "message": printable(message)})
+        self.tell("window/logMessage", {"type": 1, "message": printable(message)})
+        return None
+
+    def _result(self, method: str, params: Message, is_notice: bool) -> Any:
+        if method == "initialize":
+            return self._initialized(params)
+        self.is_shut_down, self.has_ended = self.is_shut_down or method == "shutdown", method == "exit"
+        if method == "initialized":
+            threading.Thread(target=self._load, daemon=True).start()
+        elif method.startswith("textDocument/did"):
+            self._hold(method, params)
+        elif not is_notice and method != "shutdown":
+            from memsync.lsp.actions import answer
+
+            return answer(self, method, params)
+        return None
 
     def _initialized(self, params: Message) -> Message:
         folders = params.get("workspaceFolders") or [{"uri": params.get("rootUri")}]
         self._folder = path_of(folders[0].get("uri"))
         self.client = params.get("capabilities") or {}
-        offered = (self.client.get("general") or {}).get("positionEncodings") or ["utf-16"]
-        self._encoding = next((encoding for encoding in CODECS if encoding in offered), "utf-16")
-        capabilities = {**CAPABILITIES, "positionEncoding": self._encoding}
+        offered = (self.client.get("general") or {}).get("positionEncodings") or ()
+        self.encoding = next((encoding for encoding in CODECS if encoding in offered), "utf-16")
+        capabilities = {**CAPABILITIES, "positionEncoding": self.encoding}
         return {"capabilities": capabilities, "serverInfo": {"name": "memsync", "version": __version__}}
 
     def _load(self) -> None:
         """Load what the first answers need."""
-        from memsync.lsp import answers
+        from memsync.lsp import actions as actions
 
         try:
-            answers.prepare(self)
+            for served in self.memories.own:
+                served.known()
         except MemsyncError as error:
-            self.editor.tell("window/showMessage", {"type": 1, "message": printable(error.sentences())})
+            self.show(error.sentences(), 1)
 
-    def _answer(self, name: str, params: Message, document: Document | None) -> Any:
-        module, _, function = name.partition(".")
-        return getattr(import_module(f"memsync.lsp.{module}"), function)(self, params, document)
-
-    def _hold(self, method: str, uri: str, params: Message) -> None:
+    def _hold(self, method: str, params: Message) -> None:
         """Follow what the editor opens, changes, saves and closes."""
-        known, given = self.documents.get(uri), params["textDocument"]
+        given = params["textDocument"]
+        uri, version = given["uri"], given.get("version")
         if method.endswith("didOpen"):
-            self.documents[uri] = Document(uri, path_of(uri), "", self._encoding).changed([given], given.get("version"))
-        elif method.endswith("didChange") and known is not None:
-            self.documents[uri] = known.changed(params["contentChanges"], given.get("version"))
-        elif method.endswith("didClose") and known is not None:
-            del self.documents[uri]
-            self._publish(known, [])
-        uris = list(self.documents) if method.endswith("didSave") else [uri]  # others may link to what was saved
-        for one in uris:
+            self.documents[uri] = Document(uri, path_of(uri), "", self.encoding).changed([given], version)
+        elif uri in self.documents and method.endswith("didChange"):
+            self.documents[uri] = self.documents[uri].changed(params["contentChanges"], version)
+        elif uri in self.documents and method.endswith("didClose"):
+            self._publish(self.documents.pop(uri), [])
+        for one in list(self.documents) if method.endswith("didSave") else [uri]:  # others may link to what was saved
             if one in self._timers:
                 self._timers.pop(one).cancel()
             if one in self.documents:
-                timer = self._timers[one] = threading.Timer(CHECK_SECONDS, self._check, [one])
+                timer = self._timers[one] = threading.Timer(CHECK_SECONDS, self._check, [self.documents[one]])
                 timer.daemon = True
                 timer.start()
 
-    def _check(self, uri: str) -> None:
+    def _check(self, document: Document) -> None:
         from memsync.lsp import answers
 
-        if (document := self.documents.get(uri)) is None:
-            return
         try:
             found = answers.diagnostics(self, document)
         except MemsyncError as error:
-            self.editor.tell("window/logMessage", {"type": 1, "message": printable(error.sentences())})
+            self._failed(None, FAILED, error.sentences())
             return
-        if self.documents.get(uri) is document:  # otherwise a later check answers
+        if self.documents.get(document.uri) is document:  # otherwise a later check answers
             self._publish(document, found)
 
     def _publish(self, document: Document, found: list[Message]) -> None:
         version = {} if document.version is None else {"version": document.version}
-        self.editor.tell("textDocument/publishDiagnostics", {"uri": document.uri, "diagnostics": found, **version})
+        params = {"uri": document.uri, "diagnostics": found, **version}
+        self.tell("textDocument/publishDiagnostics", params)

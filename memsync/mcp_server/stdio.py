@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from memsync.mcp_server.messages import MAX_MESSAGE_BYTES, Refused, line_of, parsed, reply
 from memsync.mcp_server.protocol import McpServer, Peer
@@ -18,12 +19,37 @@ LAST_SECONDS = 10.0
 """How long calls may go on after the client's last message."""
 
 
-def serve_stdio(server: McpServer) -> None:
-    """Serve until standard input ends. Nothing else can use the two streams, because a stray byte would end it all."""
-    incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+class Answers(Protocol):
+    """What answers the messages of a client; `peer` is the same for all of them."""
+
+    def is_quick(self, message: Any) -> bool:
+        """Return whether a message is answered at once, before the next one is read."""
+
+    def answer(self, message: Any, peer: Peer) -> Any:
+        """Return the answer to a message; None if it needs none."""
+
+
+def own_streams() -> tuple[BinaryIO, Callable[[bytes], None]]:
+    """Return standard input, and what writes to standard output; a client that has gone gets nothing.
+
+    Nothing else can use the two streams, because a stray byte would end it all.
+    """
+    incoming, outgoing, sending = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"), threading.Lock()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    conversation = _Conversation(server, outgoing)
+
+    def send(message: bytes) -> None:
+        with sending, suppress(OSError, ValueError):
+            outgoing.write(message)
+            outgoing.flush()
+
+    return incoming, send
+
+
+def serve_stdio(server: McpServer) -> None:
+    """Serve until standard input ends."""
+    incoming, send = own_streams()
+    conversation = Conversation(server, lambda answer: send(line_of(answer)))
     while line := incoming.readline(MAX_MESSAGE_BYTES + 1):
         rest = line
         while len(rest) > MAX_MESSAGE_BYTES and not rest.endswith(b"\n"):  # the end of a line that is too long
@@ -33,13 +59,12 @@ def serve_stdio(server: McpServer) -> None:
     conversation.end()
 
 
-class _Conversation:
+class Conversation:
     """Answers the messages of one client. What is quick is answered at once, even while calls run."""
 
-    def __init__(self, server: McpServer, outgoing: BinaryIO) -> None:
+    def __init__(self, server: Answers, send: Callable[[Any], object]) -> None:
         self._server = server
-        self._outgoing = outgoing
-        self._sending = threading.Lock()
+        self._send_message = send
         self._peer = Peer()
         self._waiting: SimpleQueue[Any] = SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -72,8 +97,5 @@ class _Conversation:
             self._send(self._server.answer(message, self._peer))
 
     def _send(self, answer: Any) -> None:
-        if answer is None:
-            return
-        with self._sending, suppress(OSError, ValueError):  # the client may have gone; its input then ends, too
-            self._outgoing.write(line_of(answer))
-            self._outgoing.flush()
+        if answer is not None:
+            self._send_message(answer)

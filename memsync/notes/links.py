@@ -24,7 +24,7 @@ _EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}:|//|\(\(")
 _FENCE = re.compile(r"(?: {0,3}|[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+)(`{3,}|~{3,})")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)$")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
-_BLOCK_ID = re.compile(r"(?:^|\s)\^([A-Za-z0-9-]+)[ \t]*$")
+BLOCK_ID = re.compile(r"(?:^|\s)\^([A-Za-z0-9-]+)[ \t]*$")
 _NAMED = re.compile(r"""<\w++[^>]{0,200}?\b(?:id|name)=["']?([\w.:-]{1,100})""")
 _LABEL = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)|\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]")
 CITATION = re.compile(r"(?<![\w/.-])([\w.][^\s:\"'`|<>()\[\]{}]{0,200}\.(?:md|markdown|mdc)):(\d{1,7})(?:-(\d{1,7}))?")
@@ -232,7 +232,7 @@ class Anchors:
         paths = (tuple(_LABEL.sub(_label, text) for text in texts) for _, texts in heading_paths(lines))
         self._headings = grouped((called, path) for path in paths for called in {slug(path[-1]), words(path[-1])})
         outside = [line for _, line in outside_code(lines)]
-        self.blocks = {match[1].lower() for line in outside if "^" in line and (match := _BLOCK_ID.search(line))}
+        self.blocks = {match[1].lower() for line in outside if "^" in line and (match := BLOCK_ID.search(line))}
         self.names = {match[1] for line in lines if "<" in line for match in _NAMED.finditer(line)}
         self.names |= {match[1] for line in lines if "{" in line and (match := re.search(r"\{[^{}]*#([\w.:-]+)", line))}
 
@@ -251,7 +251,7 @@ class Anchors:
 def block_line(lines: Sequence[str], name: str) -> int:
     """Return the line on which the block `^name` ends, 0 if there is none."""
     wanted = name.lower()
-    found = (n for n, line in outside_code(lines) if (match := _BLOCK_ID.search(line)) and match[1].lower() == wanted)
+    found = (n for n, line in outside_code(lines) if (match := BLOCK_ID.search(line)) and match[1].lower() == wanted)
     return next(found, 0)
 
 

@@ -22,7 +22,7 @@ from memsync.mcp_server.http import _App
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.messages import MAX_MESSAGE_BYTES, Refused, line_of, parsed, reply
 from memsync.mcp_server.protocol import BATCHES, HANDSHAKES, STATELESS, McpServer, Peer
-from memsync.mcp_server.stdio import _Conversation
+from memsync.mcp_server.stdio import Conversation
 from memsync.mcp_server.tools import MAX_TOKENS
 from memsync.memory import Memory, MemoryApi
 from tests.conftest import COUNTER, Write
@@ -151,7 +151,7 @@ def test_slow_call_holds_up_nothing() -> None:
     reading, writing = os.pipe()
     server = _Slow()
     with os.fdopen(reading) as answers, os.fdopen(writing, "wb") as out:
-        conversation = _Conversation(server, out)
+        conversation = Conversation(server, lambda answer: (out.write(line_of(answer)), out.flush()))
         sent = [message("initialize", 0, protocolVersion="2025-06-18")]
         sent += [message("tools/call", number, name=number) for number in (1, "1", 3)]
         cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "1"}}

@@ -1,0 +1,68 @@
+"""Positions and edits of what an editor holds, in each unit that it may count in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsync.lsp.documents import CODECS, Document, path_of, uri_of
+
+TEXTS = st.text("aü😀𝄞\t \n\r", max_size=30)
+
+
+def document(text: str, encoding: str = "utf-16") -> Document:
+    return Document("file:///n.md", "/n.md", text, encoding, 1)
+
+
+@pytest.mark.parametrize(("encoding", "units"), [("utf-8", 8), ("utf-16", 5), ("utf-32", 4)])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_columns_are_counted_as_the_editor_counts(encoding: str, units: int, end: str) -> None:
+    """An umlaut and an emoji have other lengths in each encoding; line ends are no part of a line."""
+    note = document(f"first{end}ü😀: x{end}", encoding)
+    assert note.position(1, 4) == {"line": 1, "character": units}
+    assert note.place({"line": 1, "character": units}) == (1, 4)
+    assert note.place({"line": 1, "character": 999}) == (1, 5)
+    assert note.selected({"start": note.position(1, 1), "end": note.position(1, 2)}) == "😀"
+
+
+@given(text=TEXTS, new=TEXTS, encoding=st.sampled_from([*CODECS]), data=st.data())
+def test_a_change_of_a_range_gives_the_same_text_as_in_the_editor(
+    text: str, new: str, encoding: str, data: st.DataObject
+) -> None:
+    """Whatever the characters and the line ends."""
+    before = document(text, encoding)
+    places = [(line, column) for line in range(len(before.lines)) for column in range(len(before.line(line)) + 1)]
+    start, end = sorted(data.draw(st.tuples(*(st.sampled_from(places or [(0, 0)]),) * 2)))
+    span = {"start": before.position(*start), "end": before.position(*end)}
+    offsets = [len("".join(before.text[: before._starts[line]])) + column for line, column in (start, end)]
+    after = before.changed([{"range": span, "text": new}], 2)
+    assert (after.text, after.version) == (text[: offsets[0]] + new + text[offsets[1] :], 2)
+    assert before.changed([{"text": new}], 2).text == new
+
+
+@given(before=st.text("aü😀\n", max_size=20), added=st.text("aü😀\n", max_size=9), after=st.text("aü😀\n", max_size=20))
+def test_an_insertion_gives_the_new_text(before: str, added: str, after: str) -> None:
+    """One edit is enough for what memsync adds to a note."""
+    old, new = document(before + after), before + added + after
+    edit = old.insertion(new)
+    assert old.changed([{"range": edit["range"], "text": edit["newText"]}], 2).text == new
+
+
+@pytest.mark.parametrize("name", ["a b.md", "100%.md", "grün 😀.md", "a#b?.md", "%41.md"])
+def test_a_uri_names_the_same_file(tmp_path: Path, name: str) -> None:
+    """Also one that the editor escapes more than we do, and one through a link."""
+    path = tmp_path / name
+    path.touch()
+    (tmp_path / "link").symlink_to(path)
+    escaped = "file://" + "".join(f"%{byte:02X}" if byte != ord("/") else "/" for byte in str(path).encode())
+    real = str(path.resolve())
+    assert {path_of(uri_of(str(path))), path_of(escaped), path_of(uri_of(str(tmp_path / "link")))} == {real}
+
+
+@pytest.mark.parametrize("uri", [None, 3, "", "untitled:1", "https://example.org/a.md", "file:a.md", "file:///a%00.md"])
+def test_what_names_no_file_has_no_path(uri: object) -> None:
+    """Editors have documents that are no files."""
+    assert path_of(uri) == ""
