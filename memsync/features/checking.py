@@ -143,7 +143,8 @@ class _Checking:
         self._only, self._text = only, text
         notes = reader.notes()
         if only is not None:
-            notes = [_indexed(only), *(note for note in notes if note.path != only.path)]
+            others = (note for note in notes if note.path != only.path)
+            notes = sorted([_indexed(only), *others], key=lambda note: note.path)
         self.notes = [note for note in notes if not note.archived and DRAWING not in note.front_matter]
         self.failed = {failure.path: failure.reason for failure in memory.syncer.known_failures()}
         self._linked = Linked(notes, memory.files.other_files)
@@ -169,7 +170,7 @@ class _Checking:
 
     def findings(self, progress: Progress) -> Iterator[Finding]:
         """Yield what is wrong; notes that cannot be read are in `failed` afterwards."""
-        if "secrets" in self._rules and len(self.notes) > MANY:
+        if "secrets" in self._rules and len(self.notes) > MANY and self._only is None:
             secrets.load()
         yield from self._of_names()
         if "citations" in self._rules:
@@ -194,12 +195,14 @@ class _Checking:
 
     def _of_names(self) -> Iterator[Finding]:
         """Yield the copies that sync clients made, and the notes of one folder with the same title."""
-        copies = dict(copies_of(self._memory.files, [note.path for note in self.notes]))
+        folder = None if self._only is None else posixpath.dirname(self._only.path)
+        notes = [note for note in self.notes if folder in (None, posixpath.dirname(note.path))]
+        copies = dict(copies_of(self._memory.files, {note.path for note in notes}))
         for copy, original in copies.items():
             message = f"a sync client or git made this copy of {original}: merge what differs, then delete it"
             yield Finding(NotePath(copy), 1, "copies", message)
         titles: dict[tuple[str, str], NotePath] = {}
-        for note in self.notes:
+        for note in notes:
             if note.kind in (Kind.NOTE, Kind.MEMORY) and note.title != "README" and note.path not in copies:
                 first = titles.setdefault((posixpath.dirname(note.path), folded(note.title)), note.path)
                 if first != note.path:

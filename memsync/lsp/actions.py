@@ -163,7 +163,7 @@ def _writing(asked: Asked, title: str, path: NotePath, new: str, kind: str = "re
     is_there = asked.served.files.exists(path) or document.version is not None
     made = [] if is_there else [{"kind": "create", "uri": document.uri, "options": {"ignoreIfExists": True}}]
     changes = [*made, {"textDocument": {"uri": document.uri, "version": document.version}, "edits": edits}]
-    if can.get("documentChanges") and (is_there or "create" in (can.get("resourceOperations") or ())):
+    if "create" in (can.get("resourceOperations") or ()) or (is_there and can.get("documentChanges")):
         yield {"title": printable(title), "kind": kind, "edit": {"documentChanges": changes}}
     elif is_there:
         yield {"title": printable(title), "kind": kind, "edit": {"changes": {document.uri: edits}}}
