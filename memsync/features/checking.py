@@ -235,7 +235,7 @@ class _Checking:
         found = _LINE.match(warning)
         line, rule = int(found[1]) if found else 1, "front-matter" if "front matter" in warning else "text"
         if "conflict markers" in warning:
-            lines, _ = self._memory.chunks_of(path)
+            lines = self._memory.chunks_of(path)[0] if self._only is None else self._only.lines
             marked = (n for n, text in enumerate(lines, 1) if text.startswith(("<<<<<<<", ">>>>>>>")))
             line, rule = next(marked, 1), "conflicts"
         return Finding(path, line, rule, warning)

@@ -19,6 +19,10 @@ def found(memory: Memory, *rules: str) -> list[tuple[str, str]]:
     return [(one.citation, one.rule) for one in memory.check(rules).findings]
 
 
+def of_text(memory: Memory, note: str, text: str) -> list[tuple[str, str]]:
+    return [(one.citation, one.rule) for one in memory.check_text(note, text).findings]
+
+
 @pytest.mark.parametrize(
     ("line", "rule"),
     [
@@ -70,6 +74,7 @@ def test_each_rule(memory: Memory, write: Write, line: str, rule: str) -> None:
     write("note.md", f"# Note\n\n{line}\n")
     expected = [("note.md:3", rule)] if rule else []
     assert found(memory) == expected
+    assert of_text(memory, "note.md", f"# Note\n\n\n{line}\n") == [("note.md:4", rule)] * bool(rule)
 
 
 def test_titles_and_front_matter(memory: Memory, write: Write) -> None:
@@ -83,6 +88,8 @@ def test_titles_and_front_matter(memory: Memory, write: Write) -> None:
     write("Templates/t.md", "---\ncreated: {{date}}\n---\n[[nowhere]]\n")
     write("map.md", "---\nexcalidraw-plugin: parsed\n---\n[[nowhere]] ^aB3\n")
     assert found(memory) == [("b.md:1", "titles"), ("c.md:1", "front-matter")]
+    assert of_text(memory, "b.md", "# Heron\n") == [("b.md:1", "titles")] and not of_text(memory, "a.md", "# Heron\n")
+    assert of_text(memory, "c.md", "# C\n") == of_text(memory, "archive/d.md", "[[nowhere]]") == []
     assert [warning.path for warning in memory.status().warnings] == ["c.md"]
     assert found(memory, "titles") == [("b.md:1", "titles")]
     with pytest.raises(UsageError, match='there is no rule "birds"'):
@@ -201,3 +208,15 @@ def test_formats(cli: Cli, write: Write) -> None:
     write("a,b.md", "fine\n")
     assert cli("check").returncode == 0
     assert cli("check", "birds").returncode == 2
+
+
+def test_text_of_a_note_that_is_not_there_yet(memory: Memory, write: Write, root: Path) -> None:
+    """It may link to itself; nothing is written."""
+    write("store.md", STORE)
+    assert of_text(memory, "new.md", "# New\n\n[[new]] [[store#None]] [[nowhere]]\n") == [
+        ("new.md:3", "anchors"), ("new.md:3", "links")
+    ]  # fmt: skip
+    assert memory.check_text("new.md", "\0\1\2").failed[0].reason == "not a text file"
+    assert sorted(path.name for path in root.glob("*.md")) == ["store.md"]
+    with pytest.raises(UsageError):
+        memory.check_text("../out.md", "")
