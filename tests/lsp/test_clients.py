@@ -136,3 +136,38 @@ def test_neovim(notes: Path, tmp_path: Path) -> None:
     assert got["completed"] == "grün 😀 [[store]]"
     assert got["action"] == "Make the note nowhere.md" and (notes / "nowhere.md").read_text().strip() == "# Nowhere"
     assert (notes / "decisions/shop.md").exists() and "[[shop#Decision]]" in (notes / "home.md").read_text()
+
+
+def framed(message: object) -> bytes:
+    body = message if isinstance(message, bytes) else json.dumps(message).encode()
+    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def test_a_process_goes_on_after_every_message(notes: Path) -> None:
+    """Standard output has nothing but the protocol, and the server ends when it is told to, or with its input."""
+    started = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"capabilities": {}}}
+    ended = {"jsonrpc": "2.0", "id": 2, "method": "shutdown"}
+    long = b"Content-Length: 20000000\r\n\r\n" + b" " * 20_000_000
+    odd = b"Content-Length: x\r\nNo: header\r\n\r\n"
+    sent = [framed(b"{"), framed(b"[]"), framed(b"\xff"), long, odd, b"Content-Length: 0\r\n\r\n", framed(started)]
+    sent += [framed(ended), framed({"jsonrpc": "2.0", "method": "exit"}), framed(started)]
+    done = subprocess.run(command(notes), input=b"".join(sent), capture_output=True, timeout=60, check=False)
+    answers = list[Any]()
+    rest = done.stdout
+    while rest:
+        header, _, rest = rest.partition(b"\r\n\r\n")
+        length = int(header.removeprefix(b"Content-Length: "))
+        answers.append(json.loads(rest[:length]))
+        rest = rest[length:]
+    assert [one["id"] for one in answers if "result" in one] == [1, 2]
+    assert {one["error"]["code"] for one in answers if "error" in one} == {-32700}
+    assert (done.returncode, done.stderr) == (0, b"")
+    alone = subprocess.run(command(notes), input=framed(started), capture_output=True, timeout=60, check=False)
+    assert (alone.returncode, alone.stdout.count(b"Content-Length")) == (1, 1)
+
+
+def test_the_command_is_described(cli: Cli) -> None:
+    """Without starting a server; some editors add `--stdio`."""
+    assert "Language Server Protocol" in cli("lsp", "--help").stdout
+    done = subprocess.run([*command(cli.root), "--stdio"], input=b"", capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
