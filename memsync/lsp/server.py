@@ -91,12 +91,13 @@ class Server:
     def _result(self, method: str, params: Message, is_notice: bool) -> Any:
         if method == "initialize":
             return self._initialized(params)
-        self.is_shut_down, self.has_ended = self.is_shut_down or method == "shutdown", method == "exit"
-        if method == "initialized":
+        if method in ("shutdown", "exit"):
+            self.is_shut_down, self.has_ended = self.is_shut_down or method == "shutdown", method == "exit"
+        elif method == "initialized":
             threading.Thread(target=self._load, daemon=True).start()
         elif method.startswith("textDocument/did"):
             self._hold(method, params)
-        elif not is_notice and method != "shutdown":
+        elif not is_notice:
             from memsync.lsp.actions import answer
 
             return answer(self, method, params)

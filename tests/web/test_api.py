@@ -30,6 +30,7 @@ READING = [name for name, operation in OPERATIONS.items() if not operation.write
 THREAD = "---\nstatus: active\n---\n# Bridge\n\n## 2026-11-20 10:00 user\n\nDoes the heron fish there?\n"
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "search": {"query": "heron"}, "answer_request": {"request": '{"query": "heron"}'},
+    "check_text": {"note": "birds.md", "text": "x"},
     "embed_question": {"query": "heron"}, "get": {"location": "birds.md"}, "links": {"note": "birds.md"},
     "context": {"query": "heron"}, "thread": {"thread": "bridge"},
     "neighbours": {"path": "threads/bridge.md", "start_line": 6, "end_line": 8}, "messages": {"role": "user"},
