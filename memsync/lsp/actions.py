@@ -62,7 +62,7 @@ def answer(server: Server, method: str, params: Message) -> Any:
 def prepare_rename(asked: Asked, _: Message) -> Any:
     """Return what is renamed: the heading here, or the note that a link or a citation names."""
     here, name = asked.under, asked.named
-    if here is None or not (here.what == "heading" or name in asked.served.known().linked.notes):
+    if here is None or not (here.what == "heading" or name in asked.known.linked.notes):
         return None
     return {"range": asked.document.range(asked.line, here.start, here.end), "placeholder": name or here.name}
 

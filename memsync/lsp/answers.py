@@ -59,13 +59,18 @@ class Asked:
     column: int = 0
 
     @cached_property
+    def known(self) -> Known:
+        """The names in the memory now."""
+        return self.served.known()
+
+    @cached_property
     def under(self) -> Under | None:
         """What is under the cursor."""
         return under(self.document.lines, self.line, self.column)
 
     def target(self, name: str) -> str:
         """Return the file that `[[name]]` means; empty if there is none."""
-        return self.served.known().linked.target(Link(name, "", "", 0, wiki=True), self.path)
+        return self.known.linked.target(Link(name, "", "", 0, wiki=True), self.path)
 
     @cached_property
     def named(self) -> str:
@@ -73,7 +78,7 @@ class Asked:
         if self.under is None or self.under.what not in ("link", "citation"):
             return ""
         link = self.under.link
-        return self.served.known().linked.target(link, self.path) if link is not None else self.target(self.under.name)
+        return self.known.linked.target(link, self.path) if link is not None else self.target(self.under.name)
 
     @cached_property
     def place(self) -> tuple[Document, int]:
@@ -165,7 +170,7 @@ def references(asked: Asked, _: Message) -> Any:
                  for number, text in enumerate(one.lines) for match in CITATION.finditer(text))  # fmt: skip
         return [_location(one, number, *match.span()) for one, number, match in cited if match[1] == asked.named]
     path, anchor = (asked.named, here.link.anchor) if here and here.link else (asked.path, here.name if here else "")
-    if here is None or path not in asked.served.known().linked.notes:
+    if here is None or path not in asked.known.linked.notes:
         return None
     is_title = here.link is None and asked.line == next(headings(asked.document.lines))[0]
     return list(_linking(asked, NotePath(path), "" if is_title else anchor))
@@ -173,7 +178,7 @@ def references(asked: Asked, _: Message) -> Any:
 
 def _linking(asked: Asked, path: NotePath, anchor: str) -> Iterator[Message]:
     """Yield the links to a note or, with `anchor`, to this place in it; in unsaved notes as the editor has them."""
-    unsaved, linked = asked.served.unsaved(), asked.served.known().linked
+    unsaved, linked = asked.served.unsaved(), asked.known.linked
     found = asked.served.ask(features.linking.links, note=path)
     places = [(one.path, one.line, one.target, one.anchor) for one in (*found.into, *found.out)
               if one.note == path and one.path not in unsaved]  # fmt: skip
