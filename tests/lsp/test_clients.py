@@ -62,9 +62,15 @@ def converse(root: Path, name: str, talk: Callable[[Any, str], Awaitable[None]])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["visual_studio_code", "neovim", "emacs"])
-def test_a_client_that_knows_the_protocol(notes: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "with_daemon"), [("visual_studio_code", False), ("neovim", True), ("emacs", False)], ids=str
+)
+def test_a_client_that_knows_the_protocol(
+    notes: Path, cli: Cli, short_runtime_folder: Path, name: str, with_daemon: bool
+) -> None:
     """Each answer is one that the protocol allows; the server ends when it is told to."""
+    if with_daemon:
+        cli.start()
     uri = uri_of(str(notes / "home.md"))
     document = lsp.TextDocumentIdentifier(uri)
 

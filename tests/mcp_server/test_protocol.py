@@ -151,7 +151,12 @@ def test_slow_call_holds_up_nothing() -> None:
     reading, writing = os.pipe()
     server = _Slow()
     with os.fdopen(reading) as answers, os.fdopen(writing, "wb") as out:
-        conversation = Conversation(server, lambda answer: (out.write(line_of(answer)), out.flush()))
+
+        def send(answer: Any) -> None:
+            out.write(line_of(answer))
+            out.flush()
+
+        conversation = Conversation(server, send)
         sent = [message("initialize", 0, protocolVersion="2025-06-18")]
         sent += [message("tools/call", number, name=number) for number in (1, "1", 3)]
         cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "1"}}
