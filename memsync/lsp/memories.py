@@ -68,7 +68,7 @@ class Served:
     def __init__(self, opener: Opener, registered: RegisteredRoot | None, settings: Settings, server: Server) -> None:
         self._opener, self._registered, self._server = opener, registered, server
         self.root = settings.root_name
-        self.files = NoteFiles(settings.root, settings["files.exclude"], only=settings.only)
+        self.files = NoteFiles(settings.root, *settings.of_files, only=settings.only)
         self.rules = PathRules(settings.kinds, settings.tiers, tuple(settings["privacy.local_only"]))
         self._known: Known | None = None
         self._known_at = 0.0
