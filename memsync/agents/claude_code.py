@@ -41,8 +41,8 @@ def read(record: Record, about: About) -> Iterator[SessionEvent]:
             if part.get("type") == "tool_result":
                 result = words_of(part.get("content"))
                 yield SessionEvent(Who.UNSEEN, result, time, text_at(part, "tool_use_id"))
-                for text in _typed(record, result):
-                    yield SessionEvent(Who.USER, text, time, agent=agent)
+                for who, text in _said(record, result):
+                    yield SessionEvent(who, text, time, agent=agent)
         if record.get("isMeta") is not True:
             is_summary = record.get("isCompactSummary") is True
             yield SessionEvent(Who.SYSTEM if is_summary else Who.USER, words_of(content), time, agent=agent)
@@ -53,17 +53,18 @@ def read(record: Record, about: About) -> Iterator[SessionEvent]:
             yield from answered(message, text_at(message, "id"), time, about, _TOKENS, cost, agent)
 
 
-def _typed(record: Record, result: str) -> Iterator[str]:
-    """Yield what the user has said in the place of a tool: his choices, each with its question, and why he refused.
+def _said(record: Record, result: str) -> Iterator[tuple[Who, str]]:
+    """Yield what was said instead of running a tool: the agent's questions with the user's answers, and why he refused.
 
-    A field of Claude Code's own says that it was the user: a result's text may be anybody's.
+    Claude Code itself says in a field that it was the user: anybody may have written a result's text.
     """
-    if record.get("toolUseResult") == "User rejected tool use" or record.get("toolDenialKind") == "user-rejected":
-        said = result.partition("the user said:\n")[2]
-        yield "" if said.startswith("The user wants to clarify") else said
+    if record.get("toolDenialKind") == "user-rejected" or record.get("toolUseResult") == "User rejected tool use":
+        reason = result.partition("the user said:\n")[2].partition("\n\nNote: The user's next message")[0]
+        yield Who.USER, "" if reason.startswith("The user wants to clarify") else reason
     for question, answer in object_at(record, "toolUseResult", "answers").items():
         if list_at(record, "toolUseResult", "questions") and isinstance(answer, str):
-            yield f"{answer} — “{' '.join(question.split())}”"
+            yield Who.ASSISTANT, f"“{' '.join(question.split()).replace('”', '’')}”"
+            yield Who.USER, answer
 
 
 HOME = folder("CLAUDE_CONFIG_DIR", ".claude")

@@ -10,6 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memsync.model.text import count
+from memsync.notes.attributes import without_marks
+from memsync.notes.entry_text import said
 from memsync.system import clock
 from memsync.system.state_file import state_of_user
 from memsync.system.user_folders import digest_of
@@ -79,8 +81,8 @@ def in_context(recalls: Sequence[Recall]) -> frozenset[str]:
 
 
 def digests(text: str) -> tuple[str, ...]:
-    """Return a digest of each line of a text. Blank lines are left out, and runs of spaces count as one."""
-    lines = (" ".join(line.split()) for line in text.split("\n"))
+    """Return a digest of what each line of a text says, however a context or a recall shows it; none of blank lines."""
+    lines = (" ".join(line.split()) for line in said(without_marks(text)).split("\n"))
     return tuple(digest_of(line.encode("utf-8", "surrogatepass"))[:16] for line in lines if line)
 
 

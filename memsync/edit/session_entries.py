@@ -8,10 +8,8 @@ from typing import NamedTuple
 
 from memsync.edit.addition import Addition, lines_with_ends
 from memsync.edit.markdown import list_item
-from memsync.notes.attributes import cut_attributes
+from memsync.notes.attributes import SESSION, cut_attributes
 
-SESSION = "session"
-"""The attribute that names the session of a line."""
 _ITEM = re.compile(r"\s*[-*+] ")
 
 

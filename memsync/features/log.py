@@ -14,7 +14,7 @@ from memsync.edit.append import Done
 from memsync.edit.daily_logs import daily_log_path
 from memsync.edit.markdown import cleaned, list_item, one_line
 from memsync.edit.note_paths import NOTE_OF_TIER, new_note_path, note_path
-from memsync.edit.session_entries import SESSION, entries_of_sessions, session_entry, with_entry
+from memsync.edit.session_entries import entries_of_sessions, session_entry, with_entry
 from memsync.edit.set_fields import head_of
 from memsync.edit.titles import TITLE_OF_MEMORY, tags_of, title_of
 from memsync.errors import Unrelated, UsageError, WriteRefused
@@ -25,6 +25,7 @@ from memsync.model.text import not_shared
 from memsync.model.upkeep import Days
 from memsync.model.vocabulary import Form, Kind, NotePath, Origin, Tier, citation, trust
 from memsync.model.written import Written
+from memsync.notes.attributes import SESSION
 from memsync.notes.dates import leading_time, parse_day, parse_when
 from memsync.notes.decode import decode
 from memsync.notes.entry_text import stems

@@ -65,6 +65,8 @@ class Said(NamedTuple):
     line: int
     message: int
     is_last: bool = False
+    last: int = 0
+    """The last line that proves it, if it is not on one line."""
 
 
 class Part(NamedTuple):
@@ -121,7 +123,7 @@ def _sentences(part: Part, message: Message) -> Iterator[tuple[int, str]]:
         thinks = (thinks or "<thinking>" in line) and "</thinking>" not in line
         line = line[:MAX_LINE_CHARS]  # a longer one is pasted, and patterns take long on it
         if not thinks and not wording.NO_WORDS.match(plain(line)):
-            is_one = message.role == "system" or wording.CHOSE.match(line)
+            is_one = message.role == "system" or wording.QUESTION.fullmatch(line)
             for text in [line] if is_one else wording.SENTENCE.split(line):
                 if text.strip():
                     yield message.body_line + offset - 1, text.rstrip()
@@ -190,7 +192,8 @@ def plain(text: str) -> str:
 
 
 def _line(kind: str, one: Said | _Call, text: str, last: int = 0) -> NoteLine:
-    return NoteLine(kind, text, one.path, one.line, max(one.line, last), isinstance(one, Said) and one.role == "user")
+    last = max(one.line, last, one.last if isinstance(one, Said) else 0)
+    return NoteLine(kind, text, one.path, one.line, last, isinstance(one, Said) and one.role == "user")
 
 
 def _chosen(kind: str, found: Iterable[tuple[int, Said]]) -> list[NoteLine]:
@@ -207,11 +210,11 @@ def _asked(said: Sequence[Said]) -> list[NoteLine]:
     """Return what was asked first and, if it is another thing, what was asked last."""
     asked, clear = dict[str, Said](), list[str]()
     often = Counter(plain(one.text) for one in said if one.role == "user")
-    for sentences in _typed(said):
+    answers = _answers(said)
+    for sentences in (one for one in _typed(said) if one[0].message not in answers):
         if not wording.GENERIC.match(" ".join(one.text for one in sentences).strip()):
             typed = [one for one in sentences if one.line - sentences[0].line <= TYPED_LINES or one is sentences[-1]]
-            typed = [one for one in typed if len(_words(one.text)) >= MIN_WORDS and not wording.CHOSE.match(one.text)]
-            able = {plain(one.text): one for one in typed}
+            able = {plain(one.text): one for one in typed if len(_words(one.text)) >= MIN_WORDS}
             asking = [text for text in able if wording.ASKS.search(text) and often[text] < BOILERPLATE]
             for text in [*(text for text in asking if not text.endswith("?")), *asking, *able][:1]:
                 asked.setdefault(text, able[text])
@@ -225,32 +228,52 @@ def _asked(said: Sequence[Said]) -> list[NoteLine]:
 
 def _decided(said: Sequence[Said]) -> list[NoteLine]:
     """Return what the owner decided: what he demands or rules out; not what he asks, reports, quotes or pastes."""
-    found = [(3, one) for one in _options(said)]
+    found = [(1, one) for one in _answers(said).values() if not wording.GO_AHEAD.match(one.text)]
+    found += [(3, one) for one in _options(said)]
     answered = {plain(one.text): one.message for one in reversed(said) if one.role == "assistant"}
-    for message in _typed(said):
+    for message in (one for one in _typed(said) if one[0].message not in _answers(said)):
         ends = (message[0].line, message[-1].line) if _is_pasted(message) else ()
         for one in (one for one in message if not ends or one.line in ends):
             text = plain(one.text)
-            if wording.CHOSE.match(text):
-                found += [(3, one)] * (not wording.GO_AHEAD.match(text))
-                continue
             is_quoted = answered.get(text, one.message) < one.message or bool(wording.REPORTS.search(text))
             is_lasting = not wording.REVIEWS.match(text) and not wording.PASSING_BY.search(text)
             is_said = not is_quoted and is_lasting and "?" not in text and not text.endswith(":")
             weight = 2 * bool(wording.FIRMLY.search(text)) or int(bool(wording.DECIDES.search(text)))
             found += [(weight, one)] * (is_said and len(_words(text)) >= MIN_WORDS and bool(weight))
-    of_summaries = (one for one in _of_summaries(said, "decided") if len(_words(one.text)) >= MIN_WORDS)
-    return _chosen("decided", [*found, *((3, one) for one in of_summaries)])
+    found += [(3, one) for one in _of_summaries(said, "decided") if len(_words(one.text)) >= MIN_WORDS]
+    return _chosen("decided", sorted(found, key=lambda item: item[1].message))
+
+
+def _answers(said: Sequence[Said]) -> dict[int, Said]:
+    """Return what the owner answered to questions that the agent asked by a tool, with the question, by message.
+
+    Only the answer is the owner's, so the whole is not.
+    """
+    questions = {one.message + 1: one for one in said if wording.QUESTION.fullmatch(one.text.strip())}
+    found = dict[int, Said]()
+    for number, message in groupby(said, lambda one: one.message):
+        asked, (first, *more) = questions.get(number), message
+        if asked is not None and (asked.role, first.role) == ("assistant", "user"):
+            text = f"{plain(' '.join(one.text for one in (first, *more)))} — {plain(asked.text)}"
+            last = [first, *more][-1].line * (first.path == asked.path)
+            found[number] = asked._replace(text=text, message=number, last=last)
+    return found
 
 
 def _options(said: Sequence[Said]) -> Iterator[Said]:
-    """Yield the options of the agent's that the owner has chosen by their numbers or letters alone."""
-    for message in _typed(said):
-        choice = wording.CHOICE.match(message[0].text.strip()) if len(message) == 1 else None
-        before = max((one.message for one in said if one.message < message[0].message), default=-1)
-        if choice and before >= 0:
-            option = re.compile(wording.OPTION.format(choice["name"]), re.IGNORECASE)
-            yield from [one for one in said if one.message == before and option.match(one.text)][:1]
+    """Yield the options, as the agent put them, that the owner has chosen by their number or letter alone."""
+    offered = dict[int, list[Said]]()
+    for one in said:
+        offered.setdefault(one.message, []).append(one)
+    before = sorted(offered)
+    for place, number in enumerate(before[1:]):
+        sentences, choice = offered[before[place]], wording.CHOICE.match(offered[number][0].text.strip())
+        if not choice or len(offered[number]) > 1 or offered[number][0].role != "user":
+            continue
+        asks = [one.text for one in sentences if "?" in one.text or wording.OFFERS.search(one.text)][-1:]
+        option = re.compile(wording.OPTION.format(choice["name"]), re.IGNORECASE)
+        if asks and not wording.HOW_MUCH.search(asks[0]):
+            yield from [one._replace(message=number) for one in sentences if option.match(one.text)][-1:]
 
 
 def _changed(calls: Sequence[_Call]) -> list[NoteLine]:
@@ -309,7 +332,10 @@ def _learnt(said: Sequence[Said]) -> list[NoteLine]:
 
 def _open(said: Sequence[Said], calls: Sequence[_Call]) -> list[NoteLine]:
     """Return what the agent's list of tasks, its last answer or its summary says is left; or what has no answer."""
-    asked = max((one.message for one in said if one.role == "user"), default=-1)
+    answers = _answers(said)
+    requests = [one for one in _typed(said) if one[0].message not in answers]
+    numbers = (one[0].message for one in requests if not wording.GENERIC.match(" ".join(s.text for s in one).strip()))
+    asked = max(numbers, default=-1)
     listed = [call for call in calls if wording.TASK_LIST.search(call.name) and wording.TASK.search(call.given)][-1:]
     # A list that the agent has not touched since the last request is of another one.
     tasks = [task for call in listed if call.message > asked for task in wording.TASK.finditer(call.given)]
@@ -327,7 +353,7 @@ def _open(said: Sequence[Said], calls: Sequence[_Call]) -> list[NoteLine]:
     if not found:
         found = [one for one in answer if wording.OFFERS.search(one.text) and one.message > asked][-1:]
     if not found and answer and answer[0].message < asked:
-        found = [one for message in [*_typed(said)][-1:] for one in message if wording.ASKS.search(plain(one.text))][:1]
+        found = [one for message in requests[-1:] for one in message if wording.ASKS.search(plain(one.text))][:1]
     return _chosen("open", ((-place, one) for place, one in enumerate(found) if len(_words(one.text)) >= MIN_WORDS))
 
 

@@ -29,7 +29,7 @@ MAX_PACKET_BYTES = 30_000
 MAX_LINES = 8
 SECONDS = 120.0
 MIN_SHARED = 0.5
-"""This part of a line's words, without stop words, is in what it cites; and all words with digits."""
+"""This part of a line's words, without stop words, is in what it cites, and so are all its numbers."""
 _COST = "session notes by program"
 _INSTRUCTIONS = (
     "Say in at most 8 short lines what matters of this session of a person with an agent: what was asked, decided, "
@@ -135,5 +135,8 @@ def _holds(line: ProgramLine, cited: Sequence[Said]) -> bool:
     """Tell whether a line has a proof, shares words with it, and neither instructs nor has a secret."""
     words = {*stems(line.text)} - STOP_WORDS
     missing = words - {word for one in cited for word in stems(one.text)}
-    is_proved = len(missing) <= (1 - MIN_SHARED) * len(words) and not any(re.search(r"\d", word) for word in missing)
+    digits, proved = (
+        set(re.findall(r"\d+", text.replace(",", ""))) for text in (line.text, " ".join(s.text for s in cited))
+    )
+    is_proved = len(missing) <= (1 - MIN_SHARED) * len(words) and digits <= proved
     return line.kind in MOST and bool(words and cited) and is_proved and not reason_against(line.text)

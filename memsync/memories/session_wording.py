@@ -79,9 +79,10 @@ CHOICE = re.compile(
     re.IGNORECASE,
 )
 """An answer that names one of the options of the message before."""
+HOW_MUCH = re.compile(r"\b(?:how (?:many|much|long|often)|wie (?:viele?|lange|oft))\b", re.IGNORECASE)
 OPTION = r"\W{{0,6}}(?:option|variante?|approach|plan)?\s*{}(?:[.):]|\*\*| [–—-])\W*(?=\w)"
-CHOSE = re.compile(r".{1,200}? — “[^”]+”$")
-"""How conversations have an answer to a question that the agent asked by a tool."""
+QUESTION = re.compile(r"“[^”]+”")
+"""How a conversation has a question that the agent asked by a tool; the next message is the answer."""
 REPORTS = re.compile(
     r"\b(?:it seems|seems like|still can(?:not|'t)|maybe|not sure|i guess|i think it|none of|previously|i thought)\b|"
     r"\b(?:but|and|yet|aber) (?:it |this |that |i |es )?"

@@ -102,7 +102,9 @@ def quotable(text: str) -> str:
     left alone.
     """
     characters = list(text := visible(text))
-    if text.isascii() and not re.search(_FRAME, text.lower(), re.MULTILINE):  # most texts, in half the time
+    if (
+        text.isascii() and "\t" not in text and not re.search(_FRAME, text.lower(), re.MULTILINE)
+    ):  # most texts, in half the time
         return text
     folded = [(fold, place) for place, one in enumerate(characters) for fold in _FOLDS[one]]
     for match in re.finditer(_FRAME, "".join(fold for fold, _ in folded), re.MULTILINE):
@@ -172,8 +174,8 @@ _TAGS = (
     "|query)|git-status|(?:environment|additional)-(?:details|context)|open-and-recently-viewed-files|agent-transcripts"
     "|(?:attached|referenced)-files|(?:teammate|subagent)-(?:message|notification)|new-diagnostics|post-tool-use-hook"
     "|(?:tool|function)-(?:use|calls?|results?|response)|(?:begin|end)-of-text"
-).replace("-", r"[\s_-]+")
-"""Tags that agents use for text that their user did not write; `-`, `_` and blanks in them are the same."""
+).replace("-", r"[\s_-]*")
+"""Tags that agents use for text that their user did not write; `-`, `_`, blanks and nothing in them are the same."""
 _FRAME = (  # compiled at its first use, too
     rf"<(?:[/!?]*(?:{_TAGS})(?=[\s/>]|\Z)[^<>]{{0,200}}>?|[\s/!?]+(?:{_TAGS})(?=[\s/>])[^<>]{{0,200}}>)"
     r"|<\s*\|\s*[a-z][\w\u2581]{2,40}\s*\|\s*>"  # a token of a chat template

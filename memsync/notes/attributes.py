@@ -36,6 +36,16 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 """Control characters. A note with many of them counts as binary, so that all its messages would be lost."""
 
 
+SESSION = "session"
+"""The attribute that names the session of a line in a log."""
+
+
+def without_marks(text: str) -> str:
+    """Return a text without the attributes of the lines of a session's entry."""
+    cuts = ((line, *cut_attributes(line)) for line in text.split("\n"))
+    return "\n".join(line[:column] if {"by", SESSION} <= marks.keys() else line for line, column, marks in cuts)
+
+
 def cut_attributes(line: str) -> tuple[int, Mapping[str, str]]:
     """Return the column where `line`'s attribute block (with the spaces before it) begins, and its attributes.
 

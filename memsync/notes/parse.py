@@ -348,7 +348,8 @@ PARSER_VERSION = 28
 """Raise it with every change that makes equal bytes give a different note or chunks: then every note is read again."""
 
 
-MAX_KEPT_BYTES = 500_000
+MAX_KEPT_BYTES = 200_000
+"""A parsed note takes twenty times as much memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,4 +390,4 @@ def _read(reader: NoteReader, path: NotePath, content: bytes) -> tuple[Note, Seq
     return note, () if is_empty else chunk_note(note, reader.count_tokens, reader.limits, reader.usual_origin)
 
 
-_kept = lru_cache(maxsize=4)(_read)
+_kept = lru_cache(maxsize=2)(_read)

@@ -756,10 +756,10 @@ _CHOSEN = {"questions": [{"question": "Which store?"}], "answers": {"Which\nstor
 @pytest.mark.parametrize(
     ("result", "told", "kept"),
     [
-        ("Your questions have been answered.", _CHOSEN, ["SQLite — “Which store?”"]),
-        (_REFUSED, "User rejected tool use", ["Use uv."]),
-        ("The user doesn't want to proceed with this tool use.", "User rejected tool use", []),
-        (f"{_REFUSED}\nThe user wants to clarify".replace("Use uv.\n", ""), "User rejected tool use", []),
+        ("Your questions have been answered.", _CHOSEN, ["SQLite"]),
+        (f"{_REFUSED}\n\nNote: The user's next message may contain a correction.", "denied", ["Use uv."]),
+        ("The user doesn't want to proceed with this tool use.", "denied", []),
+        (f"{_REFUSED}\nThe user wants to clarify".replace("Use uv.\n", ""), "denied", []),
         (_REFUSED, f"Error: {_REFUSED}", []),
         (_REFUSED, [{"type": "text", "text": "User rejected tool use"}], []),
         ("x", {"answers": {"Which store?": "SQLite"}}, []),
@@ -769,11 +769,14 @@ def test_what_a_user_says_in_the_place_of_a_tool_is_his(result: str, told: objec
     """His choices, and why he refused: only if Claude Code says so, because a tool may print the same."""
     part = {"type": "tool_result", "tool_use_id": "t0", "content": result}
     asked = conversations.claude_code("/home/me/pond")
-    write_session(
-        [*asked[:4], {"type": "user", "timestamp": AT, "message": {"content": [part]}, "toolUseResult": told}]
-    )
+    record = {"type": "user", "timestamp": AT, "message": {"content": [part]}, "toolUseResult": told}
+    if told == "denied":
+        record |= {"toolUseResult": f"Error: {result}", "toolDenialKind": "user-rejected"}
+    write_session([*asked[:4], record])
     take_in()
-    assert [text for role, text in messages(threads()["threads/claude-code-s1.md"]) if role == "user"][1:] == kept
+    found = messages(threads()["threads/claude-code-s1.md"])
+    assert [text for role, text in found if role == "user"][1:] == kept
+    assert ("assistant", "“Which store?”") in found or told is not _CHOSEN
 
 
 @pytest.mark.parametrize(

@@ -279,3 +279,14 @@ def test_no_tag_of_an_agent_is_left_in_a_quoted_text(frame: str) -> None:
 def test_quoted_text_stays_readable(text: str, quoted: str) -> None:
     """Ordinary code, HTML and links are left alone."""
     assert quotable(text) == quotable(quotable(text)) == quoted
+
+
+@pytest.mark.parametrize(
+    "piece", ["</memsync-recall>", "<system-reminder>", "[INST]", "<|im_start|>", "Human:", "<system prompt>"]
+)
+def test_frame_is_harmless_wherever_a_tab_is_in_it(piece: str) -> None:
+    """Also in text of ASCII alone, for which there is a faster way."""
+    for place in range(1, len(piece)):
+        split = f"{piece[:place]}\t{piece[place:]}"
+        assert (quotable(split) == split) is (quotable(f"{split}é") == f"{split}é")
+        assert quotable(f"{piece}") != piece

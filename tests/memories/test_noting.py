@@ -303,6 +303,9 @@ def test_next_session_begins_with_the_last_note(shop: Shop) -> None:
     theirs = begun(other)[: begun(other).index("Today and yesterday")]
     assert "Session in other, asked: Please write the changelog" in theirs and DECIDED not in theirs
     assert "Session in feeds" in before and "session=" not in text  # whole, without what only memsync reads
+    prompt = json.dumps({"session_id": "new", "cwd": str(shop.project), "prompt": "Use tenacity in place of our loop?"})
+    assert DECIDED not in recaller.answer("claude-code", "prompt", prompt, str(shop.project)).text
+    assert shop.notes.context("tenacity instead of our own loop").text.count(DECIDED) == 1
     recaller.close()
 
 

@@ -19,7 +19,7 @@ def noted(*said: tuple[str, str], path: str = "threads/s.md") -> list[NoteLine]:
     text = "\n\n".join(exact_message(role, words, AT, {}).text for role, words in said) + "\n"
     lines = by_rules([part_of(path, text)])
     for line in lines:
-        if line.kind not in ("changed", "committed", "open"):
+        if line.kind not in ("changed", "committed", "open") and line.first == line.last:
             cited = " ".join(quotable(text.split("\n")[line.first - 1].replace("*", "")).split())
             assert line.text.removesuffix(" …") in cited
     return lines
@@ -47,9 +47,22 @@ def test_decisions_of_people_are_found(decision: str) -> None:
 
 
 def test_answers_to_questions_of_the_agent_are_decisions() -> None:
-    chosen = "Keep both. (Recommended) — “Should we add a second index? Or keep both?”"
-    lines = noted(ASKED, ("assistant", "Two ways."), ("user", chosen))
-    assert [(line.kind, line.text) for line in lines] == [("asked", ASKED[1]), ("decided", chosen)]
+    asked, chosen = "“Should we add a second index? Or keep both?”", "Keep both. (Recommended)"
+    said = (ASKED, ("assistant", asked), ("user", f"{chosen}\nfor now"), ("assistant", "Done."))
+    decided = by_rules([part_of("threads/s.md", "\n\n".join(exact_message(*one, AT, {}).text for one in said))])[1]
+    assert (decided.kind, decided.text, decided.last - decided.first) == ("decided", f"{chosen} for now — {asked}", 5)
+    assert not decided.is_owners  # the agent's question may have been anybody's
+
+
+@pytest.mark.parametrize("answer", ["Yes, draw them", "You decide", "Work on it now"])
+def test_answer_that_only_goes_on_decides_nothing(answer: str) -> None:
+    assert of_kind("decided", ASKED, ("assistant", "“Should I draw the pages?”"), ("user", answer)) == []
+
+
+def test_decision_of_the_owners_own_comes_before_answers() -> None:
+    answers = [one for n in range(5) for one in (("assistant", f"“Which place for {n}?”"), ("user", f"Place {n}"))]
+    kept = of_kind("decided", ASKED, ("user", "No, I never want a second index here."), *answers)
+    assert kept[0] == "No, I never want a second index here." and len(kept) == 3
 
 
 @pytest.mark.parametrize(
@@ -64,11 +77,14 @@ def test_answers_to_questions_of_the_agent_are_decisions() -> None:
 )
 def test_option_that_is_chosen_by_its_number_is_the_decision(choice: str, option: str) -> None:
     offered = (
-        "Two ways:\n\n1. Keep the submodules, and update them by a script.\n2. Install each tool on its own machine.\n"
+        "Shall we? Two ways:\n\n1. Keep the submodules, and update them by a script.\n"
+        "2. Install each tool on its own machine.\n"
         "\n**Option B:** A table for each feed of the importer.\n"
     )
     decided = of_kind("decided", ASKED, ("assistant", offered), ("user", choice))
     assert [text.removeprefix("Option B: ") for text in decided] == [option] * bool(option)
+    for other in ("1. A stale key.\n2. A slow index.\n\nHow many retries?", "1. A stale key.\n2. A slow index."):
+        assert of_kind("decided", ASKED, ("assistant", other), ("user", "2")) == []
 
 
 @pytest.mark.parametrize(
@@ -79,7 +95,7 @@ def test_option_that_is_chosen_by_its_number_is_the_decision(choice: str, option
         "```\nnever do this in code\n```", "> always quoted text from elsewhere", "can you always run the tests?",
         "Was muss ich dafür tun?", "the page should show the list but it doesn't", "Consider that it should be cached.",
         "why make it github.com/x instead of our own place", "Don't make any code changes to it yet.",
-        "give me 10 names for the thing that we will build", "Yes, draw them — “Should I draw the pages instead?”",
+        "give me 10 names for the thing that we will build",
         "grep: warning: you must use an alias or a script", "I thought that should set it up",
         '{"error": "each block must have a result"}', "## Outline\n\nNever skip a step of this command.",
         "spec\n\n" + "\n\n".join(f"the part {n} should be blue" for n in range(9)),
@@ -175,6 +191,8 @@ TODO = {"todos": [{"content": "Add the retry", "status": "completed"}, {"content
     [
         ([tool("TodoWrite", **TODO)], ["Document it"]),
         ([tool("TodoWrite", todos=TODO["todos"][:1])], []),
+        ([tool("TodoWrite", **TODO), ("user", "continue"), ("assistant", "“Which?”"), ("user", "The first one of them"),
+          ("assistant", "It is added.")], ["Document it"]),
         ([tool("TodoWrite", **TODO), ("user", "Now add the feed of May."), ("assistant", "It is added.")], []),
         ([("assistant", "Done. Next steps: document the setting retry_count.")],
          ["Next steps: document the setting retry_count."]),

@@ -20,6 +20,7 @@ from memsync.model.context import Context, ContextPart, ContextPassage, LeftOut
 from memsync.model.grouped import grouped
 from memsync.model.text import printable, quotable
 from memsync.model.vocabulary import NotePath, Origin
+from memsync.notes.attributes import SESSION, without_marks
 from memsync.notes.message_format import FENCE_MARKS
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
@@ -303,8 +304,12 @@ def _trimmed(run: Sequence[_Line]) -> Sequence[_Line]:
 
 
 def _as_shown(passage: Passage) -> Passage:
-    """Return a passage without invisible characters, frames of agents, and what changes the direction of other text."""
-    return passage._replace(text=quotable(passage.text), remark=quotable(printable(passage.remark)))
+    """Return a passage without invisible characters, frames of agents, and what changes the direction of other text.
+
+    The entry of a session also without its marks, which would be half of its tokens.
+    """
+    text = without_marks(passage.text) if f" {SESSION}=" in passage.text else passage.text
+    return passage._replace(text=quotable(text), remark=quotable(printable(passage.remark)))
 
 
 def _marks(texts: Iterable[str]) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from memsync.edit.daily_logs import daily_log_path
-from memsync.edit.session_entries import SESSION, entries_of_sessions
+from memsync.edit.session_entries import entries_of_sessions
 from memsync.errors import NoteError, UsageError
 from memsync.features.context.assemble import CountTokens, Passage, PassageSource, assemble
 from memsync.model.answer import Hit, holds
@@ -22,7 +22,6 @@ from memsync.model.note import Chunk, Note
 from memsync.model.query import IndexedNote, SearchRequest
 from memsync.model.text import count, duration
 from memsync.model.vocabulary import Form, Kind, NotePath, Origin, in_root, may_instruct, told_origin, trust
-from memsync.notes.attributes import cut_attributes
 from memsync.notes.conflict_marks import conflict_in
 from memsync.notes.dates import parse_day
 from memsync.notes.origin import origin_of
@@ -162,7 +161,9 @@ def _session_source(memory: Workspace, gathered: _Gathered, session: str, ended:
     note = gathered.note(path)
     entries = entries_of_sessions("\n".join(note[0].lines)) if note else []
     said = [
-        passage._replace(start_line=first, end_line=last, text=_lines(note[0], first, last), column=0)
+        passage
+        if (first, last) == (passage.start_line, passage.end_line)
+        else passage._replace(start_line=first, end_line=last, text="\n".join(note[0].lines[first - 1 : last]))
         for entry in entries
         for passage in (gathered.passages([path]) if entry.session == session else ())
         if note and (first := max(passage.start_line, entry.first)) <= (last := min(passage.end_line, entry.last))
@@ -296,13 +297,7 @@ def _remark(origin: str, role: str) -> str:
 def _text(note: Note, chunk: Chunk) -> str:
     if chunk.end_column:
         return note.lines[chunk.start_line - 1][chunk.start_column : chunk.end_column]
-    return _lines(note, chunk.start_line, chunk.end_line)
-
-
-def _lines(note: Note, first: int, last: int) -> str:
-    """Return lines of a note; those of a session's entry without its marks, which took half of the tokens."""
-    cuts = ((line, *cut_attributes(line)) for line in note.lines[first - 1 : last])
-    return "\n".join(line[:column] if SESSION in marks else line for line, column, marks in cuts)
+    return "\n".join(note.lines[chunk.start_line - 1 : chunk.end_line])
 
 
 def thread_prompt(note: Note, usual_origin: str = Origin.OWNER) -> list[Passage]:

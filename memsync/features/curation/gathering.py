@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from memsync.edit.session_entries import SESSION
 from memsync.errors import MemsyncError, NoteError
 from memsync.model.note import Note
 from memsync.model.vocabulary import Kind, NotePath, Origin
-from memsync.notes.attributes import cut_attributes
+from memsync.notes.attributes import SESSION, cut_attributes
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import NoteFiles
 from memsync.notes.links import outside_code
