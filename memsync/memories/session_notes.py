@@ -228,10 +228,11 @@ def _asked(said: Sequence[Said]) -> list[NoteLine]:
 
 def _decided(said: Sequence[Said]) -> list[NoteLine]:
     """Return what the owner decided: what he demands or rules out; not what he asks, reports, quotes or pastes."""
-    found = [(1, one) for one in _answers(said).values() if not wording.GO_AHEAD.match(one.text)]
+    answers = _answers(said)
+    found = [(1, one) for one in answers.values() if not wording.GO_AHEAD.match(one.text)]
     found += [(3, one) for one in _options(said)]
     answered = {plain(one.text): one.message for one in reversed(said) if one.role == "assistant"}
-    for message in (one for one in _typed(said) if one[0].message not in _answers(said)):
+    for message in (one for one in _typed(said) if one[0].message not in answers):
         ends = (message[0].line, message[-1].line) if _is_pasted(message) else ()
         for one in (one for one in message if not ends or one.line in ends):
             text = plain(one.text)

@@ -97,8 +97,7 @@ PASSING_BY = re.compile(
 )
 """Questions without their mark, and what holds for a moment."""
 GO_AHEAD = re.compile(
-    r"(?:yes|no|ok|done|proceed|start|continue|generate|let'?s|work on|you decide|either|ja|nein)\b|.*\bnow —",
-    re.IGNORECASE,
+    r"(?:yes|no|ok|done|proceed|start|continue|generate|let'?s|work on|you decide|either|next|ja|nein)\b", re.IGNORECASE
 )
 """Answers to the agent's questions that only say what to do next."""
 REVIEWS = re.compile(r"consider\b", re.IGNORECASE)

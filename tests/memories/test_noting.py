@@ -289,7 +289,9 @@ def test_next_session_begins_with_the_last_note(shop: Shop) -> None:
 
     def begun(folder: Path) -> str:
         payload = json.dumps({"session_id": "new", "cwd": str(folder), "source": "startup"})
-        return recaller.answer("claude-code", "session-start", payload, str(folder)).text
+        answer = recaller.answer("claude-code", "session-start", payload, str(folder))
+        recaller.delivered(answer.receipt)
+        return answer.text
 
     (other := shop.project.with_name("other")).mkdir()
     shop.say("s1", *SAID)
@@ -304,7 +306,7 @@ def test_next_session_begins_with_the_last_note(shop: Shop) -> None:
     assert "Session in other, asked: Please write the changelog" in theirs and DECIDED not in theirs
     assert "Session in feeds" in before and "session=" not in text  # whole, without what only memsync reads
     prompt = json.dumps({"session_id": "new", "cwd": str(shop.project), "prompt": "Use tenacity in place of our loop?"})
-    assert DECIDED not in recaller.answer("claude-code", "prompt", prompt, str(shop.project)).text
+    assert f"decided: {DECIDED}" not in recaller.answer("claude-code", "prompt", prompt, str(shop.project)).text
     assert shop.notes.context("tenacity instead of our own loop").text.count(DECIDED) == 1
     recaller.close()
 
