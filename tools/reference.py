@@ -38,8 +38,11 @@ _SHARED = """## Shared parameters
 """
 
 
-_WITHIN = ("answer_request", "check_text", "embed_question", "logged", "names", "neighbours", "note_session")
-"""Operations that memsync itself asks, so that no reader looks for them."""
+_WITHIN = (
+    "answer_request", "append_messages", "check_text", "delete_note", "embed_question", "logged", "names", "neighbours",
+    "note_session", "read_note", "read_thread", "truncate_thread", "write_note",
+)  # fmt: skip
+"""Operations without a command that memsync itself or a program asks (docs/code.md)."""
 _FILTERS = {*(name.replace("-", "_") for name in FILTERS), "folder", "archived"}
 """Parameters of `search` that the page about searching describes."""
 _BY_HAND = {

@@ -33,6 +33,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "check_text": {"note": "birds.md", "text": "x"},
     "embed_question": {"query": "heron"}, "get": {"location": "birds.md"}, "links": {"note": "birds.md"},
     "context": {"query": "heron"}, "thread": {"thread": "bridge"},
+    "read_note": {"path": "threads/bridge.md"}, "read_thread": {"thread": "bridge"},
     "neighbours": {"path": "threads/bridge.md", "start_line": 6, "end_line": 8}, "messages": {"role": "user"},
     "history": {"location": "birds.md:3"}, "blame": {"location": "birds.md:3"}, "diff": {"before": "main"},
     "digest": {"since": "main"},
