@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 SECTION = "Notes"
 
 MAX_MESSAGES = 2**53
-Path = Annotated[str, Meta(description="The note's path, with its ending.")]
+Path = Annotated[str, Meta(description="The note's path, with its ending; or `id:` and a program's id of a thread.")]
 Expected = Annotated[str | None, Meta(description="The whole text that the note has now. [default: there is no note]")]
 Indexed = Annotated[bool, Meta(description="Index it before it returns; otherwise the next search does.")]
 ThreadName = Annotated[str, Meta(description="The thread: its name, path or title, or `id:` and a program's own id.")]
@@ -49,7 +49,7 @@ ThreadName = Annotated[str, Meta(description="The thread: its name, path or titl
 @operation()
 def read_note(memory: Workspace, path: Path) -> str:
     """Return the whole text of a note, with its last line end. Raises NoSuchNote, NoteError."""
-    return _text(memory, checked_path(path))
+    return _text(memory, _path_of(path))
 
 
 @operation(writes=True)
@@ -66,7 +66,7 @@ def write_note(
     Raises NoteChanged if there is another text, or a note although none is expected; NoSuchNote if it is gone;
     WriteRefused for a note that instructs agents, and one that .gitignore or [files] leaves out.
     """
-    note = checked_path(path)
+    note = _path_of(path)
 
     def change() -> Done:
         memory.writer.refuse_instructions(note)
@@ -87,7 +87,7 @@ def write_note(
 @operation(writes=True)
 def delete_note(memory: Workspace, path: Path, *, expected: Expected = None) -> Written:
     """Delete a note, which `undo_forget(user=path)` puts back. Raises NoSuchNote, NoteChanged, WriteRefused."""
-    note = checked_path(path)
+    note = _path_of(path)
 
     def change() -> Done:
         memory.writer.refuse_instructions(note)
@@ -102,6 +102,11 @@ def delete_note(memory: Workspace, path: Path, *, expected: Expected = None) -> 
         return Done(note, 1)
 
     return memory.write("delete", note, change)
+
+
+def _path_of(text: str) -> NotePath:
+    own = id_of_thread(text)
+    return thread_of_id(own) if own else checked_path(text)
 
 
 def _text(memory: Workspace, path: NotePath) -> str:
@@ -132,14 +137,7 @@ def read_thread(
     """Return the messages of a thread from its file alone, each with its text as it was written. Raises NoThread."""
     path = _existing(memory, thread)
     lines, messages = _messages(memory, path, _thread_text(memory, path))
-    session = id_of_thread(thread) or path.rpartition("/")[2].rpartition(".")[0]
-    return tuple(
-        ThreadMessage(
-            path, session, one.start_line, one.end_line, one.role, one.time, attributes_of(one),
-            text_of_message("\n".join(lines[one.body_line - 1 : one.end_line]), one.attributes),
-        )
-        for one in (messages[-last:] if last else messages)
-    )  # fmt: skip
+    return tuple(_said(path, lines, one) for one in (messages[-last:] if last else messages))
 
 
 @operation(writes=True)
@@ -180,15 +178,21 @@ def truncate_thread(
     ],
     *,
     index: Indexed = True,
-) -> Written:
-    """Keep only the first messages of a thread. Raises NoThread, WriteRefused."""
-    path = _existing(memory, thread)
+) -> tuple[ThreadMessage, ...]:
+    """Keep only the first messages of a thread, and return the others. Raises NoThread, WriteRefused."""
+    path, gone = _existing(memory, thread), list[ThreadMessage]()
 
     def change() -> Done:
         memory.writer.refuse_instructions(path)
-        return _cut(memory, path, keep)
+        return _cut(memory, path, keep, gone)
 
-    return memory.write("thread", f"truncate {path}", change, is_indexed=index)
+    memory.write("thread", f"truncate {path}", change, is_indexed=index)
+    return tuple(gone)
+
+
+def _said(path: NotePath, lines: Sequence[str], one: Message) -> ThreadMessage:
+    text = text_of_message("\n".join(lines[one.body_line - 1 : one.end_line]), one.attributes)
+    return ThreadMessage(path, "", one.start_line, one.end_line, one.role, one.time, attributes_of(one), text)
 
 
 def _existing(memory: Workspace, thread: str) -> NotePath:
@@ -235,10 +239,14 @@ def _ends_torn(memory: Workspace, path: NotePath) -> bool:
     return _is_torn(memory, path, _thread_text(memory, path))
 
 
-def _cut(memory: Workspace, path: NotePath, keep: int) -> Done:
+def _cut(memory: Workspace, path: NotePath, keep: int, taken: list[ThreadMessage] | None = None) -> Done:
+    """Cut off the messages after the first `keep`, and let `taken` be those."""
+
     def cut(text: str) -> str:
-        messages = read_messages(split_lines(text))
-        gone = messages[keep:]
+        lines = split_lines(text)
+        gone = read_messages(lines)[keep:]
+        if taken is not None:  # cleared, because the note may change meanwhile, and is then read again
+            taken[:] = [_said(path, lines, one) for one in gone]
         kept = lines_with_ends(text)[: gone[0].start_line - 1] if gone else []
         return "".join(kept).rstrip("\r\n") + "\n" if gone else text  # blanks at an end belong to a message
 

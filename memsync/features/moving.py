@@ -169,7 +169,7 @@ class _Renaming:
             raise UsageError(f"{quoted(new)} is not a place for notes", hint="Name a path under the memory root.")
         if new == old or (is_folder and f"{new}/".startswith(f"{old}/")):
             raise UsageError(f"{old} cannot be moved to {new}", hint="Name another place.")
-        target = new if is_folder else new_note_path(new)
+        target = new if is_folder or memory.files.is_note_name(os.path.basename(new)) else new_note_path(new)
         self.moved = dict(_files_in(memory, old, target)) if is_folder else {old: target}
         for path, place in self.moved.items():
             if os.path.lexists(memory.files.root / place):

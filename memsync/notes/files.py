@@ -168,7 +168,7 @@ class NoteFiles:
         self.is_local = file_system_of(root).is_local
         self._ignore = IgnoreRules(exclude)
         self._only = only_pattern(only)
-        self._is_note = partial(is_note_name, more=tuple(suffix.lower() for suffix in suffixes))
+        self.is_note_name = partial(is_note_name, more=tuple(suffix.lower() for suffix in suffixes))
 
     def root_identity(self) -> str:
         """Return what tells the root from another folder later found at the same path, see `folder_identity`.
@@ -251,7 +251,7 @@ class NoteFiles:
             path: NotePath = folder + name  # type: ignore[assignment]  # a call of NotePath is dear here
             known = known_of(path)
             try:
-                if known is not None or self._is_note(name):
+                if known is not None or self.is_note_name(name):
                     if check_files and self._ignores(rules, path, is_folder=False):
                         scan.left_out.append(path)
                         continue
@@ -263,7 +263,7 @@ class NoteFiles:
                             scan.add(path, identity_of(info))
                         continue
                 is_folder = name[0] != "." and entry.is_dir(follow_symlinks=False)
-                if (self._is_note(name) or (not is_folder and "." not in name)) and entry.is_symlink():
+                if (self.is_note_name(name) or (not is_folder and "." not in name)) and entry.is_symlink():
                     scan.links.append(path)
             except OSError as error:
                 scan.cannot_read(path, error)
@@ -320,7 +320,7 @@ class NoteFiles:
             if inner and self._ignores(rules, folder + inner, is_folder=True):
                 return True
             folder += f"{inner}/" if inner else ""
-        is_other = is_hidden(path) or self._is_note(name) is not is_note
+        is_other = is_hidden(path) or self.is_note_name(name) is not is_note
         return is_other or self._ignores(rules, path, is_folder=not is_note)
 
     def read(self, path: NotePath) -> tuple[bytes, FileStamp]:

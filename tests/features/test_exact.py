@@ -126,7 +126,7 @@ def test_messages_come_back_to_the_letter(own: MemoryApi) -> None:
     assert own.read_thread("id:ABC", last=1)[0].attributes == {"kind": "x y"}
     own.truncate_thread("id:ABC", len(ODD))
     assert texts(own, "id:ABC") == ODD
-    own.truncate_thread("id:ABC", -1)
+    assert [one.text for one in own.truncate_thread("id:ABC", -1)] == ODD[-1:]
     assert texts(own, "id:ABC") == ODD[:-1]
     own.truncate_thread("id:ABC", 0)
     assert texts(own, "id:ABC") == []
