@@ -12,18 +12,23 @@ from typing import Any, Self
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, message_to_dict
-from langchain_core.messages import messages_from_dict
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    message_to_dict,
+    messages_from_dict,
+)
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore
+from pydantic import Field
 
 from memsync.errors import NoThread
-from memsync.integrations.values import Entry, Values, matches, plain_query
+from memsync.integrations.values import Entry, Values, about, found_for, matches, read_json
 from memsync.memory import MemoryApi
-from memsync.model.answer import Hit
-from memsync.model.conversation import NewMessage
-from memsync.model.query import MAX_HITS
+from memsync.model.conversation import NewMessage, ThreadMessage
 
 
 class MemsyncRetriever(BaseRetriever):
@@ -31,24 +36,17 @@ class MemsyncRetriever(BaseRetriever):
 
     memory: Any
     k: int = 4
-    filters: dict[str, Any] = {}
+    filters: dict[str, Any] = Field(default_factory=dict)
 
     def _get_relevant_documents(self, query: str, *, k: int | None = None, **_: Any) -> list[Document]:
-        limit = min(k or self.k, MAX_HITS)
-        found = self.memory.search(plain_query(query), limit=limit, all=True, **self.filters)
-        return [_document(hit) for hit in found.hits]
-
-
-def _document(hit: Hit) -> Document:
-    names = ("path", "start_line", "end_line", "title", "date", "kind", "origin", "score", "validity")
-    about = {name: getattr(hit, name) for name in names}
-    return Document(hit.text, id=hit.citation, metadata={"source": hit.citation, **about})
+        hits = found_for(self.memory, query, k or self.k, self.filters)
+        return [Document(hit.text, id=hit.citation, metadata={"source": hit.citation, **about(hit)}) for hit in hits]
 
 
 class MemsyncVectorStore(VectorStore):
-    """Documents are notes in by-agents/langchain/documents/, searched by meaning and by word with memsync's own vectors.
+    """Documents are notes in by-agents/langchain/documents/, searched by meaning and by word with memsync's own model.
 
-    Without vectors of its own it has no search by vector, and no maximal marginal relevance.
+    It gives nobody vectors, so there is no search by vector, and no maximal marginal relevance.
     """
 
     def __init__(self, memory: MemoryApi, folder: str = "by-agents/langchain/documents") -> None:
@@ -57,7 +55,8 @@ class MemsyncVectorStore(VectorStore):
 
     @classmethod
     def from_texts(
-        cls, texts: list[str], embedding: Embeddings, metadatas: list[dict[str, Any]] | None = None,
+        cls, texts: list[str], embedding: Embeddings,  # noqa: ARG003 (LangChain's)
+        metadatas: list[dict[str, Any]] | None = None,
         *, ids: list[str] | None = None, **kwargs: Any,
     ) -> Self:  # fmt: skip
         """Make a store, of `memory` and perhaps `folder`, with these texts. `embedding` is not used."""
@@ -91,8 +90,8 @@ class MemsyncVectorStore(VectorStore):
         return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
 
     def similarity_search_with_score(
-        self, query: str, k: int = 4, *, filter: Mapping[str, Any] | None = None, **_: Any  # noqa: A002 (LangChain's)
-    ) -> list[tuple[Document, float]]:
+        self, query: str, k: int = 4, *, filter: Mapping[str, Any] | None = None, **_: Any,  # noqa: A002 (LangChain's)
+    ) -> list[tuple[Document, float]]:  # fmt: skip
         """Return the k best documents with their scores: probabilities, the highest first."""
         found = ((_of_entry(entry), score) for score, entry in self._values.search(query))
         return list(islice((one for one in found if matches(one[0].metadata, filter or {})), k))
@@ -150,7 +149,7 @@ class MemsyncChatHistory(BaseChatMessageHistory):
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
         """The messages, oldest first, as the file has them now."""
         try:
-            return [_message(one.role, one.text) for one in self._memory.read_thread(self._thread)]
+            return [_message(one) for one in self._memory.read_thread(self._thread)]
         except NoThread:
             return []
 
@@ -169,18 +168,19 @@ class MemsyncChatHistory(BaseChatMessageHistory):
 
 _CLASSES: dict[str, type[BaseMessage]] = {"user": HumanMessage, "assistant": AIMessage, "system": SystemMessage}
 _ROLES = {"human": "user", "ai": "assistant", "system": "system"}
+_FENCE = "```json\n"
 
 
 def _new_message(message: BaseMessage) -> NewMessage:
-    role = _ROLES.get(message.type, "tool")
-    plain = _CLASSES.get(role)
-    if plain and message == plain(content=message.content) and isinstance(message.content, str):
-        if not message.content.startswith("```json\n"):
-            return NewMessage(role, message.content)
-    return NewMessage(role, f"```json\n{json.dumps(message_to_dict(message), indent=2)}\n```")
+    role, content = _ROLES.get(message.type, "tool"), message.content
+    is_plain = isinstance(content, str) and not content.startswith(_FENCE)
+    if is_plain and role in _CLASSES and message == _CLASSES[role](content=content):
+        return NewMessage(role, str(content))
+    return NewMessage(role, f"{_FENCE}{json.dumps(message_to_dict(message), indent=2)}\n```")
 
 
-def _message(role: str, text: str) -> BaseMessage:
-    if text.startswith("```json\n"):
-        return messages_from_dict([json.loads(text.removeprefix("```json\n").removesuffix("\n```"))])[0]
-    return _CLASSES.get(role, HumanMessage)(content=text)
+def _message(one: ThreadMessage) -> BaseMessage:
+    if not one.text.startswith(_FENCE):
+        return _CLASSES.get(one.role, HumanMessage)(content=one.text)
+    text = one.text.removeprefix(_FENCE).rstrip().removesuffix("```")
+    return messages_from_dict([read_json(text, one.path, one.start_line + 3)])[0]

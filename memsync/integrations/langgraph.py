@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterable
 from itertools import islice
+from typing import Any
 
 from langgraph.store.base import (
     BaseStore,
@@ -84,14 +85,10 @@ class MemsyncStore(BaseStore):
         return sorted(kept)[op.offset : op.offset + op.limit]
 
 
-def _fields(entry: Entry) -> dict[str, object]:
-    return {
-        "value": entry.value,
-        "key": entry.name[-1],
-        "namespace": entry.name[:-1],
-        "created_at": entry.created,
-        "updated_at": entry.updated,
-    }
+def _fields(entry: Entry) -> dict[str, Any]:
+    *namespace, key = entry.name
+    times = {"created_at": entry.created, "updated_at": entry.updated}
+    return {"value": entry.value, "key": key, "namespace": tuple(namespace), **times}
 
 
 def _matches(space: Name, condition: MatchCondition) -> bool:

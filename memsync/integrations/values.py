@@ -20,6 +20,7 @@ from memsync.edit.set_fields import head_of
 from memsync.edit.titles import slug_of
 from memsync.errors import NoSuchNote, NoteChanged, NoteError, UsageError
 from memsync.memory import MemoryApi
+from memsync.model.answer import Hit
 from memsync.model.query import MAX_HITS
 from memsync.notes.decode import split_lines
 from memsync.notes.frontmatter import read_head
@@ -34,7 +35,8 @@ FIRST_HITS = 50
 _MAX_LABEL_CHARS = 40
 _ENDS_LIKE_DIGEST = re.compile(r"-[0-9a-f]{16}\Z")
 _NOT_PLAIN = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]|^(?:<{7}|={7}|>{7})|\A\s*(?:---|\+\+\+)", re.MULTILINE
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]|^(?:<{7}|={7}|>{7})|\A\s*(?:---|\+\+\+)",
+    re.MULTILINE,
 )
 """What no editor keeps, what marks a merge conflict, and what would be front matter: such a text is written as JSON."""
 _LAST_FENCE = re.compile(r"\A(?P<text>.*\n\n|)```json\n(?P<json>.*?)\n```\s*\Z", re.DOTALL)
@@ -139,8 +141,19 @@ def plain_query(text: str) -> str:
     return " ".join(_NO_WORDS.sub(" ", text).split())
 
 
+def found_for(memory: MemoryApi, text: str, limit: int | None, filters: Mapping[str, Any]) -> tuple[Hit, ...]:
+    """Return the best passages of all notes for the words of a text; as many as `limit` if there are so many."""
+    return memory.search(plain_query(text), limit=limit and min(limit, MAX_HITS), all=bool(limit), **filters).hits
+
+
+def about(hit: Hit) -> dict[str, Any]:
+    """Return what a framework may know of a passage besides its text."""
+    names = ("citation", "path", "start_line", "end_line", "title", "date", "kind", "origin", "score", "validity")
+    return {name: getattr(hit, name) for name in names}
+
+
 def matches(value: Any, wanted: Mapping[str, Any]) -> bool:
-    """Tell whether fields have these values: `{"a": 1, "b.c": {"$gt": 2}}`. Raises UsageError for an unknown operator."""
+    """Tell whether fields have values like these: `{"a": 1, "b.c": {"$gt": 2}}`. Raises UsageError."""
     for key, condition in wanted.items():
         is_tests = isinstance(condition, Mapping) and any(str(name).startswith("$") for name in condition)
         tests = condition if is_tests else {"$eq": condition}
@@ -215,7 +228,7 @@ def _dumped(value: Mapping[str, Any]) -> str:
         text = json.dumps(value, ensure_ascii=False, indent=2)
         return json.dumps(value, indent=2) if _NOT_PLAIN.search(text) else text
     except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"a value is no JSON: {error}", hint="Pass dicts, lists, texts, numbers, bools and None.") from error
+        raise UsageError(f"a value is no JSON: {error}", hint="Pass dicts, lists, texts and numbers.") from error
 
 
 def _value(path: str, text: str, head: Mapping[str, Any]) -> Value:
@@ -229,11 +242,16 @@ def _value(path: str, text: str, head: Mapping[str, Any]) -> Value:
         if isinstance(field, str):
             return {field: body.removesuffix("\n")}
         raise NoteError(f"{path}: there is no ```json block at its end", hint="Restore it in an editor.")
-    try:
-        value = json.loads(fence["json"])
-    except (ValueError, RecursionError) as error:
-        line = text.count("\n", 0, start + fence.start("json")) + getattr(error, "lineno", 1)
-        raise NoteError(f"{path}:{line}: broken JSON: {error}", hint="Correct it in an editor.") from error
+    value = read_json(fence["json"], path, text.count("\n", 0, start + fence.start("json")) + 1)
     if not isinstance(value, dict):
-        raise NoteError(f"{path}: its JSON is no object", hint="Put {{ and }} around it, in an editor.")
+        raise NoteError(f"{path}: its JSON is no object", hint="Put { and } around it, in an editor.")
     return {field: fence["text"].removesuffix("\n\n"), **value} if isinstance(field, str) else value
+
+
+def read_json(text: str, path: str, line: int) -> Any:
+    """Return JSON that begins on a line of a note. Raises NoteError that names the line, if a person has broken it."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        at = line + getattr(error, "lineno", 1) - 1
+        raise NoteError(f"{path}:{at}: broken JSON: {error}", hint="Correct it in an editor.") from error

@@ -1,1 +1,1 @@
-"""Adapters of frameworks: exactness, contracts written from their docs, and stand-ins for the frameworks' own suites."""
+"""Adapters of frameworks: exactness, contracts written from their docs, and the frameworks' own tests."""

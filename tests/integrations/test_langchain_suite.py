@@ -35,6 +35,8 @@ def memory() -> Iterator[Memory]:
 
 
 class TestRetriever(RetrieversIntegrationTests):
+    """LangChain's tests of Retriever."""
+
     @pytest.fixture(autouse=True)
     def _notes(self, memory: Memory) -> None:
         for number in range(5):
@@ -55,12 +57,16 @@ class TestRetriever(RetrieversIntegrationTests):
 
 
 class TestVectorStore(VectorStoreIntegrationTests):
+    """LangChain's tests of VectorStore."""
+
     @pytest.fixture
     def vectorstore(self, memory: Memory) -> VectorStore:  # type: ignore[override]
         return MemsyncVectorStore(memory)
 
 
 class TestByteStore(BaseStoreSyncTests[bytes]):
+    """LangChain's tests of ByteStore."""
+
     @pytest.fixture
     def kv_store(self, memory: Memory) -> BaseStore[str, bytes]:  # type: ignore[override]
         return MemsyncByteStore(memory)
@@ -71,6 +77,8 @@ class TestByteStore(BaseStoreSyncTests[bytes]):
 
 
 class TestAsyncByteStore(BaseStoreAsyncTests[bytes]):
+    """LangChain's tests of AsyncByteStore."""
+
     @pytest.fixture
     async def kv_store(self, memory: Memory) -> BaseStore[str, bytes]:  # type: ignore[override]
         return MemsyncByteStore(memory)
