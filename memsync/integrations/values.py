@@ -11,7 +11,7 @@ import hashlib
 import json
 import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -130,6 +130,7 @@ class Values:
             return None
         head = _head(text)
         labels = head.get("name")
+        labels = read_json(labels, path, 1) if isinstance(labels, str) else labels
         name = tuple(map(str, labels)) if isinstance(labels, list) else ()
         if not name or name[: len(under)] != under or self._path(name) != path:
             return None
@@ -211,15 +212,15 @@ def _moment(head: Mapping[str, Any], key: str) -> str:
 def _note(name: Name, value: Mapping[str, Any], created: str, updated: str) -> str:
     """Return the note of a value. Raises UsageError if the value is no JSON."""
     field = next((key for key in TEXT_FIELDS if isinstance(value.get(key), str)), "")
+    if field and _NOT_PLAIN.search(value[field]):
+        field = ""
     text = value[field] if field else ""
-    if not field or _NOT_PLAIN.search(text):
-        field, text = "", ""
-    rest = {key: part for key, part in value.items() if key != field}
+    rest = {key: part for key, part in value.items() if not field or key != field}
     parts = [text] if field else []
     if rest or not field or "```json" in text:
         parts.append(f"```json\n{_dumped(rest)}\n```")
-    labels: Sequence[Any] = list(name)
-    head = head_of({"title": name[-1], "name": list(labels), "created": created, "updated": updated, "text": field})
+    title, labels = (name[-1], [*name]) if all(map(str.isprintable, name)) else ("", json.dumps(name))
+    head = head_of({"title": title, "name": labels, "created": created, "updated": updated, "text": field})
     return head + "\n\n".join(parts) + "\n"
 
 
