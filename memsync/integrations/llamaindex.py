@@ -51,7 +51,7 @@ class MemsyncMemoryBlock(BaseMemoryBlock[str]):
     async def _aget(self, messages: list[ChatMessage] | None = None, **_: Any) -> str:
         query = next((one.content for one in reversed(messages or []) if one.content), "")
         hits = await asyncio.to_thread(found_for, self.memory, query, None, {"tokens": self.tokens, **self.filters})
-        return "\n\n".join(f"{hit.citation}\n{hit.text}" for hit in hits) if query else ""
+        return "\n\n".join(f"{hit.citation}\n{hit.text}" for hit in hits)
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         sessions: dict[str, list[NewMessage]] = {}

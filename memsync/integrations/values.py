@@ -144,7 +144,8 @@ def plain_query(text: str) -> str:
 
 def found_for(memory: MemoryApi, text: str, limit: int | None, filters: Mapping[str, Any]) -> tuple[Hit, ...]:
     """Return the best passages of all notes for the words of a text; as many as `limit` if there are so many."""
-    return memory.search(plain_query(text), limit=limit and min(limit, MAX_HITS), all=bool(limit), **filters).hits
+    query, most = plain_query(text), limit and min(limit, MAX_HITS)
+    return memory.search(query, limit=most, all=bool(limit), **filters).hits if query else ()
 
 
 def about(hit: Hit) -> dict[str, Any]:
