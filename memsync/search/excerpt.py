@@ -151,6 +151,8 @@ def content_of(files: NoteFiles, path: NotePath) -> bytes:
     """Return the bytes of a note. Raises FileNotFoundError, and NoteError also for a file that is not a note."""
     content, _ = files.read(path)
     if not files.holds(path):
+        if not files.leaves_out(path):
+            raise FileNotFoundError(path)  # deleted meanwhile
         raise NoteError(
             f"not a note: {path} is hidden, left out by .gitignore or [files] exclude, or not Markdown",
             hint="Name a note.",

@@ -20,8 +20,10 @@ from memsync import AsyncMemory, Memory, NewMessage
 from memsync.edit.note_paths import thread_of_id
 from memsync.errors import MemsyncError, NoSuchNote, NoteChanged, NoteError, NoThread, UsageError, WriteRefused
 from memsync.memory import MemoryApi
+from memsync.model.vocabulary import NotePath
+from memsync.notes.files import NoteFiles
 from memsync.settings.load import Settings, with_changes
-from tests.conftest import MakeMemory, Write
+from tests.conftest import MakeMemory, Patch, Write
 
 ODD = [
     "", " ", "\n", "a\r\nb\r\n", "```\n## user\n```", "## user @ 2026-01-01\n\nno", "---\nid: x\n---", "\x00\x1b[31m",
@@ -59,6 +61,19 @@ def test_note_that_somebody_has_changed_is_not_written(own: MemoryApi, write: Wr
         own.write_note("b.md", "x", expected="y")
     with pytest.raises(NoSuchNote):
         own.delete_note("b.md")
+
+
+def test_note_that_is_deleted_while_it_is_read_is_missing(memory: Memory, write: Write, monkeypatch: Patch) -> None:
+    """And no reason is made up, such as .gitignore."""
+    path, holds = write("a.md", "mine\n"), NoteFiles.holds
+
+    def delete_first(files: NoteFiles, note: NotePath) -> bool:
+        path.unlink()
+        return holds(files, note)
+
+    monkeypatch.setattr(NoteFiles, "holds", delete_first)
+    with pytest.raises(NoSuchNote):
+        memory.read_note("a.md")
 
 
 def test_deleted_note_comes_back(memory: Memory, root: Path) -> None:
