@@ -22,6 +22,8 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 UV_LOCK = "tools/uv.txt"
 DOCS_LOCK = "tools/docs.txt"
+FRAMEWORKS = ("adk", "langchain", "langgraph", "llamaindex", "strands")
+"""Extras that no lock file has: `make integrations` installs their newest versions."""
 TITLE = "# Tested versions with the hashes of their files. Written by `make lock` from these lines of pyproject.toml:\n"
 ASKED = "#   "
 PIN = re.compile(r"[a-z0-9][a-z0-9-]*==[^\s;]+( ; [^\\]+?)?(?= *\\?$)")
@@ -33,7 +35,8 @@ def read_wanted() -> dict[str, list[str]]:
     project, groups = pyproject["project"], pyproject["dependency-groups"]
     optional = project["optional-dependencies"]
     run = {*project["dependencies"], *optional["web"], *pyproject["build-system"]["requires"]}
-    extras = {requirement for name, extra in optional.items() if name != "all" for requirement in extra}
+    locked = [extra for name, extra in optional.items() if name not in ("all", *FRAMEWORKS)]
+    extras = {requirement for extra in locked for requirement in extra}
     return {
         "requirements.txt": sorted(run),
         "requirements-dev.txt": sorted(run | extras),

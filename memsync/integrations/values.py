@@ -32,6 +32,7 @@ Value = dict[str, Any]
 TEXT_FIELDS = ("page_content", "content", "text", "memory")
 """The field of a value that is written as plain text: the first of these that the value has."""
 FIRST_HITS = 50
+MAX_ATTEMPTS = 1_000
 _MAX_LABEL_CHARS = 40
 _ENDS_LIKE_DIGEST = re.compile(r"-[0-9a-f]{16}\Z")
 _NOT_PLAIN = re.compile(
@@ -69,9 +70,9 @@ class Values:
         return entry if entry and entry.name == name else None
 
     def put(self, name: Name, value: Mapping[str, Any]) -> None:
-        """Write a value, also over one that somebody has changed. Raises WriteRefused, UsageError."""
+        """Write a value, also over one that somebody has changed. Raises WriteRefused, UsageError, NoteChanged."""
         path = self._path(name)
-        while True:
+        for attempt in range(MAX_ATTEMPTS):
             now = clock.utc().isoformat()
             try:
                 before = self.memory.read_note(path)
@@ -81,9 +82,10 @@ class Values:
             text = _note(name, value, str(created), now)
             try:
                 self.memory.write_note(path, text, expected=before, index=False)
+                return
             except (NoteChanged, NoSuchNote):
-                continue
-            return
+                if attempt == MAX_ATTEMPTS - 1:
+                    raise
 
     def delete(self, name: Name) -> None:
         """Delete a value, which `undo_forget(user=path)` puts back. Does nothing if there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsync import Memory
-from memsync.errors import NoteError, UsageError, WriteRefused
+from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
 from memsync.integrations.values import Values, matches, plain_query
 from memsync.settings.load import load_settings
 from tests.conftest import MakeMemory
@@ -141,6 +142,31 @@ def test_notes_that_are_no_values_are_left_alone(values: Values, root: Path) -> 
     (root / "secret.md").write_bytes(note.read_bytes())
     assert [entry.path for entry in values.entries()] == [note.relative_to(root).as_posix()]
     assert [entry.name for _, entry in values.search("mine")] == [("a", "k")]
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe", "binary"])
+def test_what_a_clone_puts_in_the_place_of_a_value_is_refused(
+    values: Values, root: Path, tmp_path: Path, kind: str
+) -> None:
+    """Neither followed nor replaced, and no call hangs."""
+    values.put(("k",), {"n": 1})
+    (note,) = root.rglob("*.md")
+    secret = tmp_path / "secret.md"
+    secret.write_bytes(note.read_bytes())
+    note.unlink()
+    if kind == "link":
+        note.symlink_to(secret)
+    elif kind == "folder":
+        note.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(note)
+    else:
+        note.write_bytes(b"\xff\x00")
+    for call in (lambda: values.get(("k",)), lambda: values.put(("k",), {"n": 2}), lambda: values.delete(("k",))):
+        with pytest.raises(MemsyncError):
+            call()
+    assert list(values.entries()) == []
+    assert "n" in secret.read_text() and note.is_symlink() == (kind == "link")
 
 
 def test_search_ranks_the_best_first_and_leaves_nothing_out(values: Values) -> None:

@@ -18,6 +18,7 @@ from memsync.doctor import _extras
 from memsync.system import extras
 from memsync.system.extras import EXTRAS, how_to_install
 from tests.conftest import PROJECT, Write
+from tools.lock import FRAMEWORKS
 
 PIP = f"{sys.executable} -m pip"
 
@@ -75,7 +76,7 @@ def test_extras_are_those_of_the_project() -> None:
     for extra, (packages, _) in EXTRAS.items():
         assert all(any(one.startswith(package) for one in optional[extra]) for package in packages)
         assert not any(one.startswith(packages) for one in project["dependencies"])
-    assert {*optional} == {*EXTRAS, "all", "dev"}
+    assert {*optional} == {*EXTRAS, *FRAMEWORKS, "all", "dev"}
 
 
 @pytest.mark.slow

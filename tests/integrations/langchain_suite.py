@@ -1,4 +1,7 @@
-"""LangChain's own standard tests (langchain-tests), with memsync's classes."""
+"""LangChain's own standard tests (langchain-tests), with memsync's classes.
+
+pytest -c /dev/null --noconftest --asyncio-mode=auto tests/integrations/langchain_suite.py
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("langchain_tests", reason="needs langchain-tests: make integrations ARGS=langchain")
-
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore

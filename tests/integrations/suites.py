@@ -1,0 +1,59 @@
+"""The frameworks' own tests, and how to run them with memsync's classes in place of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+FOREIGN_VECTORS = "compares scores with those of an embedding model of the test; memsync has its own"
+SQL = "looks into SQLite's tables"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One suite: it is run in an environment with memsync[`extra`], `packages` and the dev packages pytest needs.
+
+    `sdist` is the package whose source archive on PyPI has the tests; empty if `tests` are files of this project. Then
+    the folder in which pytest runs is that of the archive; otherwise this project's. `plugin` is a module of this
+    folder that puts our class in place of theirs: `PYTHONPATH=tests/integrations pytest -p PLUGIN`. `fails` has the
+    tests that must fail, by the end of their names, with the reason.
+    """
+
+    extra: str
+    packages: tuple[str, ...]
+    tests: tuple[str, ...]
+    sdist: str = ""
+    plugin: str = ""
+    options: tuple[str, ...] = ()
+    fails: Mapping[str, str] = field(default_factory=dict)
+
+
+_OURS = ("tests/integrations/test_adapters.py",)
+SUITES = {
+    "langgraph": Suite(
+        "langgraph",
+        ("langgraph-checkpoint-sqlite", "pytest", "pytest-asyncio"),
+        ("tests/test_store.py", "tests/test_async_store.py"),
+        sdist="langgraph-checkpoint-sqlite",
+        plugin="langgraph_plugin",
+        options=("--asyncio-mode=auto",),
+        fails={
+            "test_vector_store_initialization": SQL,
+            "test_embed_with_path[cosine]": FOREIGN_VECTORS,
+            "test_async_store.py::test_embed_with_path": FOREIGN_VECTORS,
+            "test_scores": FOREIGN_VECTORS,
+            "test_no_running_loop": "wants an error of a blocking call in a coroutine; ours just works",
+        },
+    ),
+    "langchain": Suite(
+        "langchain",
+        ("langchain-tests", "pytest", "pytest-asyncio"),
+        ("tests/integrations/langchain_suite.py",),
+        options=("-c", "/dev/null", "--noconftest", "--asyncio-mode=auto"),
+    ),
+    "adk": Suite("adk", (), _OURS, options=("-n0", "-k", "adk")),
+    "strands": Suite("strands", (), _OURS, options=("-n0", "-k", "strands")),
+    "llamaindex": Suite("llamaindex", (), _OURS, options=("-n0", "-k", "llamaindex")),
+    "deepagents": Suite("langgraph", ("deepagents",), _OURS, options=("-n0", "-k", "deepagents")),
+}
+"""By the name of the adapter. Of ADK, Strands, LlamaIndex and deepagents no suite for such classes is on PyPI."""
