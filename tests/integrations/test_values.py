@@ -47,6 +47,7 @@ def values(memory: Memory) -> Values:
     return Values(memory, FOLDER)
 
 
+@pytest.mark.slow
 @given(name=NAMES, value=VALUES)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_value_comes_back_exactly(values: Values, root: Path, name: tuple[str, ...], value: dict[str, Any]) -> None:
