@@ -22,7 +22,9 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 UV_LOCK = "tools/uv.txt"
 DOCS_LOCK = "tools/docs.txt"
-FRAMEWORKS = ("adk", "langchain", "langgraph", "llamaindex", "strands")
+FRAMEWORKS = (
+    "adk", "anthropic", "claude-agent-sdk", "langchain", "langgraph", "llamaindex", "openai-agents", "strands",
+)  # fmt: skip
 """Extras that no lock file has: `make integrations` installs their newest versions."""
 TITLE = "# Tested versions with the hashes of their files. Written by `make lock` from these lines of pyproject.toml:\n"
 ASKED = "#   "
