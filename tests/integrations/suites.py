@@ -16,7 +16,7 @@ class Suite:
     `sdist` is the package whose source archive on PyPI has the tests; empty if `tests` are files of this project. Then
     the folder in which pytest runs is that of the archive; otherwise this project's. `plugin` is a module of this
     folder that puts our class in place of theirs: `PYTHONPATH=tests/integrations pytest -p PLUGIN`. `fails` has the
-    tests that must fail, by the end of their names, with the reason.
+    tests that fail, by a part of their names, with the reason.
     """
 
     extra: str
