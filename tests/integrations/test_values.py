@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ from hypothesis import strategies as st
 
 from memsync import Memory
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
-from memsync.integrations.values import Values, matches, plain_query
+from memsync.integrations.values import Values, found_for, matches, plain_query
+from memsync.memory import MemoryApi
 from memsync.settings.load import load_settings
 from tests.conftest import MakeMemory
 
@@ -110,6 +110,18 @@ def test_edit_by_hand_counts_at_once(values: Values, root: Path) -> None:
     assert last is not None and last.created == entry.created and last.updated > entry.updated
 
 
+def test_values_through_a_daemon(own: MemoryApi) -> None:
+    """The same in this process and through a daemon."""
+    values = Values(own, FOLDER)
+    values.put(("a", "k"), {"text": "the heron nests"})
+    values.put(("b", "k"), {"n": 1})
+    assert [entry.name for _, entry in values.search("heron")] == [("a", "k"), ("b", "k")]
+    values.delete(("b", "k"))
+    assert [entry.name for entry in values.entries()] == [("a", "k")]
+    hits = found_for(own, "heron", 1, {"folder": (FOLDER,)})
+    assert [hit.text for hit in hits] == ["the heron nests"] and found_for(own, "", 1, {}) == ()
+
+
 def test_page_is_plain_markdown(values: Values, root: Path) -> None:
     values.put(("ada", "food"), {"content": "Likes *olives*.\n\n- green", "sure": 0.5})
     (note,) = root.rglob("*.md")
@@ -164,11 +176,12 @@ def test_what_a_clone_puts_in_the_place_of_a_value_is_refused(
         os.mkfifo(note)
     else:
         note.write_bytes(b"\xff\x00")
-    calls: list[Callable[[], object]] = [lambda: values.get(("k",)), lambda: values.put(("k",), {"n": 2})]
-    calls.append(lambda: values.delete(("k",)))
-    for call in calls:
-        with pytest.raises(MemsyncError):
-            call()
+    with pytest.raises(MemsyncError):
+        values.get(("k",))
+    with pytest.raises(MemsyncError):
+        values.put(("k",), {"n": 2})
+    with pytest.raises(MemsyncError):
+        values.delete(("k",))
     assert list(values.entries()) == []
     assert "n" in secret.read_text() and note.is_symlink() == (kind == "link")
 
