@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -26,9 +25,9 @@ from langchain_core.vectorstores import VectorStore
 from pydantic import Field
 
 from memsync.errors import NoThread
-from memsync.integrations.values import Entry, Values, about, found_for, matches, read_json
+from memsync.integrations.items import item_of, message_of
+from memsync.integrations.values import Entry, Values, about, found_for, matches
 from memsync.memory import MemoryApi
-from memsync.model.conversation import NewMessage, ThreadMessage
 
 
 class MemsyncRetriever(BaseRetriever):
@@ -149,14 +148,14 @@ class MemsyncChatHistory(BaseChatMessageHistory):
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
         """The messages, oldest first, as the file has them now."""
         try:
-            return [_message(one) for one in self._memory.read_thread(self._thread)]
+            return [_message(item_of(one)) for one in self._memory.read_thread(self._thread)]
         except NoThread:
             return []
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Append messages in one write."""
         if messages:
-            self._memory.append_messages(self._thread, [_new_message(one) for one in messages], index=False)
+            self._memory.append_messages(self._thread, [message_of(_item(one)) for one in messages], index=False)
 
     def clear(self) -> None:
         """Remove all messages; the note stays."""
@@ -168,19 +167,17 @@ class MemsyncChatHistory(BaseChatMessageHistory):
 
 _CLASSES: dict[str, type[BaseMessage]] = {"user": HumanMessage, "assistant": AIMessage, "system": SystemMessage}
 _ROLES = {"human": "user", "ai": "assistant", "system": "system"}
-_FENCE = "```json\n"
 
 
-def _new_message(message: BaseMessage) -> NewMessage:
+def _item(message: BaseMessage) -> dict[str, Any]:
+    """Return a message as an item of a session: text alone as a role and a text, so that a person can edit it."""
     role, content = _ROLES.get(message.type, "tool"), message.content
-    is_plain = isinstance(content, str) and not content.startswith(_FENCE)
-    if is_plain and role in _CLASSES and message == _CLASSES[role](content=content):
-        return NewMessage(role, str(content))
-    return NewMessage(role, f"{_FENCE}{json.dumps(message_to_dict(message), indent=2)}\n```")
+    if role in _CLASSES and message == _CLASSES[role](content=content) and isinstance(content, str):
+        return {"role": role, "content": content}
+    return {"role": role, **message_to_dict(message)}
 
 
-def _message(one: ThreadMessage) -> BaseMessage:
-    if not one.text.startswith(_FENCE):
-        return _CLASSES.get(one.role, HumanMessage)(content=one.text)
-    text = one.text.removeprefix(_FENCE).rstrip().removesuffix("```")
-    return messages_from_dict([read_json(text, one.path, one.start_line + 3)])[0]
+def _message(item: Any) -> BaseMessage:
+    if "type" in item:
+        return messages_from_dict([item])[0]
+    return _CLASSES.get(item["role"], HumanMessage)(content=item["content"])
