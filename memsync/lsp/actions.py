@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -70,28 +70,27 @@ def prepare_rename(asked: Asked, _: Message) -> Any:
 def rename(asked: Asked, params: Message) -> Any:
     """Rename a heading or a note with all links to it, as `memsync mv` does, which undoes it.
 
-    Raises Refused for a note that is not saved, and what `mv` raises.
+    Raises Refused while a note is not saved or the editor shows an old one, and what `mv` raises.
     """
     old, new = asked.named, str(params["newName"]).strip()
     if asked.under is None or not (old or asked.under.what == "heading"):
         raise Refused(FAILED, "there is no heading, link or citation here")
+    if unsaved := asked.served.differing(unsaved=True):
+        raise Refused(FAILED, f"save all notes first, because this changes the files: {listed(unsaved, MAX_NAMED)}")
+    if asked.document.lines != asked.served.document(asked.path, {}).lines:
+        raise Refused(FAILED, f"{asked.path} has changed on the disk: reload it")
     if not old:
-        _refuse_unsaved(asked, {asked.path})
         path = next(path for line, path in headings(asked.document.lines) if line == asked.line)
         old = f"{asked.path}#{'#'.join(NOT_IN_ANCHOR.sub(' ', text) for text in path)}"
     elif "/" not in new:
         new = posixpath.join(posixpath.dirname(old), new)
-    plan = asked.served.ask(features.moving.move, old=old, new=new, dry_run=True)
-    _refuse_unsaved(asked, {*(move.path for move in plan.moves), *(line.path for line in plan.lines)})
     done = asked.served.ask(features.moving.move, old=old, new=new)
     changed = f"{count(len(done.moves), 'note')} moved, {count(len(done.lines), 'line')} changed in the files"
-    asked.server.show(". ".join([f"{changed}. To undo it: memsync mv --undo", *done.warnings]))
+    stale = asked.served.differing()
+    reload = [f"Reload the open notes {listed(stale, MAX_NAMED)}"] if stale else []
+    asked.server.show(". ".join([f"{changed}. To undo it: memsync mv --undo", *reload, *done.warnings]))
+    asked.server.check_soon(asked.server.documents)
     return {"changes": {}}
-
-
-def _refuse_unsaved(asked: Asked, paths: Collection[NotePath]) -> None:
-    if unsaved := sorted(path for path in asked.served.unsaved() if path in paths):
-        raise Refused(FAILED, f"save first, because this changes the files: {listed(unsaved, MAX_NAMED)}")
 
 
 # --------------------------------------------------------------------------------------------- code actions

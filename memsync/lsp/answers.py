@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsync import features
 from memsync.edit.relinking import links_on
-from memsync.lsp.cursor import Typed, Under, anchor_line, headings, is_code, typed, under
+from memsync.lsp.cursor import Typed, Under, anchor_line, headings, outside_fences, typed, under
 from memsync.lsp.documents import Document
 from memsync.lsp.memories import MAX_OFFERED, Known, Served, stem_of
 from memsync.mcp_server.messages import Message
@@ -23,7 +23,7 @@ from memsync.model.text import count, printable, shortened, visible
 from memsync.model.vocabulary import THREAD_STATUSES, Kind, Mode, NotePath, Origin, Tier
 from memsync.notes.inline import tags_in
 from memsync.notes.links import CITATION, Anchors, names_heading
-from memsync.notes.parse import MAX_STRUCTURED_BYTES, parse_note
+from memsync.notes.parse import MAX_STRUCTURED_BYTES
 
 if TYPE_CHECKING:
     from memsync.lsp.server import Server
@@ -167,7 +167,7 @@ def references(asked: Asked, _: Message) -> Any:
         return [place for document in found for place in _tagged(document, tags)]
     if here is not None and here.what == "citation" and asked.named:
         cited = ((one, number, match) for one in _found(asked, f'"{asked.named}"')
-                 for number, text in enumerate(one.lines) for match in CITATION.finditer(text))  # fmt: skip
+                 for number, text in outside_fences(one.lines) for match in CITATION.finditer(text))  # fmt: skip
         return [_location(one, number, *match.span()) for one, number, match in cited if match[1] == asked.named]
     path, anchor = (asked.named, here.link.anchor) if here and here.link else (asked.path, here.name if here else "")
     if here is None or path not in asked.known.linked.notes:
@@ -177,20 +177,15 @@ def references(asked: Asked, _: Message) -> Any:
 
 
 def _linking(asked: Asked, path: NotePath, anchor: str) -> Iterator[Message]:
-    """Yield the links to a note or, with `anchor`, to this place in it; in unsaved notes as the editor has them."""
-    unsaved, linked = asked.served.unsaved(), asked.known.linked
+    """Yield the links to a note or, with `anchor`, to this place in it; in open notes as the editor has them."""
+    held, linked = asked.served.held(), asked.known.linked
     found = asked.served.ask(features.linking.links, note=path)
-    places = [(one.path, one.line, one.target, one.anchor) for one in (*found.into, *found.out)
-              if one.note == path and one.path not in unsaved]  # fmt: skip
-    for source, document in unsaved.items():
-        links = parse_note(source, document.text.encode(), asked.served.rules).links
-        places += [(source, one.line, one.target, one.anchor) for one in links if linked.target(one, source) == path]
-    for source, line, target, named in places:
-        if not anchor or _names(named, anchor):
-            document = asked.served.document(source)
-            text = document.line(line - 1)
-            columns = (one[:2] for one in links_on(text) if (one[2].target, one[2].anchor) == (target, named))
-            yield _location(document, line - 1, *next(columns, (0, len(text))))
+    for source in sorted({path, *held, *(one.path for one in found.into)}):
+        document = asked.served.document(source, held)
+        for line, text in outside_fences(document.lines):
+            for start, end, link in links_on(text) if "]" in text else ():
+                if (not anchor or _names(link.anchor, anchor)) and linked.target(link, source) == path:
+                    yield _location(document, line, start, end)
 
 
 def _names(anchor: str, wanted: str) -> bool:
@@ -203,9 +198,9 @@ def _tagged(document: Document, wanted: str) -> list[Message]:
     """Return the places with a tag, or with one under it; the beginning of a note whose front matter has it."""
     places = [
         (number, start, end)
-        for number, text in enumerate(document.lines)
+        for number, text in outside_fences(document.lines)
         for start, end, tag in (tags_in(text) if "#" in text else ())
-        if f"{tag.casefold()}/".startswith(wanted) and not is_code(document.lines, number)
+        if f"{tag.casefold()}/".startswith(wanted)
     ]
     return [_location(document, *place) for place in places or [(0, 0, 0)]]
 

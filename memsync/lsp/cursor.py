@@ -81,10 +81,16 @@ def headings(lines: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
         yield number + head - 1, [text[: cut_attributes(text)[0]] for text in path]
 
 
+def outside_fences(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield (line, text) of front matter and of the lines below it that are in no fenced code."""
+    head = read_head(lines).line_count
+    yield from enumerate(lines[:head])
+    yield from ((number + head - 1, text) for number, text in outside_code(lines[head:]))
+
+
 def is_code(lines: Sequence[str], line: int) -> bool:
     """Tell whether a line is in fenced code."""
-    head = read_head(lines).line_count
-    return line >= head and all(number + head - 1 != line for number, _ in outside_code(lines[head:]))
+    return all(number != line for number, _ in outside_fences(lines))
 
 
 def typed(lines: Sequence[str], line: int, column: int) -> Typed | None:

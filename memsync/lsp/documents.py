@@ -24,13 +24,17 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 @dataclass(frozen=True)
 class Document:
-    """A text that the editor holds, or that of a file; `encoding` is the one in which the editor counts."""
+    """A text that the editor holds, or that of a file; `encoding` is the one in which the editor counts.
+
+    `saved` is the text when the editor last opened or saved it.
+    """
 
     uri: str
     path: str
     text: str
     encoding: str
     version: int | None = None
+    saved: str = ""
 
     @cached_property
     def lines(self) -> Sequence[str]:
@@ -74,7 +78,7 @@ class Document:
             if span is not None:
                 start, end = document._offset(span["start"]), document._offset(span["end"])
                 text = document.text[:start] + text + document.text[end:]
-            document = Document(self.uri, self.path, text, self.encoding, version)
+            document = Document(self.uri, self.path, text, self.encoding, version, self.saved)
         return document
 
     def insertion(self, new: str) -> dict[str, Any]:

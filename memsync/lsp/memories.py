@@ -106,9 +106,10 @@ class Served:
         documents = list(self._server.documents.values())
         return {self.path_of(one): one for one in documents if self._server.memories.of(one.path) is self}
 
-    def unsaved(self) -> dict[NotePath, Document]:
-        """Return the notes of which the editor holds another text than the disk."""
-        return {path: one for path, one in self.held().items() if one.lines != self.document(path, {}).lines}
+    def differing(self, *, unsaved: bool = False) -> list[NotePath]:
+        """Return the notes of which the editor holds another text than the disk; `unsaved`: that were edited in it."""
+        held = {path: one for path, one in self.held().items() if not unsaved or one.text != one.saved}
+        return sorted(path for path, one in held.items() if one.lines != self.document(path, {}).lines)
 
     def document(self, path: str, held: dict[NotePath, Document] | None = None) -> Document:
         """Return a note as the editor holds it, otherwise from its file; an empty one if it cannot be read as text."""

@@ -7,7 +7,9 @@ not used, because importing its types takes longer than that may take.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +47,9 @@ class Server:
         self.has_ended = self.is_shut_down = False
         self._send, self._settings = send, settings
         self._folder = ""
-        self._timers: dict[str, threading.Timer] = {}
+        self._changed = threading.Condition()
+        self._due: dict[str, float] = {}
+        threading.Thread(target=self._work, daemon=True).start()
 
     @once_property
     def memories(self) -> Memories:
@@ -127,29 +131,47 @@ class Server:
         given = params["textDocument"]
         uri, version = given["uri"], given.get("version")
         if method.endswith("didOpen"):
-            self.documents[uri] = Document(uri, path_of(uri), "", self.encoding).changed([given], version)
+            opened = Document(uri, path_of(uri), "", self.encoding).changed([given], version)
+            self.documents[uri] = replace(opened, saved=opened.text)
         elif uri in self.documents and method.endswith("didChange"):
             self.documents[uri] = self.documents[uri].changed(params["contentChanges"], version)
+        elif uri in self.documents and method.endswith("didSave"):
+            self.documents[uri] = replace(self.documents[uri], saved=self.documents[uri].text)
         elif uri in self.documents and method.endswith("didClose"):
             self._publish(self.documents.pop(uri), [])
-        for one in list(self.documents) if method.endswith("didSave") else [uri]:  # others may link to what was saved
-            if one in self._timers:
-                self._timers.pop(one).cancel()
-            if one in self.documents:
-                timer = self._timers[one] = threading.Timer(CHECK_SECONDS, self._check, [self.documents[one]])
-                timer.daemon = True
-                timer.start()
+        self.check_soon(self.documents if method.endswith("didSave") else [uri])  # others may link to what was saved
 
-    def _check(self, document: Document) -> None:
+    def check_soon(self, uris: Iterable[str]) -> None:
+        """Check documents, each once, when nothing has changed them for a moment."""
+        with self._changed:
+            self._due.update(dict.fromkeys(list(uris), time.monotonic() + CHECK_SECONDS))
+            self._changed.notify()
+
+    def _work(self) -> None:
+        """Check what is due, one document after the other."""
+        while True:
+            with self._changed:
+                seconds = min(self._due.values()) - time.monotonic() if self._due else None
+                if seconds is None or seconds > 0:
+                    self._changed.wait(seconds)
+                    continue
+                uri = min(self._due, key=self._due.__getitem__)
+                del self._due[uri]
+            self._check(uri)
+
+    def _check(self, uri: str) -> None:
         from memsync.lsp import answers
 
+        document = self.documents.get(uri)
         try:
-            found = answers.diagnostics(self, document)
+            found = answers.diagnostics(self, document) if document is not None else []
         except MemsyncError as error:
             self._failed(None, FAILED, error.sentences())
-            return
-        if self.documents.get(document.uri) is document:  # otherwise a later check answers
-            self._publish(document, found)
+        except Exception as error:  # noqa: BLE001 (because the thread must go on with other documents)
+            self._failed(None, INTERNAL_ERROR, own_error(error).message)
+        else:
+            if document is not None and self.documents.get(uri) is document:  # otherwise a later check answers
+                self._publish(document, found)
 
     def _publish(self, document: Document, found: list[Message]) -> None:
         version = {} if document.version is None else {"version": document.version}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memsync.lsp import answers
 from memsync.lsp.documents import Document, path_of, uri_of
 from memsync.lsp.server import Server
 from memsync.mcp_server.protocol import Peer
@@ -47,6 +50,9 @@ class Editor:
         given = {"uri": uri, "languageId": "markdown", "version": 1, "text": path.read_text() if text is None else text}
         self.tell("textDocument/didOpen", textDocument=given)
         return uri
+
+    def change(self, uri: str, text: str) -> None:
+        self.tell("textDocument/didChange", textDocument={"uri": uri, "version": 2}, contentChanges=[{"text": text}])
 
     def at(self, method: str, uri: str, wanted: str, **params: Any) -> Any:
         """Ask about the place of `|` in a part of the text."""
@@ -206,10 +212,17 @@ def test_references(editor: Editor, home: str, write: Write, root: Path) -> None
 
 def test_references_of_what_is_not_saved(editor: Editor, home: str, root: Path) -> None:
     """The lines are those that the editor shows."""
-    change = {"text": "\n\n[[store]]\n"}
-    editor.tell("textDocument/didChange", textDocument={"uri": home, "version": 2}, contentChanges=[change])
+    editor.change(home, "\n\n[[store]]\n")
     store = editor.open(root / "decisions/store.md")
     assert places(editor.at("references", store, "# St|ore")) == [("home.md", 3, 0)]
+
+
+def test_each_reference_on_a_line_has_its_own_column(editor: Editor, home: str, write: Write, root: Path) -> None:
+    """Also two links of the same text, and one in front matter; none in code."""
+    write("many.md", "---\nsupersedes: '[[store]]'\n---\n[[store]] [[store]] [[other]]\n```\n[[store]]\n```\n")
+    store = editor.open(root / "decisions/store.md")
+    found = places(editor.at("references", store, "# St|ore"))
+    assert found == [("home.md", 3, 4), ("many.md", 2, 13), ("many.md", 4, 0), ("many.md", 4, 10)]
 
 
 def test_symbols(editor: Editor, home: str, root: Path) -> None:
@@ -255,6 +268,28 @@ def test_diagnostics_of_what_is_typed(editor: Editor, home: str, root: Path) -> 
     assert editor.diagnostics(home) == []
 
 
+def test_checks_do_not_pile_up(editor: Editor, home: str, write: Write, monkeypatch: Patch) -> None:
+    """One thread makes them, one after the other, and a note that changes meanwhile is checked once more."""
+    uris = [editor.open(write(f"n{number}.md", "# N\n")) for number in range(30)]
+    until(lambda: sum("diagnostics" in one["params"] for one in editor.told) >= 31, "diagnostics")
+    checked, running, threads = list[str](), threading.Event(), threading.active_count()
+
+    def slow(_: Server, document: Document) -> list[Any]:
+        running.set()
+        time.sleep(0.002 if checked else 0.3)
+        checked.append(document.uri)
+        return []
+
+    monkeypatch.setattr(answers, "diagnostics", slow)
+    editor.tell("textDocument/didSave", textDocument={"uri": home})
+    assert running.wait(10) and threading.active_count() == threads
+    for number in range(20):
+        editor.change(uris[3], f"# {number}\n")
+    until(lambda: len(checked) >= 31, "every check")
+    time.sleep(0.3)
+    assert sorted(checked) == sorted([home, *uris])
+
+
 # --------------------------------------------------------------------------------------------------- renaming
 
 
@@ -266,7 +301,14 @@ def test_rename_of_a_heading_and_of_a_note(editor: Editor, home: str, root: Path
     assert "[[store#Choice]]" in (root / "home.md").read_text()
     assert "## Choice" in (root / "decisions/store.md").read_text()
     shown = [one["params"]["message"] for one in editor.told if one["method"] == "window/showMessage"]
-    assert shown == ["0 notes moved, 2 lines changed in the files. To undo it: memsync mv --undo"]
+    assert shown == [
+        "0 notes moved, 2 lines changed in the files. To undo it: memsync mv --undo. "
+        "Reload the open notes decisions/store.md, home.md"
+    ]
+    assert [one["code"] for one in editor.diagnostics(home)] == ["anchors", "links"]  # all that is open is checked
+    assert editor.at("rename", store, "## Dec|ision", newName="x")["message"] == (
+        "decisions/store.md has changed on the disk: reload it"
+    )
     editor.tell("textDocument/didClose", textDocument={"uri": store})
     home = editor.open(root / "home.md")
     assert editor.at("prepareRename", home, "[[st|ore")["placeholder"] == "decisions/store.md"
@@ -274,17 +316,20 @@ def test_rename_of_a_heading_and_of_a_note(editor: Editor, home: str, root: Path
     assert "[[shop#Choice]]" in (root / "home.md").read_text() and (root / "decisions/shop.md").exists()
 
 
-def test_rename_waits_for_what_is_not_saved(editor: Editor, home: str, root: Path) -> None:
-    """Of the note itself, and of each that links to it; then nothing is changed."""
-    store = editor.open(root / "decisions/store.md", f"new\n\n{STORE}")
-    refused = editor.at("rename", store, "## Dec|ision", newName="Choice")
-    assert refused["message"] == "save first, because this changes the files: decisions/store.md"
+def test_rename_waits_for_what_is_not_saved(editor: Editor, home: str, write: Write, root: Path) -> None:
+    """Of any note of the memory, because an unsaved link is in no file yet; then nothing is changed."""
     store = editor.open(root / "decisions/store.md")
-    editor.open(root / "home.md", f"{HOME}more\n")
+    other = editor.open(write("other.md", "# Other\n"))
+    editor.change(other, "# Other\n\n[[store#Decision]]\n")
     refused = editor.at("rename", store, "## Dec|ision", newName="Choice")
-    assert refused["message"] == "save first, because this changes the files: home.md"
+    assert refused["message"] == "save all notes first, because this changes the files: other.md"
     assert "Decision" in (root / "home.md").read_text() + (root / "decisions/store.md").read_text()
     assert "no heading" in editor.at("rename", store, "SQ|Lite", newName="x")["message"]
+    write("other.md", editor.server.documents[other].text)
+    editor.tell("textDocument/didSave", textDocument={"uri": other})
+    write("home.md", f"{HOME}more\n")  # another program: what the editor shows is old, but nothing is unsaved
+    assert editor.at("rename", store, "## Dec|ision", newName="Choice") == {"changes": {}}
+    assert "[[store#Choice]]" in (root / "other.md").read_text()
 
 
 # --------------------------------------------------------------------------------------------- code actions
