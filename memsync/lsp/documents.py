@@ -5,9 +5,8 @@ Lines and columns count from 0 here, as in the protocol; columns count character
 
 from __future__ import annotations
 
+import io
 import os
-import re
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +18,6 @@ from memsync.notes.decode import split_lines
 
 CODECS = {"utf-32": ("utf-32-le", 4), "utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2)}
 """Encoding in which an editor may count, the best first -> its codec, and the bytes of a unit."""
-_LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 @dataclass(frozen=True)
@@ -41,19 +39,13 @@ class Document:
         """The lines without their ends."""
         return split_lines(self.text)
 
-    @cached_property
-    def _starts(self) -> Sequence[int]:
-        return [0, *(match.end() for match in _LINE_END.finditer(self.text))]
-
     def line(self, number: int) -> str:
         """Return a line; empty below the last one."""
         return self.lines[number] if 0 <= number < len(self.lines) else ""
 
     def place(self, position: Mapping[str, int]) -> tuple[int, int]:
-        """Return the line and the column of a position; one beyond the end of a line is its end."""
-        codec, size = CODECS[self.encoding]
-        line, units = max(0, position["line"]), max(0, position["character"])
-        return line, len(self.line(line).encode(codec)[: units * size].decode(codec, "ignore"))
+        """Return the line and the column of a position; one beyond the end of a line or of the text is that end."""
+        return self._place(self.lines, position)
 
     def position(self, line: int, column: int) -> dict[str, int]:
         """Return a place as the editor counts it."""
@@ -68,30 +60,48 @@ class Document:
 
     def selected(self, span: Mapping[str, Any]) -> str:
         """Return the text of a range."""
-        return self.text[self._offset(span["start"]) : self._offset(span["end"])]
+        return self._cut(_rows(self.text), span)[1]
 
     def changed(self, changes: Sequence[Mapping[str, Any]], version: int | None) -> Document:
         """Return the document after the changes of the editor, each of a range or of the whole text."""
-        document = self
+        rows = _rows(self.text)  # only rows are replaced, because an editor may send thousands of ranges
         for change in changes:
-            text, span = whole_characters(change["text"]), change.get("range")
+            text, span, place = whole_characters(change["text"]), change.get("range"), slice(None)
             if span is not None:
-                start, end = document._offset(span["start"]), document._offset(span["end"])
-                text = document.text[:start] + text + document.text[end:]
-            document = Document(self.uri, self.path, text, self.encoding, version, self.saved)
-        return document
+                before, _, after, place = self._cut(rows, span)
+                text = before + text + after
+            rows[place] = _rows(text)
+        return Document(self.uri, self.path, "".join(rows), self.encoding, version, self.saved)
 
     def insertion(self, new: str) -> dict[str, Any]:
         """Return the edit that makes this document a text that has something more at one place."""
         pairs = enumerate(zip(self.text, new, strict=False))
         offset = next((number for number, (old, added) in pairs if old != added), len(self.text))
-        line = bisect_right(self._starts, offset) - 1
-        place = self.position(line, offset - self._starts[line])
+        before = split_lines(f"{self.text[:offset]}.")
+        place = self.position(len(before) - 1, len(before[-1]) - 1)
         return {"range": {"start": place, "end": place}, "newText": new[offset : offset + len(new) - len(self.text)]}
 
-    def _offset(self, position: Mapping[str, int]) -> int:
-        line, column = self.place(position)
-        return self._starts[line] + column if line < len(self._starts) else len(self.text)
+    def _place(self, lines: Sequence[str], position: Mapping[str, int]) -> tuple[int, int]:
+        codec, size = CODECS[self.encoding]
+        line, units = min(max(0, position["line"]), len(lines)), max(0, position["character"])
+        text = "".join(lines[line : line + 1]).rstrip("\r\n")[:units]  # no character is shorter than a unit
+        return line, len(text.encode(codec)[: units * size].decode(codec, "ignore"))
+
+    def _cut(self, rows: Sequence[str], span: Mapping[str, Any]) -> tuple[str, str, str, slice]:
+        """Return what is before a range, in it and after it, in the rows that it may change, and which rows these are.
+
+        They include a row more on each side, because the two halves of a CRLF may meet.
+        """
+        (first, start), (last, end) = self._place(rows, span["start"]), self._place(rows, span["end"])
+        place = slice(max(first - 1, 0), last + 2)
+        text, above = "".join(rows[place]), sum(map(len, rows[place.start : first]))
+        start, end = above + start, sum(map(len, rows[place.start : last])) + end
+        return text[:start], text[start:end], text[end:], place
+
+
+def _rows(text: str) -> list[str]:
+    """Return the lines of a text with their ends, LF, CRLF or CR."""
+    return io.StringIO(text, newline="").readlines()
 
 
 def path_of(uri: object) -> str:
