@@ -21,6 +21,7 @@ from memsync.model.note import Link
 from memsync.model.query import MAX_HITS, SearchRequest
 from memsync.model.text import count, printable, shortened, visible
 from memsync.model.vocabulary import THREAD_STATUSES, Kind, Mode, NotePath, Origin, Tier
+from memsync.notes.frontmatter import read_head
 from memsync.notes.inline import tags_in
 from memsync.notes.links import CITATION, Anchors, names_heading
 from memsync.notes.parse import MAX_STRUCTURED_BYTES
@@ -44,6 +45,7 @@ VALUES: Mapping[str, Iterable[str]] = {
 """The values of filters and keys, besides those that depend on the notes."""
 _WARNING, _INFORMATION, _STRING, _REFERENCE = 2, 3, 15, 18
 _MINOR = ("names", "titles", "copies", "expired", "ignored", "text")
+_TAG = re.compile(r"[\w/-]+")
 _NOT_IN_LINK = re.compile(r"[#|^\[\]\s]+")
 
 
@@ -105,7 +107,7 @@ def completion(asked: Asked, _: Message) -> Any:
     rows = enumerate(islice(_offers(asked, found, asked.served.known(waits=False)), MAX_OFFERED))
     items = [
         {"label": _short(label), "detail": _short(detail), "kind": _REFERENCE, "sortText": f"{number:03}"}
-        | {"filterText": printable(label), "textEdit": {"range": span, "newText": text}}
+        | {"filterText": printable(label), "textEdit": {"range": span, "newText": _clean(text)}}
         for number, (label, detail, text) in rows
     ]
     return {"isIncomplete": True, "items": items}
@@ -118,7 +120,8 @@ def _offers(asked: Asked, found: Typed, known: Known) -> Iterator[tuple[str, str
     if found.what == "note":
         for target, called, path in known.offered(found.begun, asked.path):
             shown = "" if called.casefold() == stem_of(path).casefold() else f"|{_linkable(called)}"
-            yield called, path, f"{target}{shown}{closing}"
+            if _clean(target) == target:  # otherwise the link would be dead
+                yield called, path, f"{target}{shown}{closing}"
     elif found.what in ("heading", "block"):
         named = known.linked.target(Link(found.of, "", "", 0, wiki=True), asked.path)
         lines = asked.served.document(named).lines if named else ()
@@ -126,12 +129,18 @@ def _offers(asked: Asked, found: Typed, known: Known) -> Iterator[tuple[str, str
         yield from ((name, named, f"{_linkable(name)}{closing}") for name in names if begun in name.casefold())
     elif found.what == "tag" or found.of in ("tag", "tags"):
         tags = sorted(known.tags.items(), key=lambda one: (not one[0].casefold().startswith(begun), -one[1], one[0]))
-        yield from ((tag, count(notes, "note"), tag) for tag, notes in tags if begun in tag.casefold())
+        fitting = ((tag, notes) for tag, notes in tags if begun in tag.casefold())
+        yield from ((tag, count(notes, "note"), tag) for tag, notes in fitting if found.of or _TAG.fullmatch(tag))
     else:
         folders = sorted({f"{path.rpartition('/')[0]}/" for path in known.linked.notes if "/" in path})
         values = KEYS if found.what == "key" else folders if found.of == "in" else VALUES.get(found.of, ())
         ending = ": " if found.what == "key" else ""
         yield from ((value, "", f"{value}{ending}") for value in map(str, values) if value.casefold().startswith(begun))
+
+
+def _clean(text: str) -> str:
+    """Return a text without the characters that nobody sees."""
+    return text if printable(text) == text else "".join(one for one in text if printable(one) == one)
 
 
 def _linkable(text: str) -> str:
@@ -223,6 +232,7 @@ def hover(asked: Asked, _: Message) -> Any:
     parts = list[str]()
     if asked.named and asked.under is not None:
         document, first = asked.place
+        first = first or (0 if asked.under.first else read_head(document.lines).line_count)
         wanted = max(asked.under.last - first, 1) if asked.under.first else MAX_HOVER_LINES
         parts.append("\n".join([asked.named, "", *document.lines[first : first + min(wanted, MAX_HOVER_LINES)]]))
     text = visible(shortened("\n\n".join([*parts, *_against(asked)]), MAX_HOVER_CHARS))
@@ -243,16 +253,16 @@ def _against(asked: Asked) -> Iterator[str]:
 
 def document_symbols(asked: Asked, _: Message) -> Any:
     """Return the headings, each with those under it."""
-    document, found = asked.document, list(headings(asked.document.lines))
+    document = asked.document
     above: list[Message] = [{"children": []}]
-    for number, (line, path) in enumerate(found):
-        last = next((other for other, below in found[number + 1 :] if len(below) <= len(path)), len(document.lines)) - 1
-        spans = {"range": document.range(line, last=last), "selectionRange": document.range(line)}
+    for line, path in (*headings(document.lines), (len(document.lines), ("",))):
+        for ended in above[len(path) :]:
+            ended["range"]["end"] = document.range(line - 1)["end"]
+        spans = {"range": document.range(line), "selectionRange": document.range(line)}
         symbol: Message = {"name": _short(path[-1]) or "#", "kind": _STRING, **spans, "children": []}
-        above = above[: len(path)]
-        above[-1]["children"].append(symbol)
-        above.append(symbol)
-    return above[0]["children"]
+        above = [*above[: len(path)], symbol]
+        above[-2]["children"].append(symbol)
+    return above[0]["children"][:-1]  # without the end of the note
 
 
 def workspace_symbols(served: Served, query: str) -> list[Message]:
@@ -277,7 +287,15 @@ def diagnostics(server: Server, document: Document) -> list[Message]:
         return []
     found = served.ask(features.checking.check_text, note=path, text=document.text).findings
     return [
-        {"range": document.range(one.line - 1), "severity": _INFORMATION if one.rule in _MINOR else _WARNING}
-        | {"code": one.rule, "source": "memsync", "message": printable(one.message)}
+        {"range": _underlined(document, one.line - 1, one.message), "message": printable(one.message)}
+        | {"severity": _INFORMATION if one.rule in _MINOR else _WARNING, "code": one.rule, "source": "memsync"}
         for one in found
     ]
+
+
+def _underlined(document: Document, line: int, message: str) -> Message:
+    """Return the range of the link on a line that a message names, otherwise all of the line."""
+    for start, end, link in links_on(document.line(line)):
+        if (f"[[{link.target}]]" if link.wiki else f"({link.target})") in message or f'"#{link.anchor}"' in message:
+            return document.range(line, start, end)
+    return document.range(line)

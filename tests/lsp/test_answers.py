@@ -225,16 +225,30 @@ def test_each_reference_on_a_line_has_its_own_column(editor: Editor, home: str, 
     assert found == [("home.md", 3, 4), ("many.md", 2, 13), ("many.md", 4, 0), ("many.md", 4, 10)]
 
 
-def test_symbols(editor: Editor, home: str, root: Path) -> None:
+def test_symbols(editor: Editor, home: str, write: Write, root: Path) -> None:
     """Those of a note are its headings, those of the workspace a search."""
     store = editor.open(root / "decisions/store.md")
     (top,) = editor.request("textDocument/documentSymbol", {"textDocument": {"uri": store}})
     assert (top["name"], top["range"]["start"]["line"], [one["name"] for one in top["children"]]) == (
         "Store", 4, ["Decision"]
     )  # fmt: skip
+    deep = editor.open(write("deep.md", "# A\n### B\n## C\n\ntext\n# D\n"))
+    found = editor.request("textDocument/documentSymbol", {"textDocument": {"uri": deep}})
+    below = [(one["name"], one["range"]["end"]["line"]) for one in found[0]["children"]]
+    assert [(one["name"], one["range"]["end"]["line"]) for one in found] == [("A", 4), ("D", 5)]
+    assert below == [("B", 1), ("C", 4)]
     found = editor.request("workspace/symbol", {"query": "SQLite"})
     assert [one["name"] for one in found] == ["Decision SQLite, for now."]
     assert editor.request("workspace/symbol", {"query": " "}) == []
+
+
+def test_symbols_of_a_note_of_headings(editor: Editor, write: Write) -> None:
+    """The time does not grow with the square of their number."""
+    uri = editor.open(write("many.md", "# Top\n" + "## Part\n" * 40_000))
+    started = time.process_time()
+    (top,) = editor.request("textDocument/documentSymbol", {"textDocument": {"uri": uri}})
+    assert len(top["children"]) == 40_000 and top["range"]["end"]["line"] == 40_000
+    assert time.process_time() - started < 3
 
 
 # ------------------------------------------------------------------------------------------------ what is said
@@ -244,6 +258,9 @@ def test_hover(editor: Editor, home: str, write: Write) -> None:
     """The first lines of what is named, and what supersedes or contradicts this line."""
     assert "## Decision\n\nSQLite" in editor.at("hover", home, "[[st|ore")["contents"]["value"]
     assert editor.at("hover", home, "store.md|:9")["contents"]["value"].endswith("\n\nSQLite, for now. ^why")
+    plain = editor.open(write("plain.md", "[[store]] home.md:1\n"))
+    assert editor.at("hover", plain, "[[st|ore")["contents"]["value"].startswith("decisions/store.md\n\n# Store\n")
+    assert "# Home" in editor.at("hover", plain, "home.md|:1")["contents"]["value"]
     write("MEMORY.md", "# Memory\n\n- the office is in Berlin\n- the boat is blue {supersedes=facts.md:3}\n")
     facts = editor.open(write("facts.md", "---\ntier: personal\n---\n- the office is in Hamburg\n- the boat is red\n"))
     found = editor.at("hover", facts, "the off|ice")["contents"]
@@ -260,7 +277,10 @@ def test_diagnostics_of_what_is_typed(editor: Editor, home: str, root: Path) -> 
     ]
     changes = [{"text": "# Home\n"}, {"text": "# Home\n\n[[store#No]] [[nowhere]]\n"}]
     editor.tell("textDocument/didChange", textDocument={"uri": home, "version": 3}, contentChanges=changes)
-    assert [one["code"] for one in editor.diagnostics(home)] == ["anchors", "links"]
+    found = editor.diagnostics(home)
+    assert [(one["code"], one["range"]["start"]["character"], one["range"]["end"]["character"]) for one in found] == [
+        ("anchors", 0, 12), ("links", 13, 24)
+    ]  # fmt: skip
     (root / "nowhere.md").write_text("# Nowhere\n")
     editor.tell("textDocument/didSave", textDocument={"uri": home})
     assert [one["code"] for one in editor.diagnostics(home)] == ["anchors"]
@@ -452,6 +472,13 @@ def test_what_notes_say_stays_data(editor: Editor, write: Write) -> None:
     items = editor.at("completion", uri, " [[evil| ")["items"]
     assert items and not any("\u202e" in item["label"] for item in items)
     texts = [*offered(editor.at("completion", uri, " [[evil| ")), *offered(editor.at("completion", uri, "[[evil#a|"))]
+    write("tags.md", "---\ntags: ['wo)[x](command:rm)', \"wo\\u202erk\", work]\n---\n# T\u200bags\n")
+    typed = editor.open(write("typed.md", ""), "#wo tags:wo [[tags#T")
+    editor.server.memories.own[0].known()
+    assert offered(editor.at("completion", typed, "#wo|")) == ["work"]
+    texts += [*offered(editor.at("completion", typed, "tags:wo|")), *offered(editor.at("completion", typed, "#T|"))]
+    assert not any(one in text for text in texts for one in "\u202e\u200b")
+    texts = [text for text in texts if text.endswith("]]")]
     assert all(text.count("]]") == 1 and text.count("|") <= 1 and "[" not in text for text in texts)
 
 
