@@ -107,7 +107,7 @@ def code_actions(asked: Asked, params: Message) -> Any:
 
 
 def _making(asked: Asked) -> Iterator[Message]:
-    link = asked.under.link if asked.under is not None else None
+    link = asked.under.link if asked.under is not None and asked.under.what == "link" else None
     if link is None or not link.target or is_external(link) or asked.named:
         return
     is_relative = not link.wiki or link.target.startswith(("./", "../"))

@@ -70,17 +70,11 @@ class Asked:
         """What is under the cursor."""
         return under(self.document.lines, self.line, self.column)
 
-    def target(self, name: str) -> str:
-        """Return the file that `[[name]]` means; empty if there is none."""
-        return self.known.linked.target(Link(name, "", "", 0, wiki=True), self.path)
-
     @cached_property
     def named(self) -> str:
         """The file that the link or the citation under the cursor names; empty if there is none."""
-        if self.under is None or self.under.what not in ("link", "citation"):
-            return ""
-        link = self.under.link
-        return self.known.linked.target(link, self.path) if link is not None else self.target(self.under.name)
+        link = self.under.link if self.under is not None else None
+        return self.known.linked.target(link, self.path) if link is not None else ""
 
     @cached_property
     def place(self) -> tuple[Document, int]:
@@ -104,7 +98,8 @@ def completion(asked: Asked, _: Message) -> Any:
     if found is None:
         return None
     span = asked.document.range(asked.line, found.start, asked.column)
-    rows = enumerate(islice(_offers(asked, found, asked.served.known(waits=False)), MAX_OFFERED))
+    known = asked.served.last_known or asked.known  # a completion does not wait: each check reads the names anew
+    rows = enumerate(islice(_offers(asked, found, known), MAX_OFFERED))
     items = [
         {"label": _short(label), "detail": _short(detail), "kind": _REFERENCE, "sortText": f"{number:03}"}
         | {"filterText": printable(label), "textEdit": {"range": span, "newText": _clean(text)}}
@@ -162,7 +157,7 @@ def definition(asked: Asked, params: Message) -> Any:
     if here.what == "heading":
         return _location(asked.document, asked.line, here.start, here.end)
     if here.what == "tag":
-        path = asked.target(here.name)
+        path = asked.known.linked.target(Link(here.name, "", "", 0, wiki=True), asked.path)
         return _location(asked.served.document(path)) if path else references(asked, params)
     return _location(*asked.place) if asked.named else None
 
@@ -280,7 +275,10 @@ def workspace_symbols(served: Served, query: str) -> list[Message]:
 def diagnostics(server: Server, document: Document) -> list[Message]:
     """Return what is wrong in a note, as the editor holds it; nothing of one that is too large to be parsed in full."""
     served = server.memories.of(document.path)
-    if served is None or len(document.text.encode()) > MAX_STRUCTURED_BYTES:
+    if served is None:
+        return []
+    served.known()  # the next completion is of the names at this moment
+    if len(document.text.encode()) > MAX_STRUCTURED_BYTES:
         return []
     path = served.path_of(document)
     if served.files.leaves_out(path):

@@ -27,7 +27,7 @@ _VALUE = re.compile(r"([\w-]+):[ \t]+(?:\[?(?:[^,\[\]]*,[ \t]*)*)([^\s,\[\]]*)$"
 
 
 class Under(NamedTuple):
-    """What is under the cursor, with its columns; `name` is a heading's text, a tag, or the path of a citation.
+    """What is under the cursor, with its columns; `name` is a heading's text or a tag, `link` a link or a citation.
 
     `what` is link, citation, tag or heading. `first` and `last` are the lines of a citation, from 1.
     """
@@ -70,7 +70,8 @@ def _on(text: str) -> Iterator[Under]:
     yield from (Under("link", start, end, link=link) for start, end, link in links_on(text))
     for match in CITATION.finditer(text):
         first = int(match[2])
-        yield Under("citation", match.start(), match.end(), match[1], None, first, int(match[3] or first))
+        link = Link(match[1], "", "", 0, wiki=True)
+        yield Under("citation", match.start(), match.end(), "", link, first, int(match[3] or first))
     yield from (Under("tag", start, end, name) for start, end, name in tags_in(text))
 
 

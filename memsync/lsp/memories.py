@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import heapq
 import os
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memsync import features
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
     from memsync.lsp.server import Server
 
 R = TypeVar("R")
-REFRESH_SECONDS = 0.5
-"""A completion that gets older names than that has them read again, but does not wait for it."""
 MAX_OFFERED = 100
 
 
@@ -41,25 +37,45 @@ class Memories:
     """The memory of the folder that the editor has open, if that is in one, and the registered ones."""
 
     def __init__(self, own: Callable[[], Settings | None], server: Server) -> None:
-        settings = own()
-        self._server = server
-        self._opener = Opener(None if settings is None else lambda: own() or settings)
-        self.own = [] if settings is None else [Served(self._opener, None, settings, server)]
-        self._registered: dict[RegisteredRoot, Served] = {}
+        self._own_settings, self._server = own, server
+        self._served: dict[RegisteredRoot | None, Served] = {}
+        self._opener = Opener()
+        self._told = set[str]()
+        self.find_own()
+
+    @property
+    def own(self) -> list[Served]:
+        """The memory of the editor's folder, if there is one."""
+        return [served for root, served in self._served.items() if root is None]
+
+    def find_own(self) -> None:
+        """Find the memory of the editor's folder, unless it is known. Show once why its settings cannot be read."""
+        with self._telling():
+            if not self.own and (settings := self._own_settings()) is not None:
+                self._opener = Opener(lambda: self._own_settings() or settings)
+                self._served[None] = Served(self._opener, None, settings, self._server)
 
     def of(self, path: str) -> Served | None:
-        """Return the memory that a file is a note of; None if there is none."""
+        """Return the memory that a file is a note of; None if there is none. Show once why one cannot be read."""
         folder, name = os.path.split(path)
         if is_hidden(name) or not is_note_name(name):
             return None
-        for served in self.own:
-            if is_inside(path, served.root):
-                return served
-        root = root_for(folder)
-        if root is not None and root not in self._registered:
-            self._registered[root] = Served(self._opener, root, settings_of(root), self._server)
-        served_here = self._registered[root] if root is not None else None
+        root = None
+        with self._telling():
+            root = None if any(is_inside(path, served.root) for served in self.own) else root_for(folder)
+            if root is not None and root not in self._served:
+                self._served[root] = Served(self._opener, root, settings_of(root), self._server)
+        served_here = self._served.get(root)
         return served_here if served_here is not None and is_inside(path, served_here.root) else None
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
+        except MemsyncError as error:
+            if (reason := error.sentences()) not in self._told:
+                self._told.add(reason)
+                self._server.show(reason, 1)
 
 
 class Served:
@@ -70,32 +86,20 @@ class Served:
         self.root = settings.root_name
         self.files = NoteFiles(settings.root, *settings.of_files, only=settings.only)
         self.rules = PathRules(settings.kinds, settings.tiers, tuple(settings["privacy.local_only"]))
-        self._known: Known | None = None
-        self._known_at = 0.0
-        self._refreshing = threading.Lock()
+        self.last_known: Known | None = None
 
     def ask(self, operation: Operation[Any, R], **arguments: Any) -> R:
         """Run an operation. Raises MemsyncError."""
         with self._opener.memory(self._registered) as memory:
             return memory.run(operation, **arguments)
 
-    def known(self, *, waits: bool = True) -> Known:
-        """Return the names in the memory as they are now; without `waits`, as they were when they were last read."""
-        known = self._known
-        if known is not None and not waits:
-            if time.monotonic() - self._known_at > REFRESH_SECONDS and not self._refreshing.locked():
-                threading.Thread(target=self._refresh, daemon=True).start()
-            return known
-        with self._refreshing:
-            names = self.ask(features.listing.names, known=known.generation if known is not None else 0)
-            if self._known is None or names.generation != self._known.generation:
-                self._known = Known(names, self.files)
-            self._known_at = time.monotonic()
-            return self._known
-
-    def _refresh(self) -> None:
-        with suppress(MemsyncError):
-            self.known()
+    def known(self) -> Known:
+        """Return the names in the memory as they are now. Raises MemsyncError."""
+        known = self.last_known
+        names = self.ask(features.listing.names, known=known.generation if known is not None else 0)
+        if known is None or names.generation != known.generation:
+            known = self.last_known = Known(names, self.files)
+        return known
 
     def path_of(self, document: Document) -> NotePath:
         """Return the root-relative path of a document."""

@@ -53,7 +53,7 @@ class Server:
 
     @once_property
     def memories(self) -> Memories:
-        """The memories whose notes the editor may hold. Raises ConfigError, RootError."""
+        """The memories whose notes the editor may hold."""
         from memsync.lsp.memories import Memories
 
         return Memories(partial(self._settings, self._folder), self)
@@ -98,7 +98,7 @@ class Server:
         if method in ("shutdown", "exit"):
             self.is_shut_down, self.has_ended = self.is_shut_down or method == "shutdown", method == "exit"
         elif method == "initialized":
-            threading.Thread(target=self._load, daemon=True).start()
+            self.check_soon([""])  # names no document, but what the first answers need is loaded
         elif method.startswith("textDocument/did"):
             self._hold(method, params)
         elif not is_notice:
@@ -116,16 +116,6 @@ class Server:
         capabilities = {**CAPABILITIES, "positionEncoding": self.encoding}
         return {"capabilities": capabilities, "serverInfo": {"name": "memsync", "version": __version__}}
 
-    def _load(self) -> None:
-        """Load what the first answers need."""
-        from memsync.lsp import actions as actions
-
-        try:
-            for served in self.memories.own:
-                served.known()
-        except MemsyncError as error:
-            self.show(error.sentences(), 1)
-
     def _hold(self, method: str, params: Message) -> None:
         """Follow what the editor opens, changes, saves and closes."""
         given = params["textDocument"]
@@ -133,6 +123,7 @@ class Server:
         if method.endswith("didOpen"):
             opened = Document(uri, path_of(uri), "", self.encoding).changed([given], version)
             self.documents[uri] = replace(opened, saved=opened.text)
+            self.memories.find_own()
         elif uri in self.documents and method.endswith("didChange"):
             self.documents[uri] = self.documents[uri].changed(params["contentChanges"], version)
         elif uri in self.documents and method.endswith("didSave"):
@@ -160,10 +151,13 @@ class Server:
             self._check(uri)
 
     def _check(self, uri: str) -> None:
+        from memsync.lsp import actions as actions
         from memsync.lsp import answers
 
         document = self.documents.get(uri)
         try:
+            for served in () if uri else self.memories.own:
+                served.known()
             found = answers.diagnostics(self, document) if document is not None else []
         except MemsyncError as error:
             self._failed(None, FAILED, error.sentences())

@@ -31,7 +31,7 @@ class Editor:
     """An editor: it keeps what the server tells, and asks with places as `text|with a cursor`."""
 
     def __init__(self, settings: Callable[[str], Settings | None], client: dict[str, Any] | None = None) -> None:
-        self.told = list[dict[str, Any]]()
+        self.told, self.shown = list[dict[str, Any]](), list[dict[str, Any]]()
         self.server = Server(self.told.append, settings)
         params = {"capabilities": CAN if client is None else client, "rootUri": None}
         self.capabilities = self.request("initialize", params)["capabilities"]
@@ -89,6 +89,7 @@ class Editor:
             return found
 
         until(told, "diagnostics")
+        self.shown += [one for one in self.told if one["method"] == "window/showMessage"]
         self.told.clear()
         return list(found[-1]["diagnostics"])
 
@@ -163,11 +164,12 @@ def test_completion_spells_a_name_that_two_notes_have_as_a_path(editor: Editor, 
 
 
 def test_a_new_note_is_offered_soon(editor: Editor, home: str, write: Write) -> None:
-    """A completion does not wait for the names, but has them read again."""
+    """A completion does not wait for the names; each check reads them anew."""
     uri = editor.open(write("new.md", ""), "[[her")
     assert offered(editor.at("completion", uri, "[[her|")) == []
     write("heron.md", "# Heron\n")
-    until(lambda: offered(editor.at("completion", uri, "[[her|")) == ["heron]]"], "the note is offered")
+    editor.change(uri, "[[hero")
+    until(lambda: offered(editor.at("completion", uri, "[[hero|")) == ["heron]]"], "the note is offered")
 
 
 # ---------------------------------------------------------------------------------------- where things are
@@ -444,6 +446,22 @@ def test_a_file_outside_of_every_memory_gets_nothing(editor: Editor, home: str, 
     untitled = {"uri": "untitled:1", "languageId": "markdown", "version": 1, "text": "[["}
     editor.tell("textDocument/didOpen", textDocument=untitled)
     assert editor.at("completion", "untitled:1", "[[|") is None
+
+
+def test_settings_that_cannot_be_read_are_told_once(write: Write, memory: Memory, root: Path) -> None:
+    """Nothing is answered then; the memory is there at the next note that is opened after they are mended."""
+    path, config = write("home.md", HOME), root / "config.toml"
+    config.write_text("[memsync]\n[search]\nlimt = 3\n")
+    editor = Editor(lambda _: load_settings(root=root))
+    for _ in range(2):
+        uri = editor.open(path)
+        assert editor.at("completion", uri, "[[st|") is None and editor.diagnostics(uri) == []
+    assert editor.request("workspace/symbol", {"query": "SQLite"}) == []
+    shown = [one["params"] for one in editor.shown]
+    assert [one["type"] for one in shown] == [1] and "config.toml" in shown[0]["message"]
+    config.write_text("[memsync]\n")
+    uri = editor.open(path)
+    assert [one["code"] for one in editor.diagnostics(uri)] == ["links", "links"]
 
 
 def test_a_note_of_a_registered_memory_gets_its_answers(editor: Editor, home: str, tmp_path: Path) -> None:

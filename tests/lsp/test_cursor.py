@@ -33,7 +33,7 @@ def test_what_is_under_the_cursor(marked: str, expected: tuple[object, ...] | No
         assert found is expected
         return
     name = found.link.target if found.link else found.name
-    rest = found.link.anchor if found.link else (found.first, found.last) if found.first else None
+    rest = (found.first, found.last) if found.first else found.link.anchor if found.link else None
     assert (found.what, found.start, found.end, name, rest) == expected
 
 
