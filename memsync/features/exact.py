@@ -230,13 +230,14 @@ def _is_torn(memory: Workspace, path: NotePath, text: str) -> bool:
 
 def _ends_torn(memory: Workspace, path: NotePath) -> bool:
     try:
-        with open(memory.files.root / path, "rb") as stream:
-            stream.seek(-1, os.SEEK_END)
-            if stream.read(1) == b"\n":
-                return False
-    except OSError:
+        descriptor = memory.files.open(path)
+    except (FileNotFoundError, NoteError):  # the writer says why
         return False
-    return _is_torn(memory, path, _thread_text(memory, path))
+    try:
+        last = os.pread(descriptor, 1, max(0, os.fstat(descriptor).st_size - 1))
+    finally:
+        os.close(descriptor)
+    return last not in (b"\n", b"") and _is_torn(memory, path, _thread_text(memory, path))
 
 
 def _cut(memory: Workspace, path: NotePath, keep: int, taken: list[ThreadMessage] | None = None) -> Done:

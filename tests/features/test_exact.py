@@ -107,6 +107,15 @@ def test_link_is_not_followed(memory: Memory, root: Path, tmp_path: Path) -> Non
     assert (tmp_path / "secret.md").read_text() == "secret"
 
 
+def test_pipe_in_the_place_of_a_thread_blocks_nobody(memory: Memory, root: Path) -> None:
+    (root / "threads").mkdir()
+    os.mkfifo(root / thread_of_id("s"))
+    with pytest.raises(MemsyncError):
+        memory.append_messages("id:s", [NewMessage("user", "one")])
+    with pytest.raises(MemsyncError):
+        memory.read_thread("id:s")
+
+
 def test_plain_text_is_a_note_if_the_settings_say_so(make_memory: MakeMemory, settings: Settings, root: Path) -> None:
     """It has no headings, tags or lists; without the setting it is no note, and nothing reads it."""
     (root / "a.txt").write_text("# the heron nests\n\n- #tag in the alder\n")
