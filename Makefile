@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 BENCH_DATA ?=
 
-.PHONY: demo test test-all smoke lint types imports reference plugins picture docs bench browser soak mutants clients mcp-clients frameworks lock release clean
+.PHONY: demo test test-all smoke lint types imports reference plugins picture docs bench browser soak mutants clients mcp-clients frameworks integrations lock release clean
 
 # Tests start memsync many hundred times: each start would compile all of it if the environment forbade bytecode.
 export PYTHONDONTWRITEBYTECODE :=
@@ -127,6 +127,10 @@ mcp-clients: $(VENV)/.installed-dev
 # memsync's wheel beside frameworks of agents, each in an environment of its own, resolved by uv. ONLY=crewai chooses.
 frameworks: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.clients.frameworks $(if $(ONLY),--only $(ONLY))
+
+# The adapters of memsync/integrations in the own tests of their frameworks, the newest from PyPI. ARGS=anthropic chooses.
+integrations: $(VENV)/.installed-dev
+	$(BIN)/python tools/frameworks.py $(ARGS)
 
 clean:
 	rm -rf .mutants .venv .venv-* site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

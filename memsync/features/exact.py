@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -16,6 +17,7 @@ from memsync.edit.addition import Addition, lines_with_ends
 from memsync.edit.append import Done
 from memsync.edit.journal import times_in
 from memsync.edit.markdown import exact_message
+from memsync.edit.note_end import read_end
 from memsync.edit.note_paths import checked_path, id_of_thread, thread_of_id
 from memsync.edit.runs import NoteChange
 from memsync.edit.set_fields import head_of
@@ -26,6 +28,7 @@ from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.model.written import Written
 from memsync.notes.decode import split_lines
+from memsync.notes.files import identity_of
 from memsync.notes.message_format import attributes_of, read_messages, text_of_message
 from memsync.operation import operation
 from memsync.search.excerpt import content_of
@@ -71,7 +74,8 @@ def write_note(
     def change() -> Done:
         memory.writer.refuse_instructions(note)
         if memory.files.leaves_out(note):
-            raise WriteRefused(f"{note} would not be a note", hint="See [files] and .gitignore.")
+            hint = "End its name in .md, or change [files] suffixes, [files] exclude or .gitignore."
+            raise WriteRefused(f"{note} would not be a note", hint=hint)
         if expected is None:
             if os.path.lexists(memory.files.root / note):
                 raise NoteChanged(f"{note} exists already", hint="Read it, and pass its text as `expected`.")
@@ -184,6 +188,8 @@ def truncate_thread(
 
     def change() -> Done:
         memory.writer.refuse_instructions(path)
+        if _ends_torn(memory, path):  # what readers do not count
+            _cut(memory, path, -1)
         return _cut(memory, path, keep, gone)
 
     memory.write("thread", f"truncate {path}", change, is_indexed=index)
@@ -251,4 +257,15 @@ def _cut(memory: Workspace, path: NotePath, keep: int, taken: list[ThreadMessage
         kept = lines_with_ends(text)[: gone[0].start_line - 1] if gone else []
         return "".join(kept).rstrip("\r\n") + "\n" if gone else text  # blanks at an end belong to a message
 
-    return memory.writer.rewrite(path, cut)
+    done = memory.writer.rewrite(path, cut)
+    _keep_end(memory, path)
+    return done
+
+
+def _keep_end(memory: Workspace, path: NotePath) -> None:
+    """Remember how a thread ends now: the next append then restores nothing that a killed process has begun before."""
+    with suppress(FileNotFoundError, NoteError):
+        content, stamp = memory.files.read(path)
+        status = os.stat(memory.files.root / path, follow_symlinks=False)
+        if identity_of(status) == (stamp.size, stamp.mtime_ns, stamp.ctime_ns, stamp.inode):
+            memory.writer.ends.put(path, status, read_end(path, content))

@@ -118,15 +118,21 @@ class MemsyncMemoryTool(BetaAbstractMemoryTool):
 
     @_told
     def rename(self, command: Any) -> str:
-        """Rename a file or a folder; links to it are repaired."""
+        """Rename a file or a folder. If that fails in between, one file has both names, and none is lost.
+
+        It is no `move`, which would repair links in the notes of people, and may name a note that instructs agents.
+        """
         old, new = self._place(command.old_path), self._place(command.new_path)
         if old == self._folder:
             raise ToolError(f"Cannot rename the {_ROOT} directory itself")
         if self._below(new):
             raise ToolError(f"The destination {command.new_path} already exists")
-        if not self._below(old):
+        if not (paths := self._below(old)):
             raise ToolError(f"The path {command.old_path} does not exist")
-        self._memory.move(old, new)
+        for path in paths:
+            text = self._memory.read_note(path)
+            self._memory.write_note(new + path.removeprefix(old), text)
+            self._memory.delete_note(path, expected=text)
         return f"Successfully renamed {command.old_path} to {command.new_path}"
 
     @_told
@@ -163,8 +169,11 @@ class MemsyncMemoryTool(BetaAbstractMemoryTool):
 
     def _below(self, place: str) -> list[str]:
         """Return the notes at a path: one, or those in a folder."""
-        known = (note.path for note in self._memory.notes().notes)
-        return [path for path in known if path == place or path.startswith(f"{place}/")]
+        listed = self._memory.notes(archived=True)
+        if listed.pending_text:
+            self._memory.sync()
+            listed = self._memory.notes(archived=True)
+        return [one.path for one in listed.notes if one.path == place or one.path.startswith(f"{place}/")]
 
     def _listing(self, path: str, place: str) -> str:
         below = self._below(place)

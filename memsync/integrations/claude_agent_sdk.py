@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from functools import partial
 from typing import Any
 
+from anyio.to_thread import run_sync  # not asyncio's: the SDK also runs on trio
 from claude_agent_sdk import fold_session_summary
 from claude_agent_sdk.types import SessionStore
 
-from memsync.asynchronous import AsyncMemory
 from memsync.errors import NoSuchNote, NoThread
 from memsync.integrations.items import items_of, message_of
 from memsync.memory import Memory, RemoteMemory
@@ -21,23 +22,27 @@ class MemsyncSessionStore(SessionStore):
     Summaries are made of the threads when they are asked for, so that they are true whoever has edited one.
     """
 
-    def __init__(self, memory: Memory | RemoteMemory | AsyncMemory) -> None:
+    def __init__(self, memory: Memory | RemoteMemory) -> None:
         """Take a memory, which the caller closes."""
-        self._memory = memory if isinstance(memory, AsyncMemory) else AsyncMemory(memory)
+        self._memory = memory
 
     async def append(self, key: Any, entries: list[Any]) -> None:
         """Append the entries in one write."""
         if entries:
-            await self._memory.append_messages(_thread(key), [message_of(one) for one in entries], index=False)
+            append = partial(self._memory.append_messages, index=False)
+            await run_sync(append, _thread(key), [message_of(one) for one in entries])
 
     async def load(self, key: Any) -> list[Any] | None:
-        """Return the entries, each uuid once; None if there are none."""
+        """Return the entries, each uuid once, where it came first; None if there are none."""
         try:
-            entries = items_of(await self._memory.read_thread(_thread(key)))
+            entries = items_of(await run_sync(self._memory.read_thread, _thread(key)))
         except NoThread:
             return None
-        once = {entry.get("uuid") or number: entry for number, entry in reversed([*enumerate(entries)])}
-        return [*once.values()][::-1] or None
+        once = dict[Any, Any]()
+        for number, entry in enumerate(entries):
+            uuid = entry.get("uuid") if isinstance(entry, dict) else None
+            once.setdefault(uuid if isinstance(uuid, str) else number, entry)
+        return [*once.values()] or None
 
     async def list_sessions(self, project_key: str) -> list[Any]:
         """Return the sessions of a project with the time of their last entry, in ms."""
@@ -59,7 +64,7 @@ class MemsyncSessionStore(SessionStore):
         for known, _ in await self._threads():
             if known[: len(wanted)] == wanted:
                 try:
-                    await self._memory.delete_note(f"id:{json.dumps(known)}")
+                    await run_sync(self._memory.delete_note, f"id:{json.dumps(known)}")
                 except NoSuchNote:
                     continue
 
@@ -69,8 +74,11 @@ class MemsyncSessionStore(SessionStore):
 
     async def _threads(self) -> list[tuple[list[str], Any]]:
         """Return the key of each thread that this store has made, with the thread."""
-        found = []
-        for thread in (await self._memory.threads()).threads:
+        found, listed = [], await run_sync(self._memory.threads)
+        if listed.pending_text:
+            await run_sync(self._memory.sync)
+            listed = await run_sync(self._memory.threads)
+        for thread in listed.threads:
             try:
                 key = json.loads(thread.session)
             except ValueError:

@@ -44,8 +44,9 @@ class MemsyncSession(SessionABC):
             await self._memory.append_messages(self._thread, [message_of(item) for item in items], index=False)
 
     async def pop_item(self) -> Any:
-        """Take the last item out and return it; None if there is none."""
+        """Take the last item out and return it; None if there is none. An item that is no JSON any more stays."""
         try:
+            items_of(await self._memory.read_thread(self._thread, last=1))
             return next(iter(items_of(await self._memory.truncate_thread(self._thread, -1, index=False))), None)
         except NoThread:
             return None

@@ -191,6 +191,17 @@ def test_half_a_message_is_none(memory: Memory, root: Path) -> None:
     assert texts(memory, "id:s")[-1] == "four"
 
 
+def test_half_a_message_is_not_taken_for_the_last(memory: Memory, root: Path) -> None:
+    """What a killed process has begun is gone after a truncation, in the file and from what an append restores."""
+    memory.append_messages("id:s", [NewMessage("user", "one")], index=False)
+    memory.append_messages("id:s", [NewMessage("user", "two " * 50)], index=False)
+    path = root / memory.read_thread("id:s")[0].path
+    path.write_bytes(path.read_bytes()[:-40])
+    assert [one.text for one in memory.truncate_thread("id:s", -1, index=False)] == ["one"]
+    memory.append_messages("id:s", [NewMessage("user", "three")], index=False)
+    assert texts(memory, "id:s") == ["three"]
+
+
 def test_random_operations_are_those_on_a_list(memory: Memory) -> None:
     draw, kept = random.Random(7), dict[str, list[str]]()
     for number in range(250):
