@@ -21,6 +21,7 @@ from memsync.features.moving import NOT_IN_ANCHOR
 from memsync.lsp import answers
 from memsync.lsp.answers import Asked
 from memsync.lsp.cursor import headings, is_code
+from memsync.lsp.server import FAILED
 from memsync.mcp_server.messages import Message, Refused
 from memsync.model.text import count, listed, printable
 from memsync.model.vocabulary import NotePath, Tier
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from memsync.lsp.server import Server
 
 MAX_NAMED = 5
-FAILED = -32803
 _SUPERSEDED = " (superseded)"
 
 
@@ -86,9 +86,9 @@ def rename(asked: Asked, params: Message) -> Any:
         new = posixpath.join(posixpath.dirname(old), new)
     done = asked.served.ask(features.moving.move, old=old, new=new)
     changed = f"{count(len(done.moves), 'note')} moved, {count(len(done.lines), 'line')} changed in the files"
-    stale = asked.served.differing()
-    reload = [f"Reload the open notes {listed(stale, MAX_NAMED)}"] if stale else []
-    asked.server.show(". ".join([f"{changed}. To undo it: memsync mv --undo", *reload, *done.warnings]))
+    if stale := asked.served.differing():
+        changed += f". Reload the open notes {listed(stale, MAX_NAMED)}"
+    asked.server.show(". ".join([f"{changed}. To undo it: memsync mv --undo", *done.warnings]))
     asked.server.check_soon(asked.server.documents)
     return {"changes": {}}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsync import features
 from memsync.edit.relinking import links_on
-from memsync.lsp.cursor import Typed, Under, anchor_line, headings, outside_fences, typed, under
+from memsync.lsp.cursor import Typed, Under, anchor_line, headings, outside_fences, things_on, typed, under
 from memsync.lsp.documents import Document
 from memsync.lsp.memories import MAX_OFFERED, Known, Served, stem_of
 from memsync.mcp_server.messages import Message
@@ -22,8 +22,7 @@ from memsync.model.query import MAX_HITS, SearchRequest
 from memsync.model.text import count, printable, shortened, visible
 from memsync.model.vocabulary import THREAD_STATUSES, Kind, Mode, NotePath, Origin, Tier
 from memsync.notes.frontmatter import read_head
-from memsync.notes.inline import tags_in
-from memsync.notes.links import CITATION, Anchors, names_heading
+from memsync.notes.links import Anchors, names_heading
 from memsync.notes.parse import MAX_STRUCTURED_BYTES
 
 if TYPE_CHECKING:
@@ -124,8 +123,8 @@ def _offers(asked: Asked, found: Typed, known: Known) -> Iterator[tuple[str, str
         yield from ((name, named, f"{_linkable(name)}{closing}") for name in names if begun in name.casefold())
     elif found.what == "tag" or found.of in ("tag", "tags"):
         tags = sorted(known.tags.items(), key=lambda one: (not one[0].casefold().startswith(begun), -one[1], one[0]))
-        fitting = ((tag, notes) for tag, notes in tags if begun in tag.casefold())
-        yield from ((tag, count(notes, "note"), tag) for tag, notes in fitting if found.of or _TAG.fullmatch(tag))
+        tags = [one for one in tags if begun in one[0].casefold() and (found.of or _TAG.fullmatch(one[0]))]
+        yield from ((tag, count(notes, "note"), tag) for tag, notes in tags)
     else:
         folders = sorted({f"{path.rpartition('/')[0]}/" for path in known.linked.notes if "/" in path})
         values = KEYS if found.what == "key" else folders if found.of == "in" else VALUES.get(found.of, ())
@@ -163,56 +162,44 @@ def definition(asked: Asked, params: Message) -> Any:
 
 
 def references(asked: Asked, _: Message) -> Any:
-    """Return the links to a note or a heading, the places with a tag, or those that cite a note."""
-    here = asked.under
-    if here is not None and here.what == "tag":
-        tags = f"{here.name.casefold()}/"
-        found = _found(asked, "", filters=(("tag", here.name),))
-        return [place for document in found for place in _tagged(document, tags)]
-    if here is not None and here.what == "citation" and asked.named:
-        cited = ((one, number, match) for one in _found(asked, f'"{asked.named}"')
-                 for number, text in outside_fences(one.lines) for match in CITATION.finditer(text))  # fmt: skip
-        return [_location(one, number, *match.span()) for one, number, match in cited if match[1] == asked.named]
+    """Return the links to a note or a heading, the places with a tag, or those that cite a note.
+
+    A note that has the tag only in its front matter counts with its beginning. Open notes are as the editor has them.
+    """
+    here, linked, held = asked.under, asked.known.linked, asked.served.held()
     path, anchor = (asked.named, here.link.anchor) if here and here.link else (asked.path, here.name if here else "")
-    if here is None or path not in asked.known.linked.notes:
+    if here is None or (path not in linked.notes and here.what != "tag"):
         return None
-    is_title = here.link is None and asked.line == next(headings(asked.document.lines))[0]
-    return list(_linking(asked, NotePath(path), "" if is_title else anchor))
+    kind = "link" if here.what == "heading" else here.what
+    if here.what == "heading" and asked.line == next(headings(asked.document.lines))[0]:
+        anchor = ""  # the title means the note
+    if kind == "link":
+        into = asked.served.ask(features.linking.links, note=path).into
+        sources = sorted({NotePath(path), *held, *(one.path for one in into)})
+    else:
+        wanted: Any = {"query": f'"{path}"'} if here.link else {"query": "", "filters": (("tag", here.name),)}
+        sources = [*dict.fromkeys(hit.path for hit in asked.request(limit=MAX_HITS, **wanted))]
+    found = list[Message]()
+    for document, source in ((asked.served.document(source, held), source) for source in sources):
+        places = [
+            _location(document, line, one.start, one.end)
+            for line, text in outside_fences(document.lines)
+            for one in things_on(text)
+            if one.what == kind and (_is_in(one.name, anchor) if one.link is None else
+               (not anchor or _names(one.link.anchor, anchor)) and linked.target(one.link, source) == path)
+        ]  # fmt: skip
+        found += places or ([_location(document)] if kind == "tag" else [])
+    return found
 
 
-def _linking(asked: Asked, path: NotePath, anchor: str) -> Iterator[Message]:
-    """Yield the links to a note or, with `anchor`, to this place in it; in open notes as the editor has them."""
-    held, linked = asked.served.held(), asked.known.linked
-    found = asked.served.ask(features.linking.links, note=path)
-    for source in sorted({path, *held, *(one.path for one in found.into)}):
-        document = asked.served.document(source, held)
-        for line, text in outside_fences(document.lines):
-            for start, end, link in links_on(text) if "]" in text else ():
-                if (not anchor or _names(link.anchor, anchor)) and linked.target(link, source) == path:
-                    yield _location(document, line, start, end)
+def _is_in(tag: str, wanted: str) -> bool:
+    return f"{tag}/".casefold().startswith(f"{wanted}/".casefold())
 
 
 def _names(anchor: str, wanted: str) -> bool:
     """Tell whether an anchor names a place as another anchor, or a heading, does."""
     last, place = (one.rstrip("#").rpartition("#")[2] for one in (anchor, wanted))
     return last.lower() == place.lower() if "^" in (last[:1], place[:1]) else names_heading(last, place)
-
-
-def _tagged(document: Document, wanted: str) -> list[Message]:
-    """Return the places with a tag, or with one under it; the beginning of a note whose front matter has it."""
-    places = [
-        (number, start, end)
-        for number, text in outside_fences(document.lines)
-        for start, end, tag in (tags_in(text) if "#" in text else ())
-        if f"{tag.casefold()}/".startswith(wanted)
-    ]
-    return [_location(document, *place) for place in places or [(0, 0, 0)]]
-
-
-def _found(asked: Asked, query: str, **options: Any) -> Iterator[Document]:
-    """Yield the notes that a search by words finds."""
-    for path in dict.fromkeys(hit.path for hit in asked.request(query, limit=MAX_HITS, **options)):
-        yield asked.served.document(path)
 
 
 def _location(document: Document, line: int = 0, start: int = 0, end: int = 0) -> Message:

@@ -59,14 +59,15 @@ def under(lines: Sequence[str], line: int, column: int) -> Under | None:
     if line >= len(lines) or is_code(lines, line):
         return None
     text = lines[line]
-    if found := next((one for one in _on(text) if one.start <= column <= one.end), None):
+    if found := next((one for one in things_on(text) if one.start <= column <= one.end), None):
         return found
     name = next((path[-1] for number, path in headings(lines) if number == line), "")
     start = max(text.find(name), 0)
     return Under("heading", start, start + len(name), name) if name else None
 
 
-def _on(text: str) -> Iterator[Under]:
+def things_on(text: str) -> Iterator[Under]:
+    """Yield the links, citations and tags on a line."""
     yield from (Under("link", start, end, link=link) for start, end, link in links_on(text))
     for match in CITATION.finditer(text):
         first = int(match[2])

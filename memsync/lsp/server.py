@@ -65,11 +65,15 @@ class Server:
     def answer(self, message: Any, _: Peer) -> Message | None:
         """Return the reply to a message; None if it needs none."""
         number = id_of(message)
+        if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+            return None  # an answer, but this server asks nothing
+        params = message.get("params")
+        params = params if isinstance(params, dict) else {}
+        return self._tried(number, partial(self._result, message["method"], params, number is None))
+
+    def _tried(self, number: Any, act: Callable[[], Any]) -> Message | None:
         try:
-            if not isinstance(message, dict) or not isinstance(message.get("method"), str):
-                return None  # an answer, but this server asks nothing
-            params = message.get("params")
-            result = self._result(message["method"], params if isinstance(params, dict) else {}, number is None)
+            result = act()
         except MemsyncError as error:
             return self._failed(number, FAILED, error.sentences())
         except Refused as refused:
@@ -148,23 +152,17 @@ class Server:
                     continue
                 uri = min(self._due, key=self._due.__getitem__)
                 del self._due[uri]
-            self._check(uri)
+            self._tried(None, partial(self._check, uri))
 
     def _check(self, uri: str) -> None:
         from memsync.lsp import actions as actions
         from memsync.lsp import answers
 
-        document = self.documents.get(uri)
-        try:
-            for served in () if uri else self.memories.own:
-                served.known()
-            found = answers.diagnostics(self, document) if document is not None else []
-        except MemsyncError as error:
-            self._failed(None, FAILED, error.sentences())
-        except Exception as error:  # noqa: BLE001 (because the thread must go on with other documents)
-            self._failed(None, INTERNAL_ERROR, own_error(error).message)
-        else:
-            if document is not None and self.documents.get(uri) is document:  # otherwise a later check answers
+        for served in () if uri else self.memories.own:
+            served.known()
+        if (document := self.documents.get(uri)) is not None:
+            found = answers.diagnostics(self, document)
+            if self.documents.get(uri) is document:  # otherwise a later check answers
                 self._publish(document, found)
 
     def _publish(self, document: Document, found: list[Message]) -> None:

@@ -324,8 +324,8 @@ def test_rename_of_a_heading_and_of_a_note(editor: Editor, home: str, root: Path
     assert "## Choice" in (root / "decisions/store.md").read_text()
     shown = [one["params"]["message"] for one in editor.told if one["method"] == "window/showMessage"]
     assert shown == [
-        "0 notes moved, 2 lines changed in the files. To undo it: memsync mv --undo. "
-        "Reload the open notes decisions/store.md, home.md"
+        "0 notes moved, 2 lines changed in the files. Reload the open notes decisions/store.md, home.md. "
+        "To undo it: memsync mv --undo"
     ]
     assert [one["code"] for one in editor.diagnostics(home)] == ["anchors", "links"]  # all that is open is checked
     assert editor.at("rename", store, "## Dec|ision", newName="x")["message"] == (
