@@ -170,7 +170,7 @@ def references(asked: Asked, _: Message) -> Any:
     path, anchor = (asked.named, here.link.anchor) if here and here.link else (asked.path, here.name if here else "")
     if here is None or (path not in linked.notes and here.what != "tag"):
         return None
-    kind = "link" if here.what == "heading" else here.what
+    kind, tags = "link" if here.what == "heading" else here.what, f"{here.name}/".casefold()
     if here.what == "heading" and asked.line == next(headings(asked.document.lines))[0]:
         anchor = ""  # the title means the note
     if kind == "link":
@@ -185,15 +185,11 @@ def references(asked: Asked, _: Message) -> Any:
             _location(document, line, one.start, one.end)
             for line, text in outside_fences(document.lines)
             for one in things_on(text)
-            if one.what == kind and (_is_in(one.name, anchor) if one.link is None else
+            if one.what == kind and (f"{one.name}/".casefold().startswith(tags) if one.link is None else
                (not anchor or _names(one.link.anchor, anchor)) and linked.target(one.link, source) == path)
         ]  # fmt: skip
         found += places or ([_location(document)] if kind == "tag" else [])
     return found
-
-
-def _is_in(tag: str, wanted: str) -> bool:
-    return f"{tag}/".casefold().startswith(f"{wanted}/".casefold())
 
 
 def _names(anchor: str, wanted: str) -> bool:
@@ -213,10 +209,10 @@ def hover(asked: Asked, _: Message) -> Any:
     """Quote the first lines of what a link or a citation names, and say what the memory says against this line."""
     parts = list[str]()
     if asked.named and asked.under is not None:
-        document, first = asked.place
-        first = first or (0 if asked.under.first else read_head(document.lines).line_count)
-        wanted = max(asked.under.last - first, 1) if asked.under.first else MAX_HOVER_LINES
-        parts.append("\n".join([asked.named, "", *document.lines[first : first + min(wanted, MAX_HOVER_LINES)]]))
+        (document, first), last = asked.place, asked.under.last
+        first = first if last else first or read_head(document.lines).line_count
+        end = first + min(max(last - first, 1) if last else MAX_HOVER_LINES, MAX_HOVER_LINES)
+        parts.append("\n".join([asked.named, "", *document.lines[first:end]]))
     text = visible(shortened("\n\n".join([*parts, *_against(asked)]), MAX_HOVER_CHARS))
     return {"contents": {"kind": "plaintext", "value": text}} if text else None
 

@@ -37,9 +37,8 @@ class Memories:
     """The memory of the folder that the editor has open, if that is in one, and the registered ones."""
 
     def __init__(self, own: Callable[[], Settings | None], server: Server) -> None:
-        self._own_settings, self._server = own, server
+        self._own_settings, self._server, self._opener = own, server, Opener()
         self._served: dict[RegisteredRoot | None, Served] = {}
-        self._opener = Opener()
         self._told = set[str]()
         self.find_own()
 

@@ -125,15 +125,14 @@ class Server:
         given = params["textDocument"]
         uri, version = given["uri"], given.get("version")
         if method.endswith("didOpen"):
-            opened = Document(uri, path_of(uri), "", self.encoding).changed([given], version)
-            self.documents[uri] = replace(opened, saved=opened.text)
+            self.documents[uri] = Document(uri, path_of(uri), "", self.encoding).changed([given], version)
             self.memories.find_own()
         elif uri in self.documents and method.endswith("didChange"):
             self.documents[uri] = self.documents[uri].changed(params["contentChanges"], version)
-        elif uri in self.documents and method.endswith("didSave"):
-            self.documents[uri] = replace(self.documents[uri], saved=self.documents[uri].text)
         elif uri in self.documents and method.endswith("didClose"):
             self._publish(self.documents.pop(uri), [])
+        if uri in self.documents and method.endswith(("didOpen", "didSave")):
+            self.documents[uri] = replace(self.documents[uri], saved=self.documents[uri].text)
         self.check_soon(self.documents if method.endswith("didSave") else [uri])  # others may link to what was saved
 
     def check_soon(self, uris: Iterable[str]) -> None:
@@ -146,10 +145,8 @@ class Server:
         """Check what is due, one document after the other."""
         while True:
             with self._changed:
-                seconds = min(self._due.values()) - time.monotonic() if self._due else None
-                if seconds is None or seconds > 0:
-                    self._changed.wait(seconds)
-                    continue
+                while not self._due or (seconds := min(self._due.values()) - time.monotonic()) > 0:
+                    self._changed.wait(seconds if self._due else None)
                 uri = min(self._due, key=self._due.__getitem__)
                 del self._due[uri]
             self._tried(None, partial(self._check, uri))
