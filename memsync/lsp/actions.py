@@ -21,7 +21,6 @@ from memsync.features.moving import NOT_IN_ANCHOR
 from memsync.lsp import answers
 from memsync.lsp.answers import Asked
 from memsync.lsp.cursor import headings, is_code
-from memsync.lsp.server import FAILED
 from memsync.mcp_server.messages import Message, Refused
 from memsync.model.text import count, listed, printable
 from memsync.model.vocabulary import NotePath, Tier
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from memsync.lsp.server import Server
 
 MAX_NAMED = 5
+FAILED = -32803
 _SUPERSEDED = " (superseded)"
 
 
