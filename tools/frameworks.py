@@ -1,9 +1,8 @@
 """Run the own tests of frameworks on memsync's adapters: `make integrations`, `make integrations ARGS=openai-agents`.
 
-Each has an environment of its own with memsync's wheel, that extra, and the newest version of the framework. The tests
-are those of its source distribution on PyPI; a plugin of pytest puts memsync's class in the place of the framework's
-own. What fails is printed with the reason. A failure without a known reason fails the run. Then the project's own tests
-of that adapter run there, too.
+Each suite (tests/integrations/suites.py) has an environment of its own, with memsync's wheel and the newest versions from
+PyPI; the tests of a source distribution are those of the version that is installed. What fails is printed with the
+reason. A failure without a known reason fails the run. Then this project's own tests of that adapter run there, too.
 """
 
 from __future__ import annotations
@@ -14,58 +13,21 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
-PLUGINS = PROJECT / "tests" / "integrations" / "suites"
+sys.path.insert(0, str(PROJECT))
+
+from tests.integrations.suites import SUITES, Suite  # noqa: E402
+
+PLUGINS = PROJECT / "tests" / "integrations"
 VERSION = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))"
+FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+PASSED = re.compile(r"(\d+) passed")
 
 
-@dataclass(frozen=True)
-class Suite:
-    """The tests of a framework: files of its source distribution, what they need besides, and options of pytest.
-
-    `reasons` say why the tests fail whose names match a pattern.
-    """
-
-    files: tuple[str, ...]
-    needs: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-    reasons: Mapping[str, str] = field(default_factory=dict)
-
-
-SUITES = {
-    "anthropic": Suite(
-        ("tests/lib/tools/memory_tools/test_filesystem.py",),
-        ("pytest-asyncio",),
-        ("--noconftest",),  # its conftest.py is for requests, with packages of their own
-        {
-            "after_validation|before_open|test_validate_path": "they use a private method of the SDK's own class",
-            "test_mkdir_parents": "they look at the modes of the SDK's own folders",
-            "test_view_lists_symlinks": "they expect a link to be listed; memsync follows no links",
-        },
-    ),
-    "claude-agent-sdk": Suite(
-        ("tests/test_session_store_conformance.py",),
-        ("anyio[trio]",),
-        reasons={"_helper": "they call helpers for tests that only the SDK's store in memory has"},
-    ),
-    "openai-agents": Suite(
-        ("tests/memory/test_session.py", "tests/memory/test_session_limit.py"),
-        ("pytest-asyncio", "inline-snapshot"),
-        reasons={
-            "connection|lock|corrupt|rolls_back|post_commit": "they look into SQLite's connections, tables and locks",
-            "closed_rejects": "it expects a session to be closed; here its memory is",
-        },
-    ),
-}
-
-
-def run(*command: str | Path, cwd: Path | str = "/", must_succeed: bool = True, **environ: str) -> str:
+def run(*command: str | Path, cwd: Path = PROJECT, must_succeed: bool = True, **environ: str) -> str:
     done = subprocess.run(
         [*map(str, command)], cwd=cwd, env={**os.environ, **environ}, text=True, capture_output=True, check=False
     )
@@ -78,41 +40,48 @@ def try_suite(name: str, wheel: Path, scratch: Path) -> bool:
     """Print the results of a suite; return whether every failure has a known reason."""
     suite, python = SUITES[name], scratch / name / "bin" / "python"
     pip = (python, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    needs_project = not suite.sdist and "--noconftest" not in suite.options
     run(sys.executable, "-m", "venv", scratch / name)
-    run(*pip, "install", f"{wheel}[{name}]", "pytest", *suite.needs)
-    version = run(python, "-c", VERSION, name).strip()
-    run(*pip, "download", "--no-deps", "--no-binary", name, "-d", scratch / f"{name}-tests", f"{name}=={version}")
-    (sdist,) = (scratch / f"{name}-tests").iterdir()
-    with tarfile.open(sdist) as archive:
-        archive.extractall(scratch, filter="data")
-    plugin, results = f"{name.replace('-', '_')}_suite", scratch / f"{name}.xml"
-    pytest = (python, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-    options = ("-o", "addopts=", "-p", plugin, f"--junitxml={results}", *suite.options)
+    run(*pip, "install", f"{wheel}[{suite.extra}{',dev' if needs_project else ''}]", *suite.packages)
+    title, tests = name, PROJECT
+    if suite.sdist:
+        version = run(python, "-c", VERSION, suite.sdist).strip()
+        title, tests = f"{suite.sdist} {version}", source_of(suite.sdist, version, pip, scratch / f"{name}-source")
+    pytest = (python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", "-rfE")
+    plugin = ("-o", "addopts=", "-p", suite.plugin) if suite.plugin else ()
     homes = {variable: str(scratch / "home") for variable in ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
-    tests = scratch / sdist.name.removesuffix(".tar.gz")
-    said = run(*pytest, *options, *suite.files, cwd=tests, must_succeed=False, PYTHONPATH=str(PLUGINS), **homes)
-    if not results.exists():
-        raise SystemExit(f"{name}: pytest does not run: {said.strip()[-2000:]}")
-    succeeded = report(f"{name} {version}", suite, results)
-    own = PROJECT / "tests" / "integrations" / f"test_{name.replace('-', '_')}.py"
-    print(f"  own tests: {run(*pytest, '-c', os.devnull, '--noconftest', own, **homes).strip().splitlines()[-1]}")
+    said = run(
+        *pytest, *plugin, *suite.options, *suite.tests, cwd=tests, must_succeed=False, PYTHONPATH=str(PLUGINS), **homes
+    )
+    succeeded = report(title, suite, said)
+    own = PLUGINS / f"test_{name.replace('-', '_')}.py"
+    if own.exists():
+        print(f"  own tests: {run(*pytest, '-c', os.devnull, '--noconftest', own, **homes).strip().splitlines()[-1]}")
     return succeeded
 
 
-def report(title: str, suite: Suite, results: Path) -> bool:
-    """Print how many tests of a junit file pass, and why others fail; return whether every failure has a reason."""
-    cases = [one for one in ElementTree.parse(results).iter("testcase") if one.find("skipped") is None]
-    failed = [str(one.get("name")) for one in cases if {"failure", "error"} & {part.tag for part in one}]
-    print(f"{title}: {len(cases) - len(failed)} of {len(cases)} tests pass", flush=True)
-    no_reason = "NO REASON IS KNOWN"
-    found = [
-        (next((text for key, text in suite.reasons.items() if re.search(key, one)), no_reason), one) for one in failed
-    ]
-    for reason, number in Counter(reason for reason, _ in found).items():
-        print(f"  {number} fail, because {reason}" if reason != no_reason else f"  {number} fail, and {no_reason}:")
-    for one in (name for reason, name in found if reason == no_reason):
-        print(f"    {one}")
-    return bool(cases) and all(reason != no_reason for reason, _ in found)
+def source_of(package: str, version: str, pip: tuple[str | Path, ...], folder: Path) -> Path:
+    """Download the source distribution of a package; return the folder in which its tests run."""
+    run(*pip, "download", "--no-deps", "--no-binary", package, "-d", folder, f"{package}=={version}")
+    (archive,) = folder.iterdir()
+    with tarfile.open(archive) as opened:
+        opened.extractall(folder, filter="data")
+    return folder / archive.name.removesuffix(".tar.gz")
+
+
+def report(title: str, suite: Suite, said: str) -> bool:
+    """Print how many tests pass, and why others fail; return whether tests ran, and every failure has a reason."""
+    failed, passed = FAILED.findall(said), sum(map(int, PASSED.findall(said)[-1:]))
+    print(f"{title}: {passed} of {passed + len(failed)} tests pass", flush=True)
+    reasons = [next((text for part, text in suite.fails.items() if part in test), "") for test in failed]
+    for reason, number in Counter(filter(None, reasons)).items():
+        print(f"  {number}: {reason}")
+    unknown = [test for test, reason in zip(failed, reasons, strict=True) if not reason]
+    for test in unknown:
+        print(f"  fails, and no reason is known: {test}")
+    if not passed:
+        print(said.strip()[-2000:])
+    return passed > 0 and not unknown
 
 
 def main() -> int:

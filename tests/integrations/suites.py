@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 FOREIGN_VECTORS = "compares scores with those of an embedding model of the test; memsync has its own"
 SQL = "looks into SQLite's tables"
+PRIVATE = "uses a private method of the SDK's own class"
+OF_SQLITE = "looks into SQLite's connections, tables and locks"
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,40 @@ class Suite:
 
 _OURS = ("tests/integrations/test_adapters.py",)
 SUITES = {
+    "anthropic": Suite(
+        "anthropic",
+        ("pytest", "pytest-asyncio"),
+        ("tests/lib/tools/memory_tools/test_filesystem.py",),
+        sdist="anthropic",
+        plugin="anthropic_plugin",
+        options=("--noconftest",),  # its conftest.py is for requests, with packages of their own
+        fails={
+            "after_validation": PRIVATE,
+            "before_open": PRIVATE,
+            "test_validate_path": PRIVATE,
+            "test_mkdir_parents": "looks at the modes of the SDK's own folders",
+            "test_view_lists_symlinks": "expects a link to be listed; memsync follows no links",
+        },
+    ),
+    "claude-agent-sdk": Suite(
+        "claude-agent-sdk",
+        ("anyio[trio]", "pytest"),
+        ("tests/test_session_store_conformance.py",),
+        sdist="claude-agent-sdk",
+        plugin="claude_agent_sdk_plugin",
+        fails={"_helper": "calls a helper for tests that only the SDK's store in memory has"},
+    ),
+    "openai-agents": Suite(
+        "openai-agents",
+        ("inline-snapshot", "pytest", "pytest-asyncio"),
+        ("tests/memory/test_session.py", "tests/memory/test_session_limit.py"),
+        sdist="openai-agents",
+        plugin="openai_agents_plugin",
+        fails={
+            **dict.fromkeys(("connection", "lock", "corrupt", "rolls_back", "post_commit"), OF_SQLITE),
+            "closed_rejects": "expects a session to be closed; here its memory is",
+        },
+    ),
     "langgraph": Suite(
         "langgraph",
         ("langgraph-checkpoint-sqlite", "pytest", "pytest-asyncio"),
