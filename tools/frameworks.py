@@ -1,6 +1,6 @@
 """Run the own tests of frameworks on memsync's adapters: `make integrations`, `make integrations ARGS=openai-agents`.
 
-Each suite (tests/integrations/suites.py) has an environment of its own, with memsync's wheel and the newest versions from
+Each suite (tests/integrations/suites.py) has its own environment, with memsync's wheel and the newest versions from
 PyPI; the tests of a source distribution are those of the version that is installed. What fails is printed with the
 reason. A failure without a known reason fails the run. Then this project's own tests of that adapter run there, too.
 """
