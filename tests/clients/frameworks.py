@@ -17,15 +17,16 @@ from pathlib import Path
 from tests.clients.run import INSTALL_SECONDS, PROJECT, Unavailable
 
 FRAMEWORKS = {
+    "anthropic": "memsync.integrations.anthropic",
     "crewai": "crewai",
     "google-adk": "google.adk",
     "strands-agents": "strands",
     "langchain-mcp-adapters": "langchain_mcp_adapters",
-    "openai-agents": "agents",
-    "claude-agent-sdk": "claude_agent_sdk",
+    "openai-agents": "memsync.integrations.openai_agents",
+    "claude-agent-sdk": "memsync.integrations.claude_agent_sdk",
     "pydantic-ai": "pydantic_ai",
 }
-"""Package -> what is imported."""
+"""Package -> what is imported: memsync's adapter, if there is one. Its extra is installed as well."""
 BOTH = """
 import importlib, importlib.metadata, sys
 importlib.import_module(sys.argv[2])
@@ -81,7 +82,9 @@ def main() -> int:
         for name, module in FRAMEWORKS.items():
             if name not in (given.only or name).split(","):
                 continue
-            wanted = f"{wheel}[{given.extra}]" if given.extra else str(wheel)
+            adapter = name if module.startswith("memsync.") else ""
+            extras = ",".join(filter(None, (given.extra, adapter)))
+            wanted = f"{wheel}[{extras}]" if extras else str(wheel)
             folder = Path(scratch) / name
             try:
                 _run("uv", "venv", "--quiet", "--python", sys.executable, str(folder))
