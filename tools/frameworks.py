@@ -47,8 +47,8 @@ def try_suite(name: str, wheel: Path, scratch: Path) -> bool:
     if suite.sdist:
         version = run(python, "-c", VERSION, suite.sdist).strip()
         title, tests = f"{suite.sdist} {version}", source_of(suite.sdist, version, pip, scratch / f"{name}-source")
-    pytest = (python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", "-rfE")
-    plugin = ("-o", "addopts=", "-p", suite.plugin) if suite.plugin else ()
+    pytest = (python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", "-rfE", "-o", "addopts=")
+    plugin = ("-p", suite.plugin) if suite.plugin else ()
     homes = {variable: str(scratch / "home") for variable in ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
     said = run(
         *pytest, *plugin, *suite.options, *suite.tests, cwd=tests, must_succeed=False, PYTHONPATH=str(PLUGINS), **homes
