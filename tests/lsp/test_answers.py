@@ -516,6 +516,7 @@ def test_no_message_ends_the_server(editor: Editor, home: str, message: Any) -> 
     assert places(editor.at("definition", home, "[[st|ore")) == [("store.md", 7, 0)]
 
 
+@pytest.mark.slow
 def test_a_note_of_two_megabytes_does_no_harm(editor: Editor, home: str, write: Write) -> None:
     """It is not checked, and every answer comes."""
     uri = editor.open(write("big.md", "[[" * 300_000 + "\n" + "- item [[store]] #work `x`\n" * 60_000))
