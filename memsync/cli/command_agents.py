@@ -84,10 +84,9 @@ def connect(
     each file and asks once. All other bytes of these files stay. memsync reads the agent's notes where they are, and
     never writes them. If memsync's plugin is installed, this adds no hooks, and removes those that it added before.
     """
-    from memsync.agents.connecting import SetupChange, apply, connections, own_memories, planned, plugged
+    from memsync.agents.connecting import own_memories, planned, plugged
     from memsync.agents.ingest import transcripts_root
-    from memsync.settings.config_file import set_in_user_file
-    from memsync.settings.roots import TRANSCRIPTS, default_root, registered_roots, root_for, set_default
+    from memsync.settings.roots import TRANSCRIPTS, default_root, registered_roots, root_for
 
     agent = agent_named(name)
     if not project and not agent.home().is_dir():
@@ -111,6 +110,28 @@ def connect(
     document = _shown(context, changes, new, is_agreed=yes or dry_run)
     if dry_run:
         return CommandAnswer({**document, "changed": []}, [] if document["diff"] else ["nothing to change"])
+    remarks = _carry_out(agent, changes, memories, default, worded_by)
+    remarks += [agent.afterwards] * bool(agent.afterwards and (document["changed"] or plugin))
+    if document["changed"]:
+        remarks += ["these files contain the path of memsync on this machine, so do not commit them"] * project
+    remarks += [f"its hooks are those of its plugin: {path}" for path in plugin]
+    in_use, more = _in_use()
+    return CommandAnswer({**document, "memory": in_use}, [f"{agent.title} is connected"], [*remarks, *more])
+
+
+def _carry_out(
+    agent: Agent,
+    changes: Sequence[SetupChange],
+    memories: Mapping[str, tuple[str, tuple[str, ...]]],
+    default: str,
+    worded_by: Mapping[str, Any],
+) -> list[str]:
+    """Change an agent's files, register memories and keep settings; undo the changes if that fails. Return remarks."""
+    from memsync.agents.connecting import SetupChange, apply, connections
+    from memsync.agents.ingest import transcripts_root
+    from memsync.settings.config_file import set_in_user_file
+    from memsync.settings.roots import registered_roots, set_default
+
     before = connections(agent)
     apply(agent, changes)
     try:
@@ -123,12 +144,7 @@ def connect(
     except BaseException:
         apply(agent, [SetupChange(path, new, old, before.get(path)) for path, old, new, _ in changes])
         raise
-    remarks += [agent.afterwards] * bool(agent.afterwards and (document["changed"] or plugin))
-    if document["changed"]:
-        remarks += ["these files contain the path of memsync on this machine, so do not commit them"] * project
-    remarks += [f"its hooks are those of its plugin: {path}" for path in plugin]
-    in_use, more = _in_use()
-    return CommandAnswer({**document, "memory": in_use}, [f"{agent.title} is connected"], [*remarks, *more])
+    return remarks
 
 
 def _in_use() -> tuple[str, list[str]]:

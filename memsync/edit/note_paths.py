@@ -81,7 +81,7 @@ def numbered(path: NotePath) -> Iterator[NotePath]:
 
 
 def checked_path(text: str) -> NotePath:
-    """Check the path of a note with its ending, whatever that is. Raises UsageError."""
+    """Check a path that has its ending already: nothing is added. Raises UsageError."""
     return NotePath(note_path(f"{text}.md").removesuffix(".md"))
 
 

@@ -90,7 +90,7 @@ def write_note(
 
 @operation(writes=True)
 def delete_note(memory: Workspace, path: Path, *, expected: Expected = None) -> Written:
-    """Delete a note, which `undo_forget(user=path)` puts back. Raises NoSuchNote, NoteChanged, WriteRefused."""
+    """Delete a note; `undo_forget(user=path)` puts it back. Raises NoSuchNote, NoteChanged, WriteRefused."""
     note = _path_of(path)
 
     def change() -> Done:
@@ -105,7 +105,7 @@ def delete_note(memory: Workspace, path: Path, *, expected: Expected = None) -> 
             raise WriteRefused(outcome.failed[0].reason, hint="Try again.")
         return Done(note, 1)
 
-    return memory.write("delete", note, change)
+    return memory.write("delete", note, change, is_indexed=False)  # there is nothing to index: a search compares files
 
 
 def _path_of(text: str) -> NotePath:
@@ -252,7 +252,7 @@ def _cut(memory: Workspace, path: NotePath, keep: int, taken: list[ThreadMessage
     def cut(text: str) -> str:
         lines = split_lines(text)
         gone = read_messages(lines)[keep:]
-        if taken is not None:  # cleared, because the note may change meanwhile, and is then read again
+        if taken is not None:  # replaced, because a note that changes meanwhile is cut again
             taken[:] = [_said(path, lines, one) for one in gone]
         kept = lines_with_ends(text)[: gone[0].start_line - 1] if gone else []
         return "".join(kept).rstrip("\r\n") + "\n" if gone else text  # blanks at an end belong to a message

@@ -7,6 +7,7 @@ need `[files] suffixes`. Errors read as those of Anthropic's own tool, because m
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -76,8 +77,8 @@ class MemsyncMemoryTool(BetaAbstractMemoryTool):
         old, times = command.old_str, text.count(command.old_str)
         if not times:
             raise ToolError(f"No replacement was performed, old_str `{old}` did not appear verbatim in {command.path}.")
-        starts = [number for number in range(len(text)) if text.startswith(old, number)] if times > 1 else []
-        if starts:
+        if times > 1:
+            starts = (match.start() for match in re.finditer(f"(?={re.escape(old)})", text))
             lines = ", ".join(str(text.count("\n", 0, start) + 1) for start in starts)
             raise ToolError(
                 f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. "

@@ -145,7 +145,7 @@ class MemsyncChatHistory(BaseChatMessageHistory):
         self._memory, self._thread = memory, f"id:{session_id}"
 
     @property
-    def messages(self) -> list[BaseMessage]:  # type: ignore[override]
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # LangChain declares an attribute
         """The messages, oldest first, as the file has them now."""
         try:
             return [_message(item_of(one)) for one in self._memory.read_thread(self._thread)]

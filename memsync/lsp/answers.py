@@ -133,7 +133,7 @@ def _offers(asked: Asked, found: Typed, known: Known) -> Iterator[tuple[str, str
 
 
 def _clean(text: str) -> str:
-    """Return a text without the characters that nobody sees."""
+    """Return a text without invisible characters."""
     return text if printable(text) == text else "".join(one for one in text if printable(one) == one)
 
 

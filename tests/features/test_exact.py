@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -77,11 +78,19 @@ def test_note_that_is_deleted_while_it_is_read_is_missing(memory: Memory, write:
 
 
 def test_deleted_note_comes_back(memory: Memory, root: Path) -> None:
-    memory.write_note("a/b.md", "mine\n")
-    memory.delete_note("a/b.md")
-    assert not (root / "a/b.md").exists()
+    memory.write_note("a/b.md", "The heron nests.\n")
+    assert memory.search("heron").hits
+    assert memory.delete_note("a/b.md").warnings == ()
+    assert not (root / "a/b.md").exists() and not memory.search("heron").hits
     memory.undo_forget(user="a/b.md")
-    assert (root / "a/b.md").read_text() == "mine\n"
+    assert (root / "a/b.md").read_text() == "The heron nests.\n"
+
+
+def test_each_change_is_a_commit_if_the_settings_say_so(committing: Memory, git: Callable[..., str]) -> None:
+    committing.write_note("a.md", "one\n")
+    committing.write_note("a.md", "two\n", expected="one\n")
+    assert committing.delete_note("a.md").warnings == ()
+    assert git("status", "--porcelain") == "" and git("log", "--format=%s", "--", "a.md").count("\n") == 3
 
 
 @pytest.mark.parametrize("path", [
