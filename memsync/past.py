@@ -34,6 +34,7 @@ from memsync.notes.revisions import GIT_SECONDS, Revisions
 from memsync.operation import Operation
 from memsync.ports import Index, Progress, no_progress
 from memsync.settings.load import with_changes
+from memsync.sync.embedding import COMPUTING
 from memsync.sync.gate import Stopped
 from memsync.system import clock
 from memsync.system.file_lock import file_lock
@@ -94,7 +95,7 @@ class PastMemory(Workspace):
 
         def embedding(what: str, done: int, total: int) -> None:
             progress(what, done, total)
-            if clock.monotonic() > end:
+            if what == COMPUTING and clock.monotonic() > end:  # so each search embeds something
                 raise Stopped
 
         with suppress(Stopped, IndexBusy):

@@ -19,6 +19,8 @@ from memsync.notes.parse import NoteReader
 from memsync.ports import Clock, Embedder, Index, IndexReader, Progress
 from memsync.sync.sharing import Sharing, remember
 
+COMPUTING = "computing vectors"
+"""What progress names after each batch."""
 BATCH_PASSAGES = 32
 """Passages of the first batch."""
 MAX_BATCH_PASSAGES = 256
@@ -128,7 +130,7 @@ class EmbeddingQueue:
             run.unusable = run.unusable or next(iter(refused), None)
             run.note_batch(done, self._clock.monotonic() - started)
             if progress is not None:
-                progress("computing vectors", len(run.tried), len(run.tried) + len(run.order))
+                progress(COMPUTING, len(run.tried), len(run.tried) + len(run.order))
             if run.computed >= RATE_PASSAGES:
                 with self._index.reading() as reader:
                     rates = {**_rates(reader), space.name: round(run.rate, 2)}

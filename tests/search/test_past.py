@@ -22,6 +22,7 @@ from memsync.model.json import to_json
 from memsync.model.query import SearchRequest
 from memsync.operation import AT, OPERATIONS
 from memsync.settings.load import Settings, load_settings, with_changes
+from memsync.sync import plan
 from tests.conftest import FakeEmbedder, MakeMemory, Patch, Write
 from tests.support.backends import only_sqlite
 from tests.support.daemon_fixtures import Served
@@ -531,6 +532,7 @@ def test_each_search_of_a_state_embeds_for_a_while(
 ) -> None:
     """A long backlog does not make one search wait; words are found meanwhile."""
     monkeypatch.setattr(past, "EMBED_SECONDS", 0.0)
+    monkeypatch.setattr(plan, "FINE_RACY_NS", plan.RACY_NS)  # files just written are read again, before vectors
     for number in range(100):
         write(f"{number}.md", f"The rope number {number} is {number} metres long.\n")
     history.commit(AUTUMN + 9)
