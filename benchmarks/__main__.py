@@ -90,6 +90,7 @@ WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {
     "writing": writing.appends,
     "threads": writing.threads,
     "import": writing.imports,
+    "sessions": writing.sessions,
     "mcp": start.mcp,
     "languages": languages.both_models,
     "everyday": everyday.small_memories,

@@ -19,6 +19,7 @@ from benchmarks.figures import Row, in_turn, ms_over, ratio_row, seconds
 from benchmarks.memories import running
 from memsync.edit.markdown import message
 from memsync.edit.note_writer import NoteWriter
+from memsync.integrations.items import items_of, message_of
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.search.retrievals import percentile
@@ -103,6 +104,48 @@ def _append_row(what: str, append: Callable[[str], object]) -> Row:
 
 def _message(number: int) -> str:
     return f"## assistant @ 2026-11-21 10:02 {{model=a in=10 out=5 cost=0.001}}\n\nAnswer {number} in a few words.\n"
+
+
+def sessions(state: Path) -> list[Row]:
+    """Append to a framework's session, in turn with a bare append and fsync; load it, in turn with JSON Lines."""
+    with tempfile.TemporaryDirectory() as folder, _own_state(state):
+        root, file = Path(folder) / "notes", Path(folder) / "items.jsonl"
+        root.mkdir()
+        items = [_item(number) for number in range(LONG)]
+        file.write_text("".join(f"{json.dumps(item)}\n" for item in items))
+        with Memory.open(root) as memory, file.open("ab") as bare:
+
+            def append(thread: str = "id:short") -> None:
+                memory.append_messages(thread, [message_of(items[0])], index=False)
+
+            def bare_append() -> None:
+                bare.write(b"x" * 100)
+                bare.flush()
+                os.fsync(bare.fileno())
+
+            rows = [
+                ratio_row(
+                    "append of an item over a bare one with fsync", *_ratio(in_turn(append, bare_append, RUNS), 3)
+                )
+            ]
+            memory.append_messages("id:long", [message_of(item) for item in items], index=False)
+            lines = file.read_text().splitlines()[:LONG]
+            loads = in_turn(
+                lambda: items_of(memory.read_thread("id:long")), lambda: [json.loads(line) for line in lines], 9
+            )
+        rows.append(ratio_row(f"loading {LONG:,} items over decoding them as JSON Lines", *_ratio(loads, 2)))
+    return rows
+
+
+def _ratio(times: tuple[float, float, float], limit: float) -> tuple[float, float, str]:
+    ours, theirs, ratio = times
+    return ratio, limit, ms_over(ours, theirs, 2)
+
+
+def _item(number: int) -> dict[str, object]:
+    if number % 3:
+        return {"role": "user" if number % 3 == 1 else "assistant", "content": f"Answer {number} in a few words."}
+    return {"type": "function_call", "call_id": f"c{number}", "name": "search", "arguments": '{"query": "store"}'}
 
 
 def imports(state: Path) -> list[Row]:

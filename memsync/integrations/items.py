@@ -14,6 +14,8 @@ from memsync.errors import NoteError
 from memsync.model.conversation import NewMessage, ThreadMessage
 
 ROLES = ("user", "assistant", "system")
+MAX_INDENTED_CHARS = 20_000
+"""A longer item is one line: its long texts stay as hard to read, and indenting takes seconds."""
 _FORM = {"item": "json"}
 _BLOCK = re.compile(r"```json\n(.*)\n```", re.DOTALL)
 
@@ -23,8 +25,8 @@ def message_of(item: Any) -> NewMessage:
     role, text = (item.get("role"), item.get("content")) if isinstance(item, dict) else (None, None)
     if isinstance(text, str) and role in ROLES and [*item] == ["role", "content"] and _is_whole(text):
         return NewMessage(str(role), text)
-    written = json.dumps(item, ensure_ascii=False)
-    written = written if _is_whole(written) else json.dumps(item)
+    line = json.dumps(item, ensure_ascii=False)
+    written = json.dumps(item, ensure_ascii=not _is_whole(line), indent=2 if len(line) <= MAX_INDENTED_CHARS else None)
     return NewMessage(_role_of(item), f"```json\n{written}\n```", attributes=_FORM)
 
 

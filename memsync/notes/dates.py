@@ -176,7 +176,7 @@ def parse_moment(text: str) -> str | None:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
         return None
-    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text.strip()):
+    if _ISO_DAY.fullmatch(text.strip()):
         return text.strip()
     return moment.isoformat(timespec="seconds" if moment.second else "minutes")
 

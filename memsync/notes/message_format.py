@@ -96,7 +96,7 @@ def fences(lines: Sequence[str]) -> Iterator[str]:
     """Yield for each line the fence that is open after it, as `find_headings` sees it; empty outside fences."""
     fence = ""
     for line in lines:
-        match = _FENCE.match(line)
+        match = _FENCE.match(line) if line.startswith((" ", "`", "~")) else None
         if fence:
             if match and match[1].startswith(fence) and not line.strip().strip(fence[0]):
                 fence = ""
@@ -119,7 +119,7 @@ def find_headings(lines: Sequence[str], first_line: int) -> Iterator[tuple[Secti
     before = ""
     body = lines[first_line - 1 :]
     for number, (line, fence) in enumerate(zip(body, fences(body), strict=True), first_line):
-        heading = None if fence or before else _HEADING.match(line)
+        heading = None if fence or before or not line.startswith((" ", "#")) else _HEADING.match(line)
         before = fence
         if heading:
             column, attributes = cut_attributes(line)
@@ -294,6 +294,8 @@ def text_of_message(body: str, attributes: Mapping[str, str]) -> str:
 def _original_of(form: _Form) -> str:
     """Return the text that was written in a form."""
     attributes, body = form
+    if not any(name in attributes for name in WRITING_ATTRIBUTES):
+        return body_text(body.split("\n"))
     written = attributes.get("written", "").split()
     lines = body_text(body.split("\n")).split("\n")
     if "fenced" in written and len(lines) > 1 and lines[0] == lines[-1] and FENCE_MARKS.fullmatch(lines[0]):
