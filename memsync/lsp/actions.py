@@ -46,7 +46,7 @@ def answer(server: Server, method: str, params: Message) -> Any:
         return [one for served in server.memories.own for one in answers.workspace_symbols(served, params["query"])]
     if method not in ANSWERS:
         raise Refused(METHOD_NOT_FOUND, f"{method[:100]} is not known")
-    document = server.documents.get(params["textDocument"]["uri"])
+    document = params["textDocument"]["held"]
     served = server.memories.of(document.path) if document is not None else None
     if document is None or served is None:
         return None

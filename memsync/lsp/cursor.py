@@ -23,6 +23,7 @@ _TYPED = (
 )
 """What may be typed, and a pattern of the text before the cursor: what that belongs to, and its beginning."""
 _KEY = re.compile(r"([\w-]*)$")
+_ITEM = re.compile(r"[ \t]*-[ \t]+(\S*)")
 _VALUE = re.compile(r"([\w-]+):[ \t]+(?:\[?(?:[^,\[\]]*,[ \t]*)*)([^\s,\[\]]*)$")
 
 
@@ -103,6 +104,9 @@ def typed(lines: Sequence[str], line: int, column: int) -> Typed | None:
             return Typed("key", match[1], 0)
         if (match := _VALUE.fullmatch(before)) and "[[" not in before:
             return Typed("value", match[2], match.start(2), match[1])
+        if match := _ITEM.fullmatch(before):
+            above = next(one for one in reversed(lines[:line]) if not _ITEM.match(one))
+            return Typed("value", match[1], match.start(1), above.rstrip(" :"))
     for what, pattern in _TYPED:
         if match := pattern.search(before):
             return None if is_code(lines, line) else Typed(what, match[2], match.start(2), match[1].strip())

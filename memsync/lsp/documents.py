@@ -1,6 +1,7 @@
-"""What the editor holds: documents, positions in the units that it counts, and URIs. Pure.
+"""What the editor holds: documents, positions, and URIs. Pure.
 
-Lines and columns count from 0 here, as in the protocol; columns count characters, except in positions.
+Lines and columns count from 0 here, as in the protocol. Columns count characters, but in positions the units of UTF-16,
+which every editor can count in.
 """
 
 from __future__ import annotations
@@ -16,13 +17,12 @@ from urllib.parse import quote, unquote_to_bytes, urlsplit
 from memsync.model.text import whole_characters
 from memsync.notes.decode import split_lines
 
-CODECS = {"utf-32": ("utf-32-le", 4), "utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2)}
-"""Encoding in which an editor may count, the best first -> its codec, and the bytes of a unit."""
+UNIT_BYTES = 2
 
 
 @dataclass(frozen=True)
 class Document:
-    """A text that the editor holds, or that of a file; `encoding` is the one in which the editor counts.
+    """A text that the editor holds, or that of a file.
 
     `saved` is the text when the editor last opened or saved it.
     """
@@ -30,7 +30,6 @@ class Document:
     uri: str
     path: str
     text: str
-    encoding: str
     version: int | None = None
     saved: str = ""
 
@@ -49,8 +48,7 @@ class Document:
 
     def position(self, line: int, column: int) -> dict[str, int]:
         """Return a place as the editor counts it."""
-        codec, size = CODECS[self.encoding]
-        return {"line": line, "character": len(self.line(line)[:column].encode(codec)) // size}
+        return {"line": line, "character": len(self.line(line)[:column].encode("utf-16-le")) // UNIT_BYTES}
 
     def range(self, line: int, start: int = 0, end: int | None = None, *, last: int | None = None) -> dict[str, Any]:
         """Return the columns `start` to `end` (default: all) of a line, or of the lines up to `last`."""
@@ -71,7 +69,7 @@ class Document:
                 before, _, after, place = self._cut(rows, span)
                 text = before + text + after
             rows[place] = _rows(text)
-        return Document(self.uri, self.path, "".join(rows), self.encoding, version, self.saved)
+        return Document(self.uri, self.path, "".join(rows), version, self.saved)
 
     def insertion(self, new: str) -> dict[str, Any]:
         """Return the edit that makes this document a text that has something more at one place."""
@@ -82,10 +80,9 @@ class Document:
         return {"range": {"start": place, "end": place}, "newText": new[offset : offset + len(new) - len(self.text)]}
 
     def _place(self, lines: Sequence[str], position: Mapping[str, int]) -> tuple[int, int]:
-        codec, size = CODECS[self.encoding]
         line, units = min(max(0, position["line"]), len(lines)), max(0, position["character"])
         text = "".join(lines[line : line + 1]).rstrip("\r\n")[:units]  # no character is shorter than a unit
-        return line, len(text.encode(codec)[: units * size].decode(codec, "ignore"))
+        return line, len(text.encode("utf-16-le")[: units * UNIT_BYTES].decode("utf-16-le", "ignore"))
 
     def _cut(self, rows: Sequence[str], span: Mapping[str, Any]) -> tuple[str, str, str, slice]:
         """Return what is before a range, in it and after it, in the rows that it may change, and which rows these are.

@@ -123,7 +123,7 @@ class Served:
         with suppress(FileNotFoundError, NoteError):
             content = self.files.read(NotePath(path))[0]
         text = "" if is_utf16(content) or is_binary(content) else content.decode("utf-8-sig", "replace")
-        return Document(uri_of(place), place, text, self._server.encoding)
+        return Document(uri_of(place), place, text)
 
 
 class Known:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from memsync import __version__
 from memsync.client.wire import INTERNAL_ERROR
 from memsync.errors import MemsyncError, own_error
-from memsync.lsp.documents import CODECS, Document, path_of
+from memsync.lsp.documents import Document, path_of
 from memsync.mcp_server.messages import Message, Refused, id_of, reply
 from memsync.model.text import printable
 from memsync.system.once import once_property
@@ -43,7 +44,6 @@ class Server:
     def __init__(self, send: Callable[[Message], None], settings: Callable[[str], Settings | None]) -> None:
         self.documents: dict[str, Document] = {}
         self.client: Message = {}
-        self.encoding = "utf-16"
         self.has_ended = self.is_shut_down = False
         self._send, self._settings = send, settings
         self._folder = ""
@@ -59,8 +59,16 @@ class Server:
         return Memories(partial(self._settings, self._folder), self)
 
     def is_quick(self, message: Any) -> bool:
-        """Return whether a message is about the state of the editor, so that the next one must not overtake it."""
-        return id_of(message) is None or message.get("method") in ("initialize", "shutdown")
+        """Return whether a message is about the state of the editor, so that the next one must not overtake it.
+
+        Any other keeps the document that it is about, which the next one may change before a thread answers.
+        """
+        if id_of(message) is None or message.get("method") in ("initialize", "shutdown"):
+            return True
+        with suppress(AttributeError, KeyError, TypeError):  # it is about none
+            given = message["params"]["textDocument"]
+            given["held"] = self.documents.get(given["uri"])
+        return False
 
     def answer(self, message: Any, _: Peer) -> Message | None:
         """Return the reply to a message; None if it needs none."""
@@ -115,17 +123,14 @@ class Server:
         folders = params.get("workspaceFolders") or [{"uri": params.get("rootUri")}]
         self._folder = path_of(folders[0].get("uri"))
         self.client = params.get("capabilities") or {}
-        offered = (self.client.get("general") or {}).get("positionEncodings") or ()
-        self.encoding = next((encoding for encoding in CODECS if encoding in offered), "utf-16")
-        capabilities = {**CAPABILITIES, "positionEncoding": self.encoding}
-        return {"capabilities": capabilities, "serverInfo": {"name": "memsync", "version": __version__}}
+        return {"capabilities": CAPABILITIES, "serverInfo": {"name": "memsync", "version": __version__}}
 
     def _hold(self, method: str, params: Message) -> None:
         """Follow what the editor opens, changes, saves and closes."""
         given = params["textDocument"]
         uri, version = given["uri"], given.get("version")
         if method.endswith("didOpen"):
-            self.documents[uri] = Document(uri, path_of(uri), "", self.encoding).changed([given], version)
+            self.documents[uri] = Document(uri, path_of(uri), "").changed([given], version)
             self.memories.find_own()
         elif uri in self.documents and method.endswith("didChange"):
             self.documents[uri] = self.documents[uri].changed(params["contentChanges"], version)

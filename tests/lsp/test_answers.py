@@ -33,11 +33,15 @@ class Editor:
     def __init__(self, settings: Callable[[str], Settings | None], client: dict[str, Any] | None = None) -> None:
         self.told, self.shown = list[dict[str, Any]](), list[dict[str, Any]]()
         self.server = Server(self.told.append, settings)
+        self.meanwhile: Callable[[], None] = lambda: None
         params = {"capabilities": CAN if client is None else client, "rootUri": None}
         self.capabilities = self.request("initialize", params)["capabilities"]
 
     def request(self, method: str, params: dict[str, Any]) -> Any:
-        answer = self.server.answer({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, Peer())
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        self.server.is_quick(message)
+        self.meanwhile()
+        answer = self.server.answer(message, Peer())
         assert answer is not None and json.dumps(answer)
         return answer["result"] if "result" in answer else answer["error"]
 
@@ -151,6 +155,19 @@ def test_completion_of_front_matter(editor: Editor, write: Write) -> None:
     uri = editor.open(write("new.md", ""), "---\nal\nkind: d\n---\n")
     assert offered(editor.at("completion", uri, "\nal|")) == ["aliases: "]
     assert offered(editor.at("completion", uri, "kind: d|")) == ["daily"]
+
+
+def test_completion_of_a_list_in_front_matter(editor: Editor, home: str, write: Write) -> None:
+    """Each item is a value of the key above it."""
+    uri = editor.open(write("new.md", ""), "---\ntags:\n  - idea\n  - wo\n\nal\n---\n")
+    assert offered(editor.at("completion", uri, "- wo|")) == ["work", "work/trip"]
+
+
+def test_a_request_is_about_the_text_that_was_there_when_it_came(editor: Editor, home: str, write: Write) -> None:
+    """Not about what the editor has sent before a thread answers."""
+    uri = editor.open(write("new.md", ""), "[[sto")
+    editor.meanwhile = lambda: editor.change(uri, "")
+    assert offered(editor.at("completion", uri, "[[sto|")) == ["store]]"]
 
 
 def test_completion_spells_a_name_that_two_notes_have_as_a_path(editor: Editor, home: str, write: Write) -> None:
@@ -365,7 +382,7 @@ def applied(editor: Editor, edit: dict[str, Any]) -> dict[str, str]:
             uri = change["textDocument"]["uri"]
             path = Path(path_of(uri))
             text = path.read_bytes().decode() if path.exists() else ""
-            held = editor.server.documents.get(uri) or Document(uri, str(path), text, "utf-16")
+            held = editor.server.documents.get(uri) or Document(uri, str(path), text)
             changes = [{"text": one["newText"], "range": one["range"]} for one in change["edits"]]
             texts[path.name] = held.changed(changes, None).text
         else:

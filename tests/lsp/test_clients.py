@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from lsprotocol import types as lsp
 
-from memsync.lsp.documents import CODECS, uri_of
+from memsync.lsp.documents import uri_of
 from tests.conftest import Patch, Write
 from tests.lsp.test_answers import HOME, STORE
 from tests.support.daemon_process import Cli
@@ -36,11 +36,8 @@ def notes(write: Write, root: Path, cli: Cli, monkeypatch: Patch) -> Path:
     return root
 
 
-def converse(root: Path, name: str, talk: Callable[[Any, str], Awaitable[None]]) -> int:
-    """Let a client with the capabilities of an editor talk to a server; return the server's exit code.
-
-    `talk` also gets the encoding in which the two count columns.
-    """
+def converse(root: Path, name: str, talk: Callable[[Any], Awaitable[None]]) -> int:
+    """Let a client with the capabilities of an editor talk to a server; return the server's exit code."""
     from pytest_lsp import client_capabilities, make_test_lsp_client
 
     async def run() -> int:
@@ -51,7 +48,7 @@ def converse(root: Path, name: str, talk: Callable[[Any, str], Awaitable[None]])
         started = await client.initialize_session(params)
         assert started.server_info is not None and started.server_info.name == "memsync"
         async with asyncio.timeout(120):
-            await talk(client, str(started.capabilities.position_encoding))
+            await talk(client)
             await client.shutdown_session()
         assert client._server is not None
         code = client._server.returncode
@@ -77,7 +74,7 @@ def test_a_client_that_knows_the_protocol(
     def place(text: str, line: int) -> lsp.Position:
         return lsp.Position(line, HOME.split("\n")[line].index(text) + 3)
 
-    async def talk(client: Any, encoding: str) -> None:
+    async def talk(client: Any) -> None:
         client.text_document_did_open(lsp.DidOpenTextDocumentParams(lsp.TextDocumentItem(uri, "markdown", 1, HOME)))
         await client.wait_for_notification("textDocument/publishDiagnostics")
         assert [one.message for one in client.diagnostics[uri]] == ["[[nowhere]] leads nowhere"]
@@ -93,7 +90,7 @@ def test_a_client_that_knows_the_protocol(
         assert [one.name for one in symbols] == ["Home"]
         hits = await client.workspace_symbol_async(lsp.WorkspaceSymbolParams("SQLite"))
         assert [one.container_name for one in hits] == ["decisions/store.md:7-9"]
-        await change(client, encoding)
+        await change(client)
         actions = await client.text_document_code_action_async(
             lsp.CodeActionParams(
                 document, lsp.Range(place("[[nowhere", 4), place("[[nowhere", 4)), lsp.CodeActionContext([])
@@ -106,13 +103,12 @@ def test_a_client_that_knows_the_protocol(
         await client.text_document_rename_async(lsp.RenameParams(new_name="shop", **link))
         assert any("memsync mv --undo" in message.message for message in client.messages)
 
-    async def change(client: Any, encoding: str) -> None:
+    async def change(client: Any) -> None:
         versioned = lsp.VersionedTextDocumentIdentifier(2, uri)
         end = lsp.Position(HOME.count("\n"), 0)
         change = lsp.TextDocumentContentChangePartial(lsp.Range(end, end), "ü😀 [[sto")
         client.text_document_did_change(lsp.DidChangeTextDocumentParams(versioned, [change]))
-        codec, size = CODECS[encoding]
-        start, at = (len(text.encode(codec)) // size for text in ("ü😀 [[", "ü😀 [[sto"))
+        start, at = (len(text.encode("utf-16-le")) // 2 for text in ("ü😀 [[", "ü😀 [[sto"))
         position = lsp.Position(end.line, at)
         offered = await client.text_document_completion_async(lsp.CompletionParams(document, position))
         assert [item.text_edit.new_text for item in offered.items] == ["store]]"]
