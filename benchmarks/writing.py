@@ -9,11 +9,13 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
 from unittest import mock
 
 import apsw
+from msgspec.structs import replace
 
 from benchmarks.figures import Row, in_turn, ms_over, ratio_row, seconds
 from benchmarks.memories import running
@@ -128,7 +130,8 @@ def sessions(state: Path) -> list[Row]:
                     "append of an item over a bare one with fsync", *_ratio(in_turn(append, bare_append, RUNS), 3)
                 )
             ]
-            memory.append_messages("id:long", [message_of(item) for item in items], index=False)
+            said = [replace(message_of(item), time=_second(number)) for number, item in enumerate(items)]
+            memory.append_messages("id:long", said, index=False)
             lines = file.read_text().splitlines()[:LONG]
             loads = in_turn(
                 lambda: items_of(memory.read_thread("id:long")), lambda: [json.loads(line) for line in lines], 9
@@ -140,6 +143,10 @@ def sessions(state: Path) -> list[Row]:
 def _ratio(times: tuple[float, float, float], limit: float) -> tuple[float, float, str]:
     ours, theirs, ratio = times
     return ratio, limit, ms_over(ours, theirs, 2)
+
+
+def _second(number: int) -> str:
+    return f"{datetime(2026, 11, 21) + timedelta(seconds=number)}"
 
 
 def _item(number: int) -> dict[str, object]:

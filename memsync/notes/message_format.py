@@ -9,9 +9,8 @@ correctly is used, and the last one is correct for every text.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import NamedTuple
 
 from memsync.errors import UsageError
@@ -92,22 +91,16 @@ def read_message_heading(heading: str, attributes: Mapping[str, str] = {}) -> Sp
     return Spoken(attributes[ROLE], moment, {key: value for key, value in attributes.items() if key != ROLE})
 
 
-def fences(lines: Sequence[str]) -> Iterator[str]:
-    """Yield for each line the fence that is open after it, as `find_headings` sees it; empty outside fences."""
-    fence = ""
-    for line in lines:
-        match = _FENCE.match(line) if line.startswith((" ", "`", "~")) else None
-        if fence:
-            if match and match[1].startswith(fence) and not line.strip().strip(fence[0]):
-                fence = ""
-        elif match:
-            fence = match[1]
-        yield fence
+def _fence_after(line: str, fence: str) -> str:
+    match = _FENCE.match(line)
+    if not fence:
+        return match[1] if match else ""
+    return "" if match and match[1].startswith(fence) and not line.strip().strip(fence[0]) else fence
 
 
 def open_fence(lines: Sequence[str]) -> str:
     """Return the fence that is open after the last line, as `find_headings` sees it, or an empty string."""
-    return next(iter(deque(fences(lines), maxlen=1)), "")
+    return reduce(lambda fence, line: _fence_after(line, fence), lines, "")
 
 
 def find_headings(lines: Sequence[str], first_line: int) -> Iterator[tuple[Section, int]]:
@@ -116,18 +109,27 @@ def find_headings(lines: Sequence[str], first_line: int) -> Iterator[tuple[Secti
     This is for threads that are too large to parse as Markdown. It skips headings in fences, but does not recognize
     other blocks that can hide a heading, such as an unclosed HTML block. It does not find underlined headings.
     """
-    before = ""
-    body = lines[first_line - 1 :]
-    for number, (line, fence) in enumerate(zip(body, fences(body), strict=True), first_line):
-        heading = None if fence or before or not line.startswith((" ", "#")) else _HEADING.match(line)
-        before = fence
-        if heading:
-            column, attributes = cut_attributes(line)
-            text = line[heading.end() : column].strip().rstrip("#").strip()
-            level = len(heading[1])
-            spoken = read_message_heading(text, attributes) if level == MESSAGE_LEVEL else None
-            said = spoken or Spoken("", "", attributes)
-            yield Section((text,), number, number, *said, level, spoken is not None), column if attributes else 0
+    fence = ""
+    for number, line in enumerate(lines[first_line - 1 :], first_line):
+        if not line.startswith((" ", "#", "`", "~")):  # most lines
+            continue
+        before, fence = fence, _fence_after(line, fence)
+        if not before and not fence and (heading := _heading_on(line)):
+            level, text, column, said, is_message = heading
+            yield Section((text,), number, number, *said, level, is_message), column
+
+
+@lru_cache(maxsize=4096)
+def _heading_on(line: str) -> tuple[int, str, int, Spoken, bool] | None:
+    """Return level, text, column of the attributes or 0, and what is said. Programs write many alike in a second."""
+    heading = _HEADING.match(line)
+    if heading is None:
+        return None
+    column, attributes = cut_attributes(line)
+    text = line[heading.end() : column].strip().rstrip("#").strip()
+    level = len(heading[1])
+    spoken = read_message_heading(text, attributes) if level == MESSAGE_LEVEL else None
+    return level, text, column if attributes else 0, spoken or Spoken("", "", attributes), spoken is not None
 
 
 def messages_in(sections: Iterable[Section], lines: Sequence[str]) -> Iterator[Message]:
