@@ -16,7 +16,8 @@ EXAMPLES = {
 }
 PACKAGES = {
     "adk": "google.adk", "langchain": "langchain_core", "langgraph": "langgraph.store.base", "strands": "strands",
-    "llamaindex": "llama_index.core",
+    "llamaindex": "llama_index.core", "anthropic": "anthropic", "claude_agent_sdk": "claude_agent_sdk",
+    "openai_agents": "agents",
 }  # fmt: skip
 
 
