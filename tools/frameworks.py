@@ -14,12 +14,13 @@ import sys
 import tarfile
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
-from tests.integrations.suites import SUITES, Suite  # noqa: E402
+from tests.integrations.suites import ALONE, PACKAGES, SUITES, Suite  # noqa: E402
 
 PLUGINS = PROJECT / "tests" / "integrations"
 VERSION = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))"
@@ -27,11 +28,11 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 PASSED = re.compile(r"(\d+) passed")
 
 
-def run(*command: str | Path, cwd: Path = PROJECT, must_succeed: bool = True, **environ: str) -> str:
-    done = subprocess.run(
-        [*map(str, command)], cwd=cwd, env={**os.environ, **environ}, text=True, capture_output=True, check=False
-    )
-    if must_succeed and done.returncode:
+def run(*command: str | Path, cwd: Path = PROJECT, environ: Mapping[str, str] | None = None) -> str:
+    """Return what a command prints; with `environ`, that of one that may fail. Raises SystemExit."""
+    env = {**os.environ, **(environ or {})}
+    done = subprocess.run([*map(str, command)], cwd=cwd, env=env, text=True, capture_output=True, check=False)
+    if environ is None and done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))} failed: {(done.stderr or done.stdout).strip()[-2000:]}")
     return done.stdout + done.stderr
 
@@ -40,9 +41,8 @@ def try_suite(name: str, wheel: Path, scratch: Path) -> bool:
     """Print the results of a suite; return whether every failure has a known reason."""
     suite, python = SUITES[name], scratch / name / "bin" / "python"
     pip = (python, "-m", "pip", "--quiet", "--disable-pip-version-check")
-    needs_project = not suite.sdist and "--noconftest" not in suite.options
     run(sys.executable, "-m", "venv", scratch / name)
-    run(*pip, "install", f"{wheel}[{suite.extra}{',dev' if needs_project else ''}]", *suite.packages)
+    run(*pip, "install", f"{wheel}[{suite.extra}]", *suite.packages, *PACKAGES)
     title, tests = name, PROJECT
     if suite.sdist:
         version = run(python, "-c", VERSION, suite.sdist).strip()
@@ -50,15 +50,13 @@ def try_suite(name: str, wheel: Path, scratch: Path) -> bool:
     pytest = (python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", "-rfE", "-o", "addopts=")
     plugin = ("-p", suite.plugin) if suite.plugin else ()
     homes = {variable: str(scratch / "home") for variable in ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
-    said = run(
-        *pytest, *plugin, *suite.options, *suite.tests, cwd=tests, must_succeed=False, PYTHONPATH=str(PLUGINS), **homes
-    )
-    succeeded = report(title, suite, said)
-    own = PLUGINS / f"test_{name.replace('-', '_')}.py"
-    if own.exists():
-        said = run(*pytest, "-c", os.devnull, "--noconftest", own, **homes)
-        print(f"  and this project's own {PASSED.findall(said)[-1]}", flush=True)
-    return succeeded
+    places = {**homes, "PYTHONPATH": str(PLUGINS)}
+    succeeded = True
+    if suite.tests:
+        said = run(*pytest, *plugin, *suite.options, *suite.tests, cwd=tests, environ=places)
+        succeeded = report(title, suite, said)
+    said = run(*pytest, *ALONE, PLUGINS, "-k", name.replace("-", "_"), environ=homes)
+    return report(f"{name}, this project's tests", Suite(suite.extra), said) and succeeded
 
 
 def source_of(package: str, version: str, pip: tuple[str | Path, ...], folder: Path) -> Path:

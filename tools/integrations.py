@@ -47,7 +47,7 @@ $ memsync agents check
 
 def contents() -> dict[str, str]:
     """Return the text of each file, by its path in the repository."""
-    texts = {}
+    texts: dict[str, str] = {}
     for agent in map(agent_named, INSTALL):
         made = {path: make(["memsync"], caller(agent)) for path, make in agent.plugin.items()}
         texts |= {f"{FOLDER}/{agent.name}/{path}": text for path, text in {**made, "README.md": readme(agent)}.items()}

@@ -11,30 +11,33 @@ PRIVATE = "uses a private method of the SDK's own class"
 OF_SQLITE = "looks into SQLite's connections, tables and locks"
 
 
+PACKAGES = ("hypothesis", "pytest")
+ALONE = ("-c", "/dev/null", "--noconftest")
+
+
 @dataclass(frozen=True)
 class Suite:
-    """One suite: it is run in an environment with memsync[`extra`], `packages` and the dev packages pytest needs.
+    """One suite: it is run in an environment with memsync[`extra`], `packages` and PACKAGES.
 
-    `sdist` is the package whose source archive on PyPI has the tests; empty if `tests` are files of this project. Then
+    `sdist` is the package whose source archive on PyPI has the `tests`; empty if these are files of this project. Then
     the folder in which pytest runs is that of the archive; otherwise this project's. `plugin` is a module of this
     folder that puts our class in place of theirs: `PYTHONPATH=tests/integrations pytest -p PLUGIN`. `fails` has the
     tests that fail, by a part of their names, with the reason.
     """
 
     extra: str
-    packages: tuple[str, ...]
-    tests: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
     sdist: str = ""
     plugin: str = ""
     options: tuple[str, ...] = ()
     fails: Mapping[str, str] = field(default_factory=dict)
 
 
-_OURS = ("tests/integrations/test_adapters.py",)
 SUITES = {
     "anthropic": Suite(
         "anthropic",
-        ("pytest", "pytest-asyncio"),
+        ("pytest-asyncio",),
         ("tests/lib/tools/memory_tools/test_filesystem.py",),
         sdist="anthropic",
         plugin="anthropic_plugin",
@@ -49,7 +52,7 @@ SUITES = {
     ),
     "claude-agent-sdk": Suite(
         "claude-agent-sdk",
-        ("anyio[trio]", "pytest"),
+        ("anyio[trio]",),
         ("tests/test_session_store_conformance.py",),
         sdist="claude-agent-sdk",
         plugin="claude_agent_sdk_plugin",
@@ -57,7 +60,7 @@ SUITES = {
     ),
     "openai-agents": Suite(
         "openai-agents",
-        ("inline-snapshot", "pytest", "pytest-asyncio"),
+        ("inline-snapshot", "pytest-asyncio"),
         ("tests/memory/test_session.py", "tests/memory/test_session_limit.py"),
         sdist="openai-agents",
         plugin="openai_agents_plugin",
@@ -68,7 +71,7 @@ SUITES = {
     ),
     "langgraph": Suite(
         "langgraph",
-        ("langgraph-checkpoint-sqlite", "pytest", "pytest-asyncio"),
+        ("langgraph-checkpoint-sqlite", "pytest-asyncio"),
         ("tests/test_store.py", "tests/test_async_store.py"),
         sdist="langgraph-checkpoint-sqlite",
         plugin="langgraph_plugin",
@@ -83,13 +86,13 @@ SUITES = {
     ),
     "langchain": Suite(
         "langchain",
-        ("langchain-tests", "pytest", "pytest-asyncio"),
+        ("langchain-tests", "pytest-asyncio"),
         ("tests/integrations/langchain_suite.py",),
-        options=("-c", "/dev/null", "--noconftest", "--asyncio-mode=auto"),
+        options=(*ALONE, "--asyncio-mode=auto"),
     ),
-    "adk": Suite("adk", (), _OURS, options=("-n0", "-k", "adk")),
-    "strands": Suite("strands", (), _OURS, options=("-n0", "-k", "strands")),
-    "llamaindex": Suite("llamaindex", (), _OURS, options=("-n0", "-k", "llamaindex")),
-    "deepagents": Suite("langgraph", ("deepagents",), _OURS, options=("-n0", "-k", "deepagents")),
+    "adk": Suite("adk"),
+    "strands": Suite("strands"),
+    "llamaindex": Suite("llamaindex"),
+    "deepagents": Suite("langgraph", ("deepagents",)),
 }
 """By the name of the adapter. Of ADK, Strands, LlamaIndex and deepagents no suite for such classes is on PyPI."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,20 @@ import pytest
 
 from memsync import Memory
 from memsync.errors import NoteError
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return an empty folder of notes; these tests run without the project's fixtures, too."""
+    (tmp_path / "notes").mkdir()
+    return tmp_path / "notes"
+
+
+@pytest.fixture
+def memory(root: Path) -> Iterator[Memory]:
+    """Yield its memory, with the real model."""
+    with Memory.open(root) as memory:
+        yield memory
 
 
 def page(root: Path, folder: str) -> Path:

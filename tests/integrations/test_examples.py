@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import PROJECT
-
-PAGE = (PROJECT / "docs" / "integrations.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "integrations.md").read_text()
 EXAMPLES = {
     re.findall(r"memsync\.integrations\.(\w+)", code)[0]: code
     for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
