@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from memsync.edit import note_file
 from memsync.edit.addition import Addition, join_additions
-from memsync.edit.journal import Appended, Journal, missing, times_in
+from memsync.edit.journal import Appended, Journal, missing, times_in, unread
 from memsync.edit.markdown import as_it_was
 from memsync.edit.note_end import NoteEnd, read_end
 from memsync.edit.note_paths import cannot_write, check_writable
@@ -217,4 +217,7 @@ class Appending:
         ]
         if not recent or changed_since(self.root, since):  # a git checkout restores old text on purpose
             return []
-        return missing(recent, content.decode("utf-8", "replace"))
+        text = content.decode("utf-8", "replace")
+        lost = missing(recent, text)
+        before = [entry for entry in self.journal.since(since - 1, self.path) if entry != self.own] if lost else []
+        return unread(before, lost, text)

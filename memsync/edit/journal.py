@@ -148,6 +148,30 @@ def missing(appends: Iterable[Appended], content: str) -> list[Appended]:
     return lost
 
 
+def unread(appends: Sequence[Appended], lost: Sequence[Appended], content: str) -> list[Appended]:
+    """Return the lost appends that whoever saved the note cannot have read; `appends` has others of that time, too.
+
+    He had read what has a later append in the note, or a heading of a message left there. To put back each lost append
+    would undo the edits of people and of programs that rewrite a note at once.
+    """
+    gone = {append.id for append in missing(appends, content)}
+    there = [append for append in appends if append.id not in gone]
+    left = _message_headings(content.replace("\r\n", "\n"))
+    left.subtract(_message_headings("\n".join(append.text for append in there)))
+    newest = max((int(append.id) for append in there), default=0)
+    found = []
+    for append in lost:
+        headings = _message_headings(append.text)
+        if int(append.id) > newest and not headings & left:
+            found.append(append)
+        left -= headings
+    return found
+
+
+def _message_headings(text: str) -> Counter[str]:
+    return Counter(line for line in text.split("\n") if line.startswith("## ") and " @ " in line)
+
+
 def edited(appends: Sequence[Appended], lost: Sequence[Appended], content: str) -> set[str]:
     """Return the ids of lost appends that a person may have edited.
 

@@ -56,6 +56,31 @@ def test_only_what_is_missing_is_put_back(writer: NoteWriter, root: Path) -> Non
     assert (root / LOG).read_text() == "- one\n- two\n- mine\n- one\n- three\n"
 
 
+MESSAGE = "## user @ 2026-11-21T10:02:03\n\n"
+
+
+def test_message_that_is_edited_at_once_is_not_put_back(writer: NoteWriter, root: Path) -> None:
+    """Its heading shows that the editor had read it, even if another message of that second was overwritten."""
+    for text in ("My boat is in Kiel.", "Noted, Kiel."):
+        writer.append(LOG, Addition(MESSAGE + text))
+    save(root, (root / LOG).read_text().replace("in Kiel", "in Skagen"))
+    assert writer.append(LOG, Addition(MESSAGE + "Where?")).warnings == ()
+    texts = [text.strip() for text in (root / LOG).read_text().split(MESSAGE)]
+    assert texts == ["", "My boat is in Skagen.", "Noted, Kiel.", "Where?"]
+    save(root, (root / LOG).read_text().partition("Noted")[0].removesuffix(MESSAGE))
+    (warning,) = writer.append(LOG, Addition(MESSAGE + "When?")).warnings
+    assert "2 earlier appends" in warning and "Noted, Kiel." in (root / LOG).read_text()
+
+
+def test_what_was_deleted_while_a_later_append_stayed_is_not_put_back(writer: NoteWriter, root: Path) -> None:
+    """Whoever has read the later one has read all before it."""
+    for text in ("one", "two", "three"):
+        append(writer, text)
+    save(root, "- three\n")
+    assert append(writer, "four") == ()
+    assert (root / LOG).read_text() == "- three\n- four\n"
+
+
 def test_what_was_deleted_later_is_not_put_back(
     writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
