@@ -275,6 +275,16 @@ class Workspace:
             raise NoThread(f"there is no thread {thread!r}", hint=hint)
         return titled[0]
 
+    def thread_of_id(self, own: str) -> NotePath:
+        """Return the path of the thread that another program calls so, wherever it was moved; also if there is none."""
+        from memsync.edit.note_paths import thread_of_id
+
+        path = thread_of_id(own)
+        if not own or self.editor.holds(path):
+            return path
+        with self.as_of_now() as (reader, _):
+            return next((thread.path for thread in reader.threads() if thread.session == own), path)
+
     def threads_titled(self, title: str) -> list[NotePath]:
         """Return the threads with this title, ignoring case."""
         with self.as_of_now() as (reader, _):

@@ -59,7 +59,8 @@ def tried(path: NotePath, attempt: Callable[[], Result]) -> Result:
 
 
 def make(folder: int, path: NotePath, content: bytes) -> None:
-    """Create a note with its full content. Raises Replaced if the file exists by now, FilesystemError."""
+    """Create a note with its full content. Raises Replaced if it exists by now, FilesystemError, WriteRefused."""
+    note_file.check_size(path, content)
     try:
         note_file.create(folder, path.rpartition("/")[2], content)
     except FileExistsError:
@@ -89,6 +90,11 @@ class KnownEnds:
         record = json.dumps({"version": VERSION, "stamp": _stamp(status), "tail": asdict(end)})
         with suppress(MemsyncError):
             self._state.write("REPLACE INTO ending VALUES (?, ?)", (path, record))
+
+    def size(self, path: NotePath) -> int:
+        """Return the size of a note after its last append, in bytes; 0 if that is not known."""
+        record = self._record(path)
+        return int(record["stamp"][2]) if record else 0
 
     def was_filled(self, path: NotePath) -> bool:
         """Tell whether a note had lines after its last append."""
@@ -163,7 +169,9 @@ class Appending:
                     return Done(self.path, end.lines)  # the new file has our text: its writer had read it
                 lost = self._overwritten(status, content)
             text, line, new_end = join_additions(end, [*(as_it_was(entry.text) for entry in lost), self.addition])
-            note_file.append(descriptor, self.path, text.encode(), status.st_size)
+            content = text.encode()
+            note_file.check_size(self.path, content, status.st_size, end.lines)
+            note_file.append(descriptor, self.path, content, status.st_size)
             if not note_file.is_there(self.folder, self.path, descriptor):
                 self.written_times = self._times_in(note_file.read(descriptor, self.path))
                 raise Replaced

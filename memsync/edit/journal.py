@@ -133,19 +133,29 @@ def missing(appends: Iterable[Appended], content: str) -> list[Appended]:
 
     If a text was appended more often than the note contains it, the newest of those appends are missing.
     """
-    appends = list(appends)
-    content = content.replace("\r\n", "\n")
-    lines = Counter(content.split("\n"))
-    doubled = _whole_lines(content) if any("\n" in append.entry for append in appends) else ""
     appended: Counter[str] = Counter()
-    lost = []
+    note, lost = _Lines(content), []
     for append in appends:
-        entry = append.entry
-        appended[entry] += 1
-        present = doubled.count(_whole_lines(entry)) if "\n" in entry else lines[entry]
-        if appended[entry] > present:
+        appended[append.entry] += 1
+        if appended[append.entry] > note.times(append.entry):
             lost.append(append)
     return lost
+
+
+class _Lines:
+    """The lines of a note, each found at once: a thread of many messages has many appends."""
+
+    def __init__(self, content: str) -> None:
+        self._lines = content.replace("\r\n", "\n").split("\n")
+        self._places = grouped((line, number) for number, line in enumerate(self._lines))
+
+    def times(self, text: str) -> int:
+        """Return how often the note contains a text as whole lines, none of them twice."""
+        wanted, times, free = text.split("\n"), 0, 0
+        for place in self._places.get(wanted[0], ()):
+            if place >= free and self._lines[place : place + len(wanted)] == wanted:
+                times, free = times + 1, place + len(wanted)
+        return times
 
 
 def unread(appends: Sequence[Appended], lost: Sequence[Appended], content: str) -> list[Appended]:
@@ -197,9 +207,4 @@ def edited(appends: Sequence[Appended], lost: Sequence[Appended], content: str) 
 
 def times_in(text: str, content: str) -> int:
     """Return how often a note contains a text as whole lines; LF and CR LF are equal."""
-    return _whole_lines(content.replace("\r\n", "\n")).count(_whole_lines(text))
-
-
-def _whole_lines(text: str) -> str:
-    """Return text with each line between two line ends of its own, so that `count` also counts adjacent matches."""
-    return "\n" + text.replace("\n", "\n\n") + "\n"
+    return _Lines(content).times(text)

@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from memsync.edit.note_paths import cannot_write
 from memsync.errors import WriteRefused
 from memsync.model.vocabulary import NotePath
-from memsync.notes.files import MAX_NOTE_BYTES
+from memsync.notes.files import MAX_NOTE_BYTES, MAX_NOTE_LINES
 from memsync.system import clock
 from memsync.system.renames import exchange, rename_new
 
@@ -73,12 +73,9 @@ def read(descriptor: int, path: NotePath) -> bytes:
 def append(descriptor: int, path: NotePath, content: bytes, size: int) -> None:
     """Append to a file of `size` bytes and wait for the disk. If the write fails, truncate the file to `size` again.
 
-    Does not truncate if somebody else wrote meanwhile, because that would delete their text. Raises FilesystemError,
-    and WriteRefused if the note would be too large to be read.
+    Does not truncate if somebody else wrote meanwhile, because that would delete their text. Raises FilesystemError.
     """
     written = 0
-    if size + len(content) > MAX_NOTE_BYTES:
-        raise WriteRefused(f"{path} would be too large to be a note", hint="Write to another note.")
     try:
         written = os.write(descriptor, content)
         if written < len(content):
@@ -89,6 +86,12 @@ def append(descriptor: int, path: NotePath, content: bytes, size: int) -> None:
             if written and os.fstat(descriptor).st_size == size + written:
                 os.ftruncate(descriptor, size)
         raise cannot_write(path, error) from error
+
+
+def check_size(path: NotePath, content: bytes, size: int = 0, lines: int = 0) -> None:
+    """Raise WriteRefused if a note of this size and so many lines could not be read with this content as well."""
+    if size + len(content) > MAX_NOTE_BYTES or lines + content.count(b"\n") > MAX_NOTE_LINES:
+        raise WriteRefused(f"{path} would be too large to be a note", hint="Write to another note.")
 
 
 def is_there(folder: int, path: NotePath, descriptor: int) -> bool:

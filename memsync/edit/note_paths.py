@@ -86,12 +86,12 @@ def checked_path(text: str) -> NotePath:
 
 
 ID = "id:"
-"""What is before the id by which another program knows a thread."""
+"""The prefix of another program's id of a thread."""
 
 
-def id_of_thread(thread: str) -> str:
-    """Return another program's id of a thread; empty for a name, a path or a title."""
-    return thread.removeprefix(ID) if thread.startswith(ID) else ""
+def id_of_thread(thread: str) -> str | None:
+    """Return another program's id of a thread; None for a name, a path or a title."""
+    return thread.removeprefix(ID) if thread.startswith(ID) else None
 
 
 def thread_of_id(own: str) -> NotePath:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -146,10 +147,12 @@ class NoteWriter:
         new = edit(old)
         if new == old:
             return Done(path, 1), old, new
-        if not note_file.swap(folder, path, content, new.encode("utf-8", "surrogateescape"), status):
+        encoded = new.encode("utf-8", "surrogateescape")
+        note_file.check_size(path, encoded)
+        if not note_file.swap(folder, path, content, encoded, status):
             raise Replaced
         shorter = min(len(old), len(new))
-        changed_at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), shorter)
+        changed_at = bisect_left(range(shorter), True, key=lambda at: old[: at + 1] != new[: at + 1])
         return Done(path, new.count("\n", 0, changed_at) + 1), old, new
 
 

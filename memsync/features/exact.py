@@ -7,7 +7,8 @@ program's own id, `id:ABC`, which is compared exactly and found without a search
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,10 +16,9 @@ from msgspec import Meta
 
 from memsync.edit.addition import Addition, lines_with_ends
 from memsync.edit.append import Done
-from memsync.edit.journal import times_in
 from memsync.edit.markdown import exact_message
 from memsync.edit.note_end import read_end
-from memsync.edit.note_paths import checked_path, id_of_thread, thread_of_id
+from memsync.edit.note_paths import checked_path, id_of_thread
 from memsync.edit.runs import NoteChange
 from memsync.edit.set_fields import head_of
 from memsync.errors import NoSuchNote, NoteChanged, NoteError, NoThread, WriteRefused
@@ -52,7 +52,7 @@ ThreadName = Annotated[str, Meta(description="The thread: its name, path or titl
 @operation()
 def read_note(memory: Workspace, path: Path) -> str:
     """Return the whole text of a note, with its last line end. Raises NoSuchNote, NoteError."""
-    return _text(memory, _path_of(path))
+    return _text(memory, _path_of(memory, path))
 
 
 @operation(writes=True)
@@ -69,7 +69,7 @@ def write_note(
     Raises NoteChanged if there is another text, or a note although none is expected; NoSuchNote if it is gone;
     WriteRefused for a note that instructs agents, and one that .gitignore or [files] leaves out.
     """
-    note = _path_of(path)
+    note = _path_of(memory, path)
 
     def change() -> Done:
         memory.writer.refuse_instructions(note)
@@ -91,7 +91,7 @@ def write_note(
 @operation(writes=True)
 def delete_note(memory: Workspace, path: Path, *, expected: Expected = None) -> Written:
     """Delete a note; `undo_forget(user=path)` puts it back. Raises NoSuchNote, NoteChanged, WriteRefused."""
-    note = _path_of(path)
+    note = _path_of(memory, path)
 
     def change() -> Done:
         memory.writer.refuse_instructions(note)
@@ -108,9 +108,12 @@ def delete_note(memory: Workspace, path: Path, *, expected: Expected = None) -> 
     return memory.write("delete", note, change, is_indexed=False)  # there is nothing to index: a search compares files
 
 
-def _path_of(text: str) -> NotePath:
-    own = id_of_thread(text)
-    return thread_of_id(own) if own else checked_path(text)
+def _path_of(memory: Workspace, text: str) -> NotePath:
+    return memory.thread_of_id(own) if (own := id_of_thread(text)) is not None else checked_path(text)
+
+
+def _thread_path(memory: Workspace, thread: str) -> NotePath:
+    return memory.thread_of_id(own) if (own := id_of_thread(thread)) is not None else memory.existing_thread(thread)
 
 
 def _text(memory: Workspace, path: NotePath) -> str:
@@ -139,8 +142,9 @@ def read_thread(
     last: Annotated[int, Meta(ge=0, le=MAX_MESSAGES, description="Only the last N messages. [default: all]")] = 0,
 ) -> tuple[ThreadMessage, ...]:
     """Return the messages of a thread from its file alone, each with its text as it was written. Raises NoThread."""
-    path = _existing(memory, thread)
-    lines, messages = _messages(memory, path, _thread_text(memory, path))
+    path = _thread_path(memory, thread)
+    lines = split_lines(_whole(memory, path, _thread_text(memory, path)))
+    messages = read_messages(lines)
     return tuple(_said(path, lines, one) for one in (messages[-last:] if last else messages))
 
 
@@ -157,17 +161,16 @@ def append_messages(
     Raises NoThread, UsageError, WriteRefused.
     """
     own = id_of_thread(thread)
-    path = thread_of_id(own) if own else memory.existing_thread(thread)
+    path = _thread_path(memory, thread)
     now = clock.now().isoformat(timespec="seconds")
     added = [exact_message(one.role, one.text, one.time or now, one.attributes) for one in messages]
     whole = Addition("\n\n".join(one.text for one in added))
 
     def append() -> Done:
         memory.writer.refuse_instructions(path)
-        is_new = own and not os.path.lexists(memory.files.root / path)
+        is_new = own is not None and not os.path.lexists(memory.files.root / path)
         head = head_of({"title": own, "session": own}) if is_new else ""
-        if _ends_torn(memory, path):
-            _cut(memory, path, -1)
+        _cut_torn(memory, path)
         return memory.writer.append(path, whole, head=head)
 
     return memory.write("thread", f"{messages[0].role}: {count(len(messages), 'message')}", append, is_indexed=index)
@@ -184,12 +187,11 @@ def truncate_thread(
     index: Indexed = True,
 ) -> tuple[ThreadMessage, ...]:
     """Keep only the first messages of a thread, and return the others. Raises NoThread, WriteRefused."""
-    path, gone = _existing(memory, thread), list[ThreadMessage]()
+    path, gone = _thread_path(memory, thread), list[ThreadMessage]()
 
     def change() -> Done:
         memory.writer.refuse_instructions(path)
-        if _ends_torn(memory, path):  # what readers do not count
-            _cut(memory, path, -1)
+        _cut_torn(memory, path)  # what readers do not count
         return _cut(memory, path, keep, gone)
 
     memory.write("thread", f"truncate {path}", change, is_indexed=index)
@@ -201,14 +203,6 @@ def _said(path: NotePath, lines: Sequence[str], one: Message) -> ThreadMessage:
     return ThreadMessage(path, "", one.start_line, one.end_line, one.role, one.time, attributes_of(one), text)
 
 
-def _existing(memory: Workspace, thread: str) -> NotePath:
-    own = id_of_thread(thread)
-    path = thread_of_id(own) if own else memory.existing_thread(thread)
-    if own and not os.path.lexists(memory.files.root / path):
-        raise NoThread(f"there is no thread {thread!r}", hint="append_messages begins it.")
-    return path
-
-
 def _thread_text(memory: Workspace, path: NotePath) -> str:
     try:
         return memory.files.read(path)[0].decode("utf-8", "surrogateescape")
@@ -216,48 +210,52 @@ def _thread_text(memory: Workspace, path: NotePath) -> str:
         raise NoThread(f"there is no thread {path}", hint="append_messages begins it.") from error
 
 
-def _messages(memory: Workspace, path: NotePath, text: str) -> tuple[Sequence[str], Sequence[Message]]:
-    """Return the lines and the messages of a thread, without a last one that a killed process has half written."""
-    lines = split_lines(text)
-    messages = read_messages(lines)
-    return lines, messages[:-1] if messages and _is_torn(memory, path, text) else messages
+def _whole(memory: Workspace, path: NotePath, text: str) -> str:
+    """Return a thread without what a killed process has half written: a beginning of the last append, and no line end.
 
-
-def _is_torn(memory: Workspace, path: NotePath, text: str) -> bool:
-    """Tell whether the last append was cut short: it has no line end, and is not whole. An editor may leave none, too.
-
-    The coarse rule, to cut off what has no line end, would delete what a person has written.
+    The coarse rule, to cut off what has no line end, would delete what a person has written in an editor; that he
+    shortened the last message is seen by the size.
     """
-    if not text or text.endswith("\n"):
-        return False
-    last = memory.writer.journal.since(0.0, path)[-1:]
-    return bool(last) and not times_in(last[0].text, text)
+    last = memory.writer.journal.since(0.0, path)[-1:] if text and not text.endswith("\n") else []
+    if not last or len(text.encode("utf-8", "surrogateescape")) <= memory.writer.ends.size(path):
+        return text
+    written = last[0].text
+    first = re.escape(written.partition("\n")[0])
+    starts = [one.start() for one in re.finditer(f"^{first}$", text, re.MULTILINE)] or [text.rfind("\n") + 1]
+    torn = (at for at in starts if written.startswith(text[at:]) and written != text[at:])
+    return text[: next(torn, len(text))]
 
 
-def _ends_torn(memory: Workspace, path: NotePath) -> bool:
+def _cut_torn(memory: Workspace, path: NotePath) -> None:
     try:
         descriptor = memory.files.open(path)
     except (FileNotFoundError, NoteError):  # the writer says why
-        return False
+        return
     try:
         last = os.pread(descriptor, 1, max(0, os.fstat(descriptor).st_size - 1))
     finally:
         os.close(descriptor)
-    return last not in (b"\n", b"") and _is_torn(memory, path, _thread_text(memory, path))
+    if last not in (b"\n", b""):
+        _rewrite(memory, path, lambda text: _whole(memory, path, text))
 
 
-def _cut(memory: Workspace, path: NotePath, keep: int, taken: list[ThreadMessage] | None = None) -> Done:
-    """Cut off the messages after the first `keep`, and let `taken` be those."""
+def _cut(memory: Workspace, path: NotePath, keep: int, taken: list[ThreadMessage]) -> Done:
+    """Cut out the messages after the first `keep`, and let `taken` be those. Sections of people stay."""
 
     def cut(text: str) -> str:
         lines = split_lines(text)
         gone = read_messages(lines)[keep:]
-        if taken is not None:  # replaced, because a note that changes meanwhile is cut again
-            taken[:] = [_said(path, lines, one) for one in gone]
-        kept = lines_with_ends(text)[: gone[0].start_line - 1] if gone else []
-        return "".join(kept).rstrip("\r\n") + "\n" if gone else text  # blanks at an end belong to a message
+        taken[:] = [_said(path, lines, one) for one in gone]  # replaced: a note that changes meanwhile is cut again
+        rest = lines_with_ends(text)
+        for one in reversed(gone):
+            del rest[one.start_line - 1 : one.end_line]
+        return "".join(rest).rstrip("\r\n") + "\n" if gone else text  # blanks at an end belong to a message
 
-    done = memory.writer.rewrite(path, cut)
+    return _rewrite(memory, path, cut)
+
+
+def _rewrite(memory: Workspace, path: NotePath, edit: Callable[[str], str]) -> Done:
+    done = memory.writer.rewrite(path, edit)
     _keep_end(memory, path)
     return done
 

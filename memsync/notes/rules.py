@@ -15,6 +15,7 @@ ARCHIVE_FOLDER = "archive/"
 THREADS_FOLDER = "threads/"
 PREFERENCES = NotePath("preferences.md")
 _README = "readme.md"
+_CONFIG = "config.toml"
 _FOR_CODING_AGENTS = (
     *("agent.md", "agents.md", "agents.*.md", "claude.md", "claude.*.md", "gemini.md", "gemini.*.md", "skill.md"),
     *("*.mdc", "copilot-instructions.md", "*.instructions.md", "*.prompt.md", "*.chatmode.md", "*.agent.md"),
@@ -63,11 +64,11 @@ class PathRules:
         """Tell whether a note of that path instructs agents: only people may write to it, in an editor.
 
         These are SOUL.md, prompts/, all paths that the rules call `soul` or `prompt`, also in archive/, the files that
-        coding agents obey, and hidden folders, where they keep rules. Two names count as the same if any file system
-        treats them as the same.
+        coding agents obey, the root's config.toml, and hidden folders, where agents keep rules. Two names count as the
+        same if any file system treats them as the same.
         """
         name = NotePath(_as_any_file_system_reads(path))
-        return is_hidden(name) or self._instructing.kind(name) is not Kind.NOTE
+        return name == _CONFIG or is_hidden(name) or self._instructing.kind(name) is not Kind.NOTE
 
     def refuses_import(self, path: NotePath) -> str:
         """Return why no import may write to a path; empty for a thread under threads/ or archive/threads/."""

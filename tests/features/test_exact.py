@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from memsync import AsyncMemory, Memory, NewMessage
+from memsync.edit.note_end import read_end
 from memsync.edit.note_paths import thread_of_id
 from memsync.errors import MemsyncError, NoSuchNote, NoteChanged, NoteError, NoThread, UsageError, WriteRefused
 from memsync.memory import MemoryApi
@@ -186,26 +187,81 @@ def test_edit_by_hand_is_seen(own: MemoryApi, root: Path) -> None:
     assert texts(own, "id:s") == ["The stork nests.", "Yes."]
 
 
-def test_half_a_message_is_none(memory: Memory, root: Path) -> None:
-    """A process that is killed while it writes leaves one; an editor that leaves no line end does not."""
+def begin_append(memory: Memory, path: Path, text: str, lacks: int) -> None:
+    """Leave what a process leaves that is killed before it has written the last bytes of an append."""
+    note, before, status = NotePath(f"threads/{path.name}"), path.read_bytes(), path.stat()
+    memory.append_messages("id:s", [NewMessage("user", text)], index=False)
+    path.write_bytes(path.read_bytes()[:-lacks])
+    memory.writer.ends.put(note, status, read_end(note, before))
+
+
+@pytest.mark.parametrize("lacks", [1, 40, 320])
+def test_half_a_message_is_none(memory: Memory, root: Path, lacks: int) -> None:
+    """A process that is killed while it writes leaves one, or a piece of its heading."""
     memory.append_messages("id:s", [NewMessage("user", "one"), NewMessage("user", "two")], index=False)
-    memory.append_messages("id:s", [NewMessage("user", "three " * 50)], index=False)
     path = root / memory.read_thread("id:s")[0].path
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-40])
-    assert texts(memory, "id:s") == ["one", "two"]
+    begin_append(memory, path, "three " * 50 + ".", lacks)
+    assert texts(memory, "id:s") == (["one", "two"] if lacks > 1 else ["one", "two", "three " * 50 + "."])
     memory.append_messages("id:s", [NewMessage("user", "four")], index=False)
     assert texts(memory, "id:s")[:2] == ["one", "two"] and texts(memory, "id:s")[-1] == "four"
-    path.write_bytes(path.read_bytes().rstrip(b"\n"))
-    assert texts(memory, "id:s")[-1] == "four"
+
+
+@pytest.mark.parametrize("edited", ["four", "fou", "for you", "five", "four, and more"])
+def test_last_message_without_a_line_end_is_an_edit(memory: Memory, root: Path, edited: str) -> None:
+    """Some editors leave none; what a person has written stays."""
+    memory.append_messages("id:s", [NewMessage("user", "one")], index=False)
+    memory.append_messages("id:s", [NewMessage("user", "four")], index=False)
+    path = root / memory.read_thread("id:s")[0].path
+    path.write_text(path.read_text().replace("four\n", edited))
+    assert texts(memory, "id:s") == ["one", edited]
+    memory.append_messages("id:s", [NewMessage("user", "six")], index=False)
+    assert texts(memory, "id:s") == ["one", edited, "six"]
+
+
+def test_sections_of_people_stay_in_a_thread_that_is_cut(memory: Memory, root: Path) -> None:
+    """They are no messages."""
+    memory.append_messages("id:s", [NewMessage("user", one) for one in ("one", "two")], index=False)
+    path = root / memory.read_thread("id:s")[0].path
+    path.write_text(path.read_text().replace("one\n", "one\n\n## Ada decides\n\nThe red one.\n") + "\n## Later\n")
+    assert [one.text for one in memory.truncate_thread("id:s", 0)] == ["one", "two"]
+    assert [line for line in path.read_text().split("\n") if line][-3:] == [
+        "## Ada decides",
+        "The red one.",
+        "## Later",
+    ]
+
+
+def test_thread_of_a_program_is_found_where_it_was_moved_to(memory: Memory, root: Path) -> None:
+    """By a person, or into the archive; a program without an id has a thread, too."""
+    for own in ("s", ""):
+        memory.append_messages(f"id:{own}", [NewMessage("user", "one")])
+    (path,) = {one.path for one in memory.read_thread("id:s")}
+    memory.move(path, "archive/threads/boat.md")
+    assert texts(memory, "id:s") == texts(memory, "id:") == ["one"]
+    memory.append_messages("id:s", [NewMessage("user", "two")], index=False)
+    assert texts(memory, "threads/boat") == texts(memory, "id:s") == ["one", "two"]
+    memory.delete_note("id:s")
+    with pytest.raises(NoThread):
+        memory.read_thread("id:s")
+
+
+def test_what_no_note_can_hold_is_refused(memory: Memory) -> None:
+    """Otherwise the messages before it could not be read any more."""
+    memory.append_messages("id:s", [NewMessage("user", "one")], index=False)
+    memory.write_note("a.md", "a\n", index=False)
+    text = "\n" * 1_000_001 + "x"
+    with pytest.raises(WriteRefused, match="too large"):
+        memory.append_messages("id:s", [NewMessage("user", text)], index=False)
+    for path, expected in (("a.md", "a\n"), ("b.md", None)):
+        with pytest.raises(WriteRefused, match="too large"):
+            memory.write_note(path, text, expected=expected)
+    assert texts(memory, "id:s") == ["one"] and memory.read_note("a.md") == "a\n"
 
 
 def test_half_a_message_is_not_taken_for_the_last(memory: Memory, root: Path) -> None:
     """What a killed process has begun is gone after a truncation, in the file and from what an append restores."""
     memory.append_messages("id:s", [NewMessage("user", "one")], index=False)
-    memory.append_messages("id:s", [NewMessage("user", "two " * 50)], index=False)
-    path = root / memory.read_thread("id:s")[0].path
-    path.write_bytes(path.read_bytes()[:-40])
+    begin_append(memory, root / memory.read_thread("id:s")[0].path, "two " * 50, 40)
     assert [one.text for one in memory.truncate_thread("id:s", -1, index=False)] == ["one"]
     memory.append_messages("id:s", [NewMessage("user", "three")], index=False)
     assert texts(memory, "id:s") == ["three"]
