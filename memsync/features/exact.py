@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -204,8 +204,14 @@ def _said(path: NotePath, lines: Sequence[str], one: Message) -> ThreadMessage:
 
 
 def _thread_text(memory: Workspace, path: NotePath) -> str:
-    try:
+    with _telling_what_is_missing(path):
         return memory.files.read(path)[0].decode("utf-8", "surrogateescape")
+
+
+@contextmanager
+def _telling_what_is_missing(path: NotePath) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError as error:
         raise NoThread(f"there is no thread {path}", hint="append_messages begins it.") from error
 
@@ -255,7 +261,8 @@ def _cut(memory: Workspace, path: NotePath, keep: int, taken: list[ThreadMessage
 
 
 def _rewrite(memory: Workspace, path: NotePath, edit: Callable[[str], str]) -> Done:
-    done = memory.writer.rewrite(path, edit)
+    with _telling_what_is_missing(path):
+        done = memory.writer.rewrite(path, edit)
     _keep_end(memory, path)
     return done
 

@@ -40,25 +40,27 @@ class MemsyncMemoryService(BaseMemoryService):
         return await asyncio.to_thread(self._search, (app_name, user_id), query)
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
-        """Delete an event by its id."""
+        """Empty an event. Its note stays, or adding the session again would bring the event back."""
         if memory_id:
-            await asyncio.to_thread(self._values.delete, (app_name, user_id, memory_id))
+            await asyncio.to_thread(self._values.put, (app_name, user_id, memory_id), {"text": ""})
 
     def _add(self, user: Name, events: Sequence[Event], session: str) -> None:
         for event in events:
             parts = event.content.parts if event.content else None
-            text = "\n".join(part.text for part in parts or () if part.text)
+            text = "\n".join(part.text for part in parts or () if part.text and not part.thought)
             if event.content and text and not self._values.get((*user, event.id)):
                 role, time = event.content.role, datetime.fromtimestamp(event.timestamp, UTC).isoformat()
                 value = {"text": text, "author": event.author, "role": role, "session": session, "time": time}
                 self._values.put((*user, event.id), value)
 
     def _search(self, user: Name, query: str) -> SearchMemoryResponse:
-        found = islice(self._values.search(query, user), self._limit)
-        return SearchMemoryResponse(memories=[_memory(entry) for score, entry in found if score > 0])
+        found = (entry for score, entry in self._values.search(query, user) if score > 0 and entry.value.get("text"))
+        return SearchMemoryResponse(memories=[_memory(entry) for entry in islice(found, self._limit)])
 
 
 def _memory(entry: Entry) -> MemoryEntry:
-    value = entry.value
-    content = Content(role=value.get("role"), parts=[Part(text=str(value.get("text", "")))])
+    value = {
+        key: str(part) for key, part in entry.value.items() if part is not None
+    }  # whatever a person has made of them
+    content = Content(role=value.get("role"), parts=[Part(text=value["text"])])
     return MemoryEntry(id=entry.name[-1], content=content, author=value.get("author"), timestamp=value.get("time"))

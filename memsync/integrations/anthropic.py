@@ -10,16 +10,19 @@ import posixpath
 import re
 from collections.abc import Callable
 from functools import wraps
+from itertools import islice
 from typing import Any
 
 import anyio.to_thread
 from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
 
 from memsync.errors import MemsyncError, NoSuchNote, NoteChanged, NoteError
+from memsync.integrations.values import complete
 from memsync.memory import Memory, RemoteMemory
 
 FOLDER = "by-agents/anthropic"
 MAX_LINES = 999_999
+MAX_NAMED = 100
 _ROOT = "/memories"
 _MISSING = "The path {} does not exist. Please provide a valid path."
 
@@ -78,8 +81,8 @@ class MemsyncMemoryTool(BetaAbstractMemoryTool):
         if not times:
             raise ToolError(f"No replacement was performed, old_str `{old}` did not appear verbatim in {command.path}.")
         if times > 1:
-            starts = (match.start() for match in re.finditer(f"(?={re.escape(old)})", text))
-            lines = ", ".join(str(text.count("\n", 0, start) + 1) for start in starts)
+            starts = re.finditer(f"(?={re.escape(old)})", text)
+            lines = ", ".join(str(text.count("\n", 0, match.start()) + 1) for match in islice(starts, MAX_NAMED))
             raise ToolError(
                 f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. "
                 "Please ensure it is unique"
@@ -170,10 +173,7 @@ class MemsyncMemoryTool(BetaAbstractMemoryTool):
 
     def _below(self, place: str) -> list[str]:
         """Return the notes at a path: one, or those in a folder."""
-        listed = self._memory.notes(archived=True)
-        if listed.pending_text:
-            self._memory.sync()
-            listed = self._memory.notes(archived=True)
+        listed = complete(self._memory, lambda: self._memory.notes(archived=True))
         return [one.path for one in listed.notes if one.path == place or one.path.startswith(f"{place}/")]
 
     def _listing(self, path: str, place: str) -> str:

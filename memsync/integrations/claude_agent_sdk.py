@@ -13,6 +13,7 @@ from claude_agent_sdk.types import SessionStore
 
 from memsync.errors import NoSuchNote, NoThread
 from memsync.integrations.items import items_of, message_of
+from memsync.integrations.values import complete
 from memsync.memory import Memory, RemoteMemory
 
 
@@ -74,11 +75,8 @@ class MemsyncSessionStore(SessionStore):
 
     async def _threads(self) -> list[tuple[list[str], Any]]:
         """Return the key of each thread that this store has made, with the thread."""
-        found, listed = [], await run_sync(self._memory.threads)
-        if listed.pending_text:
-            await run_sync(self._memory.sync)
-            listed = await run_sync(self._memory.threads)
-        for thread in listed.threads:
+        found = []
+        for thread in (await run_sync(complete, self._memory, self._memory.threads)).threads:
             try:
                 key = json.loads(thread.session)
             except ValueError:
@@ -97,4 +95,5 @@ def _thread(key: Any) -> str:
 
 
 def _ms(time: str) -> int:
-    return int(datetime.fromisoformat(time).timestamp() * 1000)
+    """Return a time in ms; 0 of a thread whose messages have none, because a person has written them."""
+    return int(datetime.fromisoformat(time).timestamp() * 1000) if time else 0

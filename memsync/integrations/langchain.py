@@ -38,7 +38,7 @@ class MemsyncRetriever(BaseRetriever):
     filters: dict[str, Any] = Field(default_factory=dict)
 
     def _get_relevant_documents(self, query: str, *, k: int | None = None, **_: Any) -> list[Document]:
-        hits = found_for(self.memory, query, k or self.k, self.filters)
+        hits = found_for(self.memory, query, self.k if k is None else k, self.filters)
         return [Document(hit.text, id=hit.citation, metadata={"source": hit.citation, **about(hit)}) for hit in hits]
 
 
@@ -70,7 +70,7 @@ class MemsyncVectorStore(VectorStore):
         """Write texts, also over those with the same ids, and return their ids. Raises MemsyncError."""
         texts = list(texts)
         given = [one or str(uuid.uuid4()) for one in ids or [None] * len(texts)]
-        for key, text, metadata in zip(given, texts, metadatas or [{}] * len(texts), strict=True):
+        for key, text, metadata in [*zip(given, texts, metadatas or [{}] * len(texts), strict=True)]:  # else none
             self._values.put((key,), {"page_content": text, **({"metadata": metadata} if metadata else {})})
         return given
 
@@ -138,11 +138,11 @@ def _bytes(entry: Entry) -> bytes:
 
 
 class MemsyncChatHistory(BaseChatMessageHistory):
-    """A conversation is the thread `id:SESSION`: messages of text are plain Markdown, others JSON in a fence."""
+    """A conversation is the thread `id:langchain:SESSION`: texts are Markdown, what else a message has is JSON."""
 
     def __init__(self, memory: MemoryApi, session_id: str) -> None:
         """Take a memory, which the caller closes, and the id of a conversation."""
-        self._memory, self._thread = memory, f"id:{session_id}"
+        self._memory, self._thread = memory, f"id:langchain:{session_id}"
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # LangChain declares an attribute

@@ -38,7 +38,7 @@ def _node(hit: Hit) -> TextNode:
 
 
 class MemsyncMemoryBlock(BaseMemoryBlock[str]):
-    """Keeps what leaves the short-term memory in the thread `id:SESSION`, and quotes passages of all notes.
+    """Keeps what leaves the short-term memory in the thread `id:llamaindex:SESSION`, and quotes passages of all notes.
 
     It gets a text of at most `tokens` tokens for the last message of the conversation.
     """
@@ -60,4 +60,4 @@ class MemsyncMemoryBlock(BaseMemoryBlock[str]):
                 session = str(one.additional_kwargs.get("session_id") or self.name)
                 sessions.setdefault(session, []).append(NewMessage(one.role.value, one.content))
         for session, new in sessions.items():
-            await asyncio.to_thread(self.memory.append_messages, f"id:{session}", new, index=False)
+            await asyncio.to_thread(self.memory.append_messages, f"id:llamaindex:{session}", new, index=False)

@@ -14,7 +14,7 @@ from memsync.memory import Memory, RemoteMemory
 
 
 class MemsyncSession(SessionABC):
-    """The items of one session, in the thread `id:SESSION_ID`. All methods raise MemsyncError."""
+    """The items of one session, in the thread `id:openai-agents:SESSION_ID`. All methods raise MemsyncError."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class MemsyncSession(SessionABC):
         self.session_id = session_id
         self.session_settings = coerce_session_settings(session_settings or SessionSettings())
         self._memory = memory if isinstance(memory, AsyncMemory) else AsyncMemory(memory)
-        self._thread = f"id:{session_id}"
+        self._thread = f"id:openai-agents:{session_id}"
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
         """Return all items, or the last ones, oldest first."""
@@ -44,7 +44,7 @@ class MemsyncSession(SessionABC):
             await self._memory.append_messages(self._thread, [message_of(item) for item in items], index=False)
 
     async def pop_item(self) -> Any:
-        """Take the last item out and return it; None if there is none. An item that is no JSON any more stays."""
+        """Remove the last item and return it; None if there is none. An item that is no JSON any more stays."""
         try:
             items_of(await self._memory.read_thread(self._thread, last=1))
             return next(iter(items_of(await self._memory.truncate_thread(self._thread, -1, index=False))), None)
@@ -52,7 +52,7 @@ class MemsyncSession(SessionABC):
             return None
 
     async def clear_session(self) -> None:
-        """Take all items out."""
+        """Remove all items."""
         try:
             await self._memory.truncate_thread(self._thread, 0, index=False)
         except NoThread:

@@ -10,6 +10,9 @@ from strands.memory.types import MemoryEntry, MemoryStore, Metadata, SearchOptio
 
 from memsync.integrations.values import Values, about, found_for
 from memsync.memory import MemoryApi
+from memsync.model.text import shortened
+
+MAX_NAME_CHARS = 60
 
 
 class MemsyncMemoryStore(MemoryStore):
@@ -31,6 +34,7 @@ class MemsyncMemoryStore(MemoryStore):
         return [MemoryEntry(hit.text, metadata=about(hit)) for hit in hits]
 
     async def add(self, content: str, metadata: Metadata | None = None) -> None:
-        """Write a text as a note."""
+        """Write a text as a note, called by its first words."""
+        digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:8]
         value = {"text": content, **({"metadata": metadata} if metadata else {})}
-        await asyncio.to_thread(self._values.put, (hashlib.sha256(content.encode()).hexdigest(),), value)
+        await asyncio.to_thread(self._values.put, (f"{shortened(content, MAX_NAME_CHARS)} {digest}",), value)

@@ -11,21 +11,32 @@ import hashlib
 import json
 import operator
 import re
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Protocol, TypeVar
 
+from memsync.edit.addition import lines_with_ends
 from memsync.edit.set_fields import head_of
 from memsync.edit.titles import slug_of
 from memsync.errors import NoSuchNote, NoteChanged, NoteError, UsageError
+from memsync.integrations.items import dumped, read_json
 from memsync.memory import MemoryApi
 from memsync.model.answer import Hit
 from memsync.model.query import MAX_HITS
 from memsync.notes.decode import split_lines
-from memsync.notes.frontmatter import read_head
+from memsync.notes.frontmatter import MAX_HEAD_BYTES, read_head
 from memsync.system import clock
 
+
+class _Answer(Protocol):
+    @property
+    def pending_text(self) -> int: ...
+
+
+R = TypeVar("R", bound=_Answer)
 Name = tuple[str, ...]
 Value = dict[str, Any]
 
@@ -40,7 +51,7 @@ _NOT_PLAIN = re.compile(
     re.MULTILINE,
 )
 """What no editor keeps, what marks a merge conflict, and what would be front matter: such a text is written as JSON."""
-_LAST_FENCE = re.compile(r"\A(?P<text>.*\n\n|)```json\n(?P<json>.*?)\n```\s*\Z", re.DOTALL)
+_FENCE, _END = "```json\n", "\n```"
 _NO_WORDS = re.compile(r'[":*]|(?<!\S)-+')
 _COMPARE = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
 
@@ -95,28 +106,34 @@ class Values:
             return
 
     def entries(self, under: Name = ()) -> Iterator[Entry]:
-        """Yield every value whose name begins so, by path, each read from its file as it is now. Raises NoteError."""
+        """Yield every value whose name begins so, by path, each read from its file as it is now.
+
+        A note that somebody has broken is left out with a warning, because a program needs the others.
+        """
         folder = self._folder(under)
-        listed = self.memory.notes(folder)
-        if listed.pending_text:
-            self.memory.sync()
-            listed = self.memory.notes(folder)
-        for note in listed.notes:
-            if entry := self._read(note.path, under):
+        for note in complete(self.memory, lambda: self.memory.notes(folder, archived=True)).notes:
+            if entry := self._listed(note.path, under):
                 yield entry
 
     def search(self, query: str, under: Name = ()) -> Iterator[tuple[float, Entry]]:
-        """Yield (score, value) of every value whose name begins so, the best match first. Raises NoteError."""
-        known = set()
+        """Yield (score, value) of every value whose name begins so, the best match first, and warn as `entries`."""
+        known, words, folder = set(), plain_query(query), (self._folder(under),)
         for limit in (FIRST_HITS, MAX_HITS):
-            hits = self.memory.search(plain_query(query), folder=(self._folder(under),), all=True, limit=limit).hits
+            hits = self.memory.search(words, folder=folder, all=True, archived=True, limit=limit).hits
             for hit in hits:
-                if hit.path not in known and (entry := self._read(hit.path, under)):
+                if hit.path not in known and (entry := self._listed(hit.path, under)):
                     yield hit.score, entry
                 known.add(hit.path)
             if len(hits) < limit:
                 return
         yield from ((0.0, entry) for entry in self.entries(under) if entry.path not in known)
+
+    def _listed(self, path: str, under: Name) -> Entry | None:
+        try:
+            return self._read(path, under)
+        except NoteError as error:
+            warnings.warn(f"left out: {error.sentences()}", stacklevel=2)
+            return None
 
     def _folder(self, labels: Name) -> str:
         return "/".join((self.folder, *map(_plain_label, labels))) + "/"
@@ -127,16 +144,26 @@ class Values:
     def _read(self, path: str, under: Name = ()) -> Entry | None:
         """Return the value of a note; None if it is gone, or its name is not one that this note would have."""
         try:
-            text = self.memory.read_note(path).replace("\r\n", "\n")
+            text = self.memory.read_note(path).replace("\r\n", "\n").removeprefix("\ufeff")
         except NoSuchNote:
             return None
         head = _head(text)
         labels = head.get("name")
-        labels = read_json(labels, path, 1) if isinstance(labels, str) else labels
+        with suppress(ValueError):
+            labels = json.loads(labels) if isinstance(labels, str) else labels
         name = tuple(map(str, labels)) if isinstance(labels, list) else ()
         if not name or name[: len(under)] != under or self._path(name) != path:
             return None
         return Entry(name, _value(path, text, head), path, _moment(head, "created"), _moment(head, "updated"))
+
+
+def complete(memory: MemoryApi, ask: Callable[[], R]) -> R:
+    """Return an answer of a memory, asked again after a sync if it could not read all changed notes in time."""
+    answer = ask()
+    if not answer.pending_text:
+        return answer
+    memory.sync()
+    return ask()
 
 
 def plain_query(text: str) -> str:
@@ -207,7 +234,8 @@ def _head(text: str) -> Mapping[str, Any]:
 def _moment(head: Mapping[str, Any], key: str) -> str:
     """Return a time of the front matter; the beginning of time if a person has written something else."""
     try:
-        return datetime.fromisoformat(str(head.get(key))).isoformat()
+        moment = datetime.fromisoformat(str(head.get(key)))
+        return moment.replace(tzinfo=moment.tzinfo or UTC).isoformat()
     except ValueError:
         return "0001-01-01T00:00:00+00:00"
 
@@ -220,42 +248,26 @@ def _note(name: Name, value: Mapping[str, Any], created: str, updated: str) -> s
     text = value[field] if field else ""
     rest = {key: part for key, part in value.items() if not field or key != field}
     parts = [text] if field else []
-    if rest or not field or "```json" in text:
-        parts.append(f"```json\n{_dumped(rest)}\n```")
+    if rest or not field or _FENCE in text:
+        parts.append(f"{_FENCE}{dumped(rest, _NOT_PLAIN)}{_END}")
     title, labels = (name[-1], [*name]) if all(map(str.isprintable, name)) else ("", json.dumps(name))
     head = head_of({"title": title, "name": labels, "created": created, "updated": updated, "text": field})
+    if len(head.encode()) > MAX_HEAD_BYTES:
+        raise UsageError("a name is too long", hint="Shorten the namespace or the key.")
     return head + "\n\n".join(parts) + "\n"
-
-
-def _dumped(value: Mapping[str, Any]) -> str:
-    try:
-        text = json.dumps(value, ensure_ascii=False, indent=2)
-        return json.dumps(value, indent=2) if _NOT_PLAIN.search(text) else text
-    except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"a value is no JSON: {error}", hint="Pass dicts, lists, texts and numbers.") from error
 
 
 def _value(path: str, text: str, head: Mapping[str, Any]) -> Value:
     """Return the value of a note. Raises NoteError that names the line, if a person has broken its JSON."""
-    start = sum(map(len, text.splitlines(keepends=True)[: read_head(split_lines(text)).first_lines]))
-    body = text[start:].removeprefix("\n")
-    start = len(text) - len(body)
-    field = head.get("text")
-    fence = _LAST_FENCE.search(body)
-    if fence is None:
-        if isinstance(field, str):
-            return {field: body.removesuffix("\n")}
-        raise NoteError(f"{path}: there is no ```json block at its end", hint="Restore it in an editor.")
-    value = read_json(fence["json"], path, text.count("\n", 0, start + fence.start("json")) + 1)
+    lines, first = lines_with_ends(text), read_head(split_lines(text)).first_lines
+    body, field = "".join(lines[first:]).removeprefix("\n"), head.get("text")
+    before, fence, block = body.rstrip().rpartition(_FENCE)
+    if not fence and isinstance(field, str):
+        return {field: body.removesuffix("\n")}
+    line = text.count("\n", 0, text.rfind(_FENCE)) + 2
+    if not block.endswith(_END) or before[-1:] not in ("", "\n"):
+        raise NoteError(f"{path}:{line}: no ```json block is at the end", hint="Write above it, in an editor.")
+    value = read_json(block.removesuffix(_END), path, line)
     if not isinstance(value, dict):
         raise NoteError(f"{path}: its JSON is no object", hint="Put { and } around it, in an editor.")
-    return {field: fence["text"].removesuffix("\n\n"), **value} if isinstance(field, str) else value
-
-
-def read_json(text: str, path: str, line: int) -> Any:
-    """Return JSON that begins on a line of a note. Raises NoteError that names the line, if a person has broken it."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        at = line + getattr(error, "lineno", 1) - 1
-        raise NoteError(f"{path}:{at}: broken JSON: {error}", hint="Correct it in an editor.") from error
+    return {field: before.removesuffix("\n").removesuffix("\n"), **value} if isinstance(field, str) else value

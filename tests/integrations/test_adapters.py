@@ -107,7 +107,7 @@ def test_langchain_history_is_a_thread(memory: Memory, root: Path) -> None:
     edit(note, "Be brief.", "Be kind.")
     assert history.messages[0] == SystemMessage("Be kind.")
     edit(note, '"type": "tool"', '"type: "tool"')
-    with pytest.raises(NoteError, match=rf"threads/{re.escape(note.name)}:\d+ is no JSON any more"):
+    with pytest.raises(NoteError, match=rf"threads/{re.escape(note.name)}:\d+: broken JSON"):
         _ = history.messages
     history.clear()
     assert history.messages == []
@@ -212,7 +212,7 @@ def test_llamaindex_retriever_and_block(memory: Memory, root: Path) -> None:
         block = MemsyncMemoryBlock(memory=memory)
         said = [ChatMessage(role=role, content=f"{role} likes olives") for role in ("user", "assistant")]
         await block.aput([*said, ChatMessage(role="user")], from_short_term_memory=True, session_id="s1")
-        kept = [(one.role, one.text) for one in memory.read_thread("id:s1")]
+        kept = [(one.role, one.text) for one in memory.read_thread("id:llamaindex:s1")]
         assert kept == [("user", "user likes olives"), ("assistant", "assistant likes olives")]
         quoted = await block.aget([ChatMessage(role="user", content="which boat leaks"), ChatMessage(role="user")])
         assert "boats.md:1\nThe red boat leaks." in quoted

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsync import Memory
-from memsync.errors import NoteError
+from memsync.errors import NoteError, UsageError
 from memsync.integrations.items import items_of, message_of
 
 TEXTS = st.text(st.characters(codec=None), max_size=40) | st.sampled_from(
@@ -96,6 +96,35 @@ def test_what_a_person_would_write_is_plain(memory: Memory, root: Path) -> None:
     assert read(memory)[0] == {"role": "user", "content": "The stork nests."}
 
 
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"content": "The heron nests.", "role": "user"},
+        {"id": "m1", "content": [{"text": "The heron nests.", "type": "output_text"}], "role": "assistant"},
+        {"type": "user", "message": {"role": "user", "content": "The heron nests."}, "uuid": "u"},
+        {"type": "assistant", "message": {"content": [{"type": "text", "text": "The heron nests."}]}},
+        {"role": "assistant", "type": "ai", "data": {"content": "The heron nests.", "id": "run-1"}},
+    ],
+)
+def test_text_of_an_item_is_edited_as_text(memory: Memory, root: Path, item: Any) -> None:
+    """Whatever else the item has: that stands below it, without the text."""
+    append(memory, [item])
+    page = root / memory.read_thread("id:s")[0].path
+    assert page.read_text().count("The heron nests.") == 1 and "\n\nThe heron nests.\n" in page.read_text()
+    page.write_text(page.read_text().replace("The heron nests.", 'The "stork"\n\n```json\n{}\n```\n\nnests.'))
+    edited = json.dumps(item).replace("The heron nests.", r"The \"stork\"\n\n```json\n{}\n```\n\nnests.")
+    assert exactly(read(memory)) == f"[{edited}]"
+
+
+@pytest.mark.parametrize("broken", [("```json", "```"), ('"content": ""', '"text": ""')])
+def test_item_whose_block_is_gone_is_named(memory: Memory, root: Path, broken: tuple[str, str]) -> None:
+    append(memory, [{"content": "The heron nests.", "n": 1}])
+    page = root / memory.read_thread("id:s")[0].path
+    page.write_text(page.read_text().replace(*broken))
+    with pytest.raises(NoteError, match=f"{page.name}:"):
+        read(memory)
+
+
 def test_json_that_a_person_breaks_is_named(memory: Memory, root: Path) -> None:
     append(memory, [{"type": "a", "n": 1}, {"type": "b"}])
     message = memory.read_thread("id:s")[0]
@@ -103,13 +132,13 @@ def test_json_that_a_person_breaks_is_named(memory: Memory, root: Path) -> None:
     page.write_text(page.read_text().replace('"n": 1', '"n": 2'))
     assert read(memory)[0] == {"type": "a", "n": 2}
     page.write_text(page.read_text().replace('"n": 2', '"n": '))
-    with pytest.raises(NoteError, match=f"{message.path}:{message.start_line} "):
+    with pytest.raises(NoteError, match=f"{message.path}:{message.start_line + 6}: broken JSON"):
         read(memory)
 
 
 def test_item_that_is_no_json_is_not_written(memory: Memory, root: Path) -> None:
     for item in ({"a": {1}}, object()):
-        with pytest.raises(TypeError):
+        with pytest.raises(UsageError, match="no JSON"):
             append(memory, [{"a": 1}, item])
     assert not (root / "threads").exists()
 

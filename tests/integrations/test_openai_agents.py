@@ -38,7 +38,7 @@ def test_session_is_a_page_that_a_person_edits(notes: Memory) -> None:
     async def run() -> None:
         await session.add_items(ITEMS)
         assert await MemsyncSession("ada", notes).get_items() == ITEMS
-        page = notes.settings.root / notes.read_thread("id:ada")[0].path
+        page = notes.settings.root / notes.read_thread("id:openai-agents:ada")[0].path
         page.write_text(page.read_text().replace("Which store?", "Which shop?"))
         assert (await session.get_items())[0] == {"role": "user", "content": "Which shop?"}
         assert await session.get_items(2) == ITEMS[-2:] and await session.get_items(0) == []
@@ -52,11 +52,11 @@ def test_broken_item_is_named_and_stays(notes: Memory) -> None:
     """What a person has broken is not thrown away by a pop."""
     session = MemsyncSession("ada", notes)
     asyncio.run(session.add_items([{"type": "x", "n": 1}]))
-    message = notes.read_thread("id:ada")[0]
+    message = notes.read_thread("id:openai-agents:ada")[0]
     page = notes.settings.root / message.path
     page.write_text(page.read_text().replace('"n": 1', '"n": '))
     before = page.read_text()
-    with pytest.raises(NoteError, match=f"{message.path}:{message.start_line} "):
+    with pytest.raises(NoteError, match=f"{message.path}:{message.start_line + 6}: broken JSON"):
         asyncio.run(session.pop_item())
     assert page.read_text() == before
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -141,10 +143,52 @@ def test_broken_json_is_an_error_that_names_the_line(values: Values, root: Path)
     for broken in ("[1]", "[" * 100_000):
         note.write_text(whole.partition("```json")[0] + f"```json\n{broken}\n```\n")
         with pytest.raises(NoteError):
-            list(values.entries())
-    note.write_text(whole.partition("```json")[0])
+            values.get(("k",))
+    for broken in (whole.partition("```json")[0], f"{whole}\nA remark.\n", "\n\n```json\n" * 50_000):
+        note.write_text(whole.partition("```json")[0] + broken.partition("---\n\n")[2])
+        with pytest.raises(NoteError, match="no ```json block"):
+            values.get(("k",))
+    values.put(("other",), {"text": "left"})
+    with pytest.warns(UserWarning, match=f"left out: .*{note.name}"):
+        assert [entry.name for entry in values.entries()] == [("other",)]
+    with pytest.warns(UserWarning, match=f"left out: .*{note.name}"):
+        assert [entry.name for _, entry in values.search("a")] == [("other",)]
+
+
+def test_remark_below_the_block_does_not_turn_fields_into_text(values: Values, root: Path) -> None:
+    values.put(("k",), {"text": "likes olives", "sure": True})
+    (note,) = root.rglob("*.md")
+    note.write_text(note.read_text() + "\nAnd capers.\n")
     with pytest.raises(NoteError, match="no ```json block"):
-        list(values.search("a"))
+        values.get(("k",))
+    note.write_text(note.read_text().replace("\n\n```json", "\n```json").removesuffix("\nAnd capers.\n"))
+    assert (entry := values.get(("k",))) and entry.value == {"text": "likes olives", "sure": True}
+
+
+def test_what_looks_like_a_template_is_found(values: Values) -> None:
+    """A prompt of a program has placeholders, and a namespace may have any name."""
+    values.put(("templates", "a"), {"text": "one"})
+    values.put(("b",), {"text": "{{user}}\n{{task}}"})
+    assert sorted(entry.name for entry in values.entries()) == [("b",), ("templates", "a")]
+    assert sorted(entry.name for _, entry in values.search("one")) == [("b",), ("templates", "a")]
+
+
+@pytest.mark.parametrize("added", ["\ufeff", "updated: 2030-01-01\n", "x: a\u2028b\x85\n"])
+def test_what_editors_write_is_read(values: Values, root: Path, added: str) -> None:
+    """A byte order mark, a day without a time, odd line ends."""
+    values.put(("k",), {"text": "olives"})
+    (note,) = root.rglob("*.md")
+    head = note.read_text().removeprefix("---\n")
+    if added.startswith("updated"):
+        head = re.sub(r"updated: .*\n", "", head)
+    note.write_text(f"{added}---\n{head}" if added == "\ufeff" else f"---\n{added}{head}")
+    entry = values.get(("k",))
+    assert entry and entry.value == {"text": "olives"} and datetime.fromisoformat(entry.updated).tzinfo
+
+
+def test_name_that_no_note_can_hold_is_refused(values: Values) -> None:
+    with pytest.raises(UsageError, match="too long"):
+        values.put(("k" * 70_000,), {"text": "a"})
 
 
 def test_notes_that_are_no_values_are_left_alone(values: Values, root: Path) -> None:
@@ -153,6 +197,7 @@ def test_notes_that_are_no_values_are_left_alone(values: Values, root: Path) -> 
     (note,) = root.rglob("*.md")
     (note.parent / "README.md").write_text("# Mine\n")
     (note.parent / "copy.md").write_bytes(note.read_bytes())
+    (note.parent / "named.md").write_text("---\nname: My note\n---\n\nMine.\n")
     (root / "secret.md").write_bytes(note.read_bytes())
     assert [entry.path for entry in values.entries()] == [note.relative_to(root).as_posix()]
     assert [entry.name for _, entry in values.search("mine")] == [("a", "k")]
