@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from functools import partial
 from typing import Any, Self
 
 from memsync.memory import AnyPath, Memory, RemoteMemory
@@ -17,7 +15,7 @@ THREADS = 4
 class AsyncMemory:
     """A memory with the methods of Memory as coroutines; each runs in one of a few threads.
 
-    A coroutine that is cancelled is not waited for, but what it has begun is done to its end, and never half.
+    What a coroutine has begun when it is cancelled is done to its end first, so that the next call comes after it.
 
     async with await AsyncMemory.open("notes") as memory:
         print((await memory.search("which store did we choose")).hits[0].citation)
@@ -38,16 +36,28 @@ class AsyncMemory:
         """Connect to the daemon of a memory, see Memory.connect."""
         return cls(await asyncio.to_thread(Memory.connect, root, config=config))
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "memory":  # of a copy that has no memory yet
+            raise AttributeError(name)
         method = getattr(self.memory, name)
         if not callable(method):
-            raise AttributeError(f"{name} is no method of a memory")
+            return method
 
-        def call(*args: Any, **kwargs: Any) -> Awaitable[Any]:
-            run = partial(copy_context().run, method, *args, **kwargs)  # whether it writes for an agent is in there
-            return asyncio.get_running_loop().run_in_executor(self._pool, run)
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            # Whether it writes for an agent is in the context.
+            work = self._pool.submit(copy_context().run, method, *args, **kwargs)
+            future = asyncio.wrap_future(work)
+            try:
+                return await asyncio.shield(future)
+            except asyncio.CancelledError:
+                if not work.cancel():
+                    await asyncio.wait([future])
+                raise
 
         return call
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self.memory)})
 
     async def aclose(self) -> None:
         """Finish what has begun, and close the memory."""

@@ -47,19 +47,21 @@ class Client:
         self.lock = _thread.RLock()
         """Held from a request to its answer."""
         self._socket = _connected(socket_path)
+        self._is_lasting = False
         try:
             if settings_digest is not None:
                 self._greet(settings_digest)
         except BaseException:
             self._socket.close()
             raise
+        self._is_lasting = settings_digest is not None
 
     @classmethod
     def serving(cls, settings: Any) -> Self:
         """Connect to the daemon of the memory that has these Settings. Raises DaemonUnavailable."""
         return cls(socket_path(settings.index_name), wire.settings_digest(settings))
 
-    def _greet(self, settings_digest: str) -> None:
+    def _greet(self, settings_digest: str | None) -> None:
         self._socket.settimeout(CONNECT_SECONDS)
         try:
             answer = self.call("hello", {"protocol": wire.PROTOCOL, "version": __version__})
@@ -73,7 +75,7 @@ class Client:
         if answer.get("protocol") != wire.PROTOCOL or answer.get("version") != __version__:
             reason = f"{who} is memsync {answer.get('version')}, this is {__version__}"
             raise DaemonOutdated(reason, hint="Run: memsync daemon restart")
-        if answer.get("settings") != settings_digest:
+        if settings_digest is not None and answer.get("settings") != settings_digest:
             raise DaemonOutdated(f"{who} runs with other settings", hint="Run: memsync daemon restart")
         self.daemon_settings = answer.get("daemon_settings")
         self._socket.settimeout(ANSWER_SECONDS)
@@ -84,7 +86,7 @@ class Client:
         With `vectors`, also wait until nothing is left to embed; with `model`, until the model is loaded or has failed.
         """
         params = {"generation": generation, "vectors": vectors, "model": model, "seconds": seconds}
-        with self.patient(seconds + ANSWER_SECONDS):
+        with self.lock, self.patient(seconds + ANSWER_SECONDS):
             return bool(self.call("wait", params)["reached"])
 
     def shutdown(self) -> None:
@@ -92,8 +94,12 @@ class Client:
         self.call("shutdown", {})
 
     def call(self, method: str, params: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
-        """Send one request and return its result. Raises the error that the daemon returns."""
-        return self._receive(self._send(method, params), progress)
+        """Send one request and return its result. Raises the error that the daemon returns.
+
+        Connects again to a daemon that was restarted meanwhile, perhaps with other settings.
+        """
+        with self.lock:
+            return self._receive(self._send(method, params), progress)
 
     @contextmanager
     def patient(self, seconds: float | None) -> Iterator[None]:
@@ -107,6 +113,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connection."""
+        self._is_lasting = False
         self._socket.close()
 
     def __enter__(self) -> Self:
@@ -126,10 +133,29 @@ class Client:
                 hint="Shorten the text, or work without the daemon: daemon.use = false.",
             )
         try:
-            self._socket.sendall(request)
+            try:
+                self._socket.sendall(request)
+            except OSError as error:
+                if not self._is_lasting or isinstance(error, TimeoutError):
+                    raise
+                self._connect_again()  # a daemon answers no request that it has not received whole
+                self._socket.sendall(request)
         except OSError as error:
             raise self._lost(error) from error
         return number
+
+    def _connect_again(self) -> None:
+        old, new = self._socket, _connected(self._path)
+        self._socket, self._buffer, self._is_lasting = new, b"", False
+        try:
+            self._greet(None)
+            new.settimeout(old.gettimeout())
+        except BaseException:
+            self._socket, old = old, new
+            raise
+        finally:
+            self._is_lasting = True
+            old.close()
 
     def _receive(self, number: int, progress: Progress | None) -> dict[str, Any]:
         """Return the result of a request; skip late answers to earlier requests."""

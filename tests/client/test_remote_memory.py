@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from memsync import __version__, errors
+from memsync import Memory, __version__, errors
 from memsync.client import connection as client
 from memsync.client import wire
 from memsync.memory import RemoteMemory
 from memsync.model.answer import SearchResult
 from memsync.model.vocabulary import Mode
-from tests.conftest import Patch
+from tests.conftest import Patch, Write
 from tests.support.daemon_fixtures import Served
+from tests.support.daemon_process import Cli
 
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("heron", {}), ("harbour", {"mode": Mode.VECTOR}), ("kind:daily", {}), ("heron", {"tokens": 1}),
@@ -180,10 +181,25 @@ def test_daemon_that_ends_under_a_client_is_told_as_unavailable(served: Served, 
             remote.search("heron")
 
 
+def test_daemon_that_was_restarted_is_found_again(cli: Cli, write: Write, root: Path) -> None:
+    """Also with other settings, as it restarts itself when they change; a program need not notice."""
+    cli.start()
+    with Memory.connect(root) as remote:
+        remote.log("The heron nests.")
+        cli("daemon", "stop")
+        for _ in range(2):
+            with pytest.raises(errors.DaemonUnavailable):
+                remote.search("heron")
+        cli.start()
+        assert remote.search("heron").hits
+        write("config.toml", '[memsync]\nroot = "."\n[search]\nlimit = 7\n')
+        cli("daemon", "restart")
+        remote.log("The stork, too.")
+        assert remote.wait(seconds=0.0) in (True, False) and remote.search("stork").hits
+
+
 def test_memory_connect_gives_the_daemons_memory(served: Served, monkeypatch: Patch) -> None:
     """The public way in; without a daemon it says so."""
-    from memsync import Memory
-
     with Memory.connect(served.settings.root) as remote:
         assert remote.search("heron").hits[0].path == "birds.md"
         remote.shutdown()

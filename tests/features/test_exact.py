@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -287,6 +288,26 @@ def test_random_operations_are_those_on_a_list(memory: Memory) -> None:
         assert texts(memory, thread) == own
 
 
+def test_call_that_is_cancelled_comes_before_the_next(memory: Memory) -> None:
+    """Whether it had begun or not, nothing is out of order."""
+
+    async def run() -> None:
+        shared = AsyncMemory(memory)
+        for number in range(20):
+            first = asyncio.ensure_future(shared.append_messages("id:s", [NewMessage("user", f"{number}")], index=False))
+            await asyncio.sleep(0.0005 * (number % 4))
+            first.cancel()
+            with suppress(asyncio.CancelledError):
+                await first
+            await shared.append_messages("id:s", [NewMessage("user", f"{number}.5")], index=False)
+        await shared.aclose()
+
+    with Memory.open(memory.settings.root) as again:
+        asyncio.run(run())
+        kept = texts(again, "id:s")
+    assert kept == sorted(kept, key=float) and len([one for one in kept if one.endswith(".5")]) == 20
+
+
 def _append(root: str, who: int, count: int) -> None:
     with Memory.open(root) as memory, ThreadPoolExecutor(4) as pool:
 
@@ -370,8 +391,9 @@ def test_coroutines_do_what_methods_do(memory: Memory) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
         with pytest.raises(NoThread):
             await shared.read_thread("id:none")
+        assert shared.settings is memory.settings and "read_thread" in dir(shared)
         with pytest.raises(AttributeError):
-            shared.settings()
+            shared.missing()
         await shared.aclose()
 
     asyncio.run(run())
