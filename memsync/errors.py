@@ -61,6 +61,8 @@ class MemsyncError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(hint)  # a traceback shows it
 
     def sentences(self) -> str:
         """Return the message and the hint as sentences on one line."""

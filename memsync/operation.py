@@ -164,7 +164,7 @@ class Parameter(NamedTuple):
     @property
     def is_list(self) -> bool:
         """True for a list, which a command line or a query gives item by item."""
-        return get_origin(self.value_type) is tuple
+        return get_origin(self.value_type) in (tuple, Sequence)
 
     @property
     def item_type(self) -> Any:

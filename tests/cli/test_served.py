@@ -114,7 +114,7 @@ def test_a_write_whose_daemon_ends_meanwhile_says_that_it_may_have_been_made(
 def test_a_text_that_is_too_long_for_a_request_is_written_beside_the_daemon(served: Served, monkeypatch: Patch) -> None:
     """The command writes it in its own process. A RemoteMemory raises an error that names the limit."""
     monkeypatch.setattr("memsync.settings.load.load_settings", lambda **_: served.settings)
-    text = "a long line\n" * 1_500_000
+    text = ("a long line " * 10 + "\n") * 150_000
     with served.connect() as remote, pytest.raises(UsageError, match="at most 16,000,000 bytes"):
         remote.new_note("long", text)
     assert run(["note", "new", "long", text]) == 0

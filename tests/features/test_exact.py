@@ -294,7 +294,8 @@ def test_call_that_is_cancelled_comes_before_the_next(memory: Memory) -> None:
     async def run() -> None:
         shared = AsyncMemory(memory)
         for number in range(20):
-            first = asyncio.ensure_future(shared.append_messages("id:s", [NewMessage("user", f"{number}")], index=False))
+            said = [NewMessage("user", f"{number}")]
+            first = asyncio.ensure_future(shared.append_messages("id:s", said, index=False))
             await asyncio.sleep(0.0005 * (number % 4))
             first.cancel()
             with suppress(asyncio.CancelledError):
