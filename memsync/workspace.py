@@ -306,7 +306,8 @@ class Workspace:
                 paths = [done.moved_from, done.path] if done.moved_from else [done.path]
                 commit, complaint = commits.commit(self.files.root, paths, message)
         generation, indexing = self._index_now(done.path) if is_indexed else (0, ())
-        warnings = (*done.warnings, *filter(None, [complaint]), *indexing, *self._secrets(done, subject))
+        secrets = self._secrets(done, subject) if subject != done.path else ()
+        warnings = (*done.warnings, *filter(None, [complaint]), *indexing, *secrets)
         return Written(done.path, done.line, generation, commit, warnings)
 
     def _secrets(self, done: Done, text: str) -> tuple[str, ...]:

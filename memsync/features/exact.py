@@ -194,7 +194,7 @@ def truncate_thread(
         _cut_torn(memory, path)  # what readers do not count
         return _cut(memory, path, keep, gone)
 
-    memory.write("thread", f"truncate {path}", change, is_indexed=index)
+    memory.write("truncate", path, change, is_indexed=index)
     return tuple(gone)
 
 

@@ -57,15 +57,16 @@ class Memories:
     def of(self, path: str) -> Served | None:
         """Return the memory that a file is a note of; None if there is none. Show once why one cannot be read."""
         folder, name = os.path.split(path)
-        if is_hidden(name) or not is_note_name(name):
+        if not is_note_name(name):
             return None
         root = None
         with self._telling():
             root = None if any(is_inside(path, served.root) for served in self.own) else root_for(folder)
             if root is not None and root not in self._served:
                 self._served[root] = Served(self._opener, root, settings_of(root), self._server)
-        served_here = self._served.get(root)
-        return served_here if served_here is not None and is_inside(path, served_here.root) else None
+        served = self._served.get(root)
+        is_note = served is not None and is_inside(path, served.root) and not is_hidden(path[len(served.root) + 1 :])
+        return served if is_note else None
 
     @contextmanager
     def _telling(self) -> Iterator[None]:

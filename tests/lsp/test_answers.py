@@ -454,7 +454,9 @@ def test_a_file_outside_of_every_memory_gets_nothing(editor: Editor, home: str, 
     (tmp_path / "out.md").write_text(HOME)
     (root / "code.py").write_text(HOME)
     (root / "linked.md").symlink_to(tmp_path / "out.md")
-    for path in (tmp_path / "out.md", root / "code.py", root / "linked.md"):
+    (root / ".git").mkdir(exist_ok=True)
+    (root / ".git" / "in.md").write_text(HOME)
+    for path in (tmp_path / "out.md", root / "code.py", root / "linked.md", root / ".git" / "in.md"):
         uri = editor.open(path)
         assert editor.at("definition", uri, "[[st|ore") is None and editor.actions_or_none(uri) is None
         assert editor.diagnostics(uri) == []
