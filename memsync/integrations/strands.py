@@ -36,5 +36,6 @@ class MemsyncMemoryStore(MemoryStore):
     async def add(self, content: str, metadata: Metadata | None = None) -> None:
         """Write a text as a note, called by its first words."""
         digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        name = f"{shortened(' '.join(content.split()), MAX_NAME_CHARS)} {digest}"
         value = {"text": content, **({"metadata": metadata} if metadata else {})}
-        await asyncio.to_thread(self._values.put, (f"{shortened(content, MAX_NAME_CHARS)} {digest}",), value)
+        await asyncio.to_thread(self._values.put, (name,), value)
