@@ -108,6 +108,6 @@ def path_of(uri: object) -> str:
     return os.path.realpath(path) if parts.scheme == "file" and path.startswith("/") and "\0" not in path else ""
 
 
-def uri_of(path: str) -> str:
-    """Return the URI of a file."""
-    return f"file://{quote(os.fsencode(path))}"
+def quoted(path: str) -> str:
+    """Return a path as a part of a URI."""
+    return quote(os.fsencode(path))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memsync import features
 from memsync.errors import MemsyncError, NoteError
-from memsync.lsp.documents import Document, uri_of
+from memsync.lsp.documents import Document
 from memsync.memories.reopening import Opener
 from memsync.model.note import Link
 from memsync.model.query import IndexedNote
@@ -124,7 +124,7 @@ class Served:
         with suppress(FileNotFoundError, NoteError):
             content = self.files.read(NotePath(path))[0]
         text = "" if is_utf16(content) or is_binary(content) else content.decode("utf-8-sig", "replace")
-        return Document(uri_of(place), place, text)
+        return Document(self._server.uri_of(place), place, text)
 
 
 class Known:

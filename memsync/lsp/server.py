@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from memsync import __version__
 from memsync.client.wire import INTERNAL_ERROR
 from memsync.errors import MemsyncError, own_error
-from memsync.lsp.documents import Document, path_of
+from memsync.lsp.documents import Document, path_of, quoted
 from memsync.mcp_server.messages import Message, Refused, id_of, reply
 from memsync.model.text import printable
 from memsync.system.once import once_property
@@ -46,7 +46,7 @@ class Server:
         self.client: Message = {}
         self.has_ended = self.is_shut_down = False
         self._send, self._settings = send, settings
-        self._folder = ""
+        self._folder = self._folder_uri = ""
         self._changed = threading.Condition()
         self._due: dict[str, float] = {}
         threading.Thread(target=self._work, daemon=True).start()
@@ -57,6 +57,11 @@ class Server:
         from memsync.lsp.memories import Memories
 
         return Memories(partial(self._settings, self._folder), self)
+
+    def uri_of(self, path: str) -> str:
+        """Return the URI of a file as the editor names it, whose folder may be a link."""
+        inside = path.removeprefix(f"{self._folder}/") if self._folder else path
+        return f"{self._folder_uri}/{quoted(inside)}" if inside != path else f"file://{quoted(path)}"
 
     def is_quick(self, message: Any) -> bool:
         """Return whether a message is about the state of the editor, so that the next one must not overtake it.
@@ -121,7 +126,8 @@ class Server:
 
     def _initialized(self, params: Message) -> Message:
         folders = params.get("workspaceFolders") or [{"uri": params.get("rootUri")}]
-        self._folder = path_of(folders[0].get("uri"))
+        self._folder_uri = str(folders[0].get("uri")).rstrip("/")
+        self._folder = path_of(self._folder_uri)
         self.client = params.get("capabilities") or {}
         return {"capabilities": CAPABILITIES, "serverInfo": {"name": "memsync", "version": __version__}}
 

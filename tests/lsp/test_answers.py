@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from memsync.lsp import answers
-from memsync.lsp.documents import Document, path_of, uri_of
+from memsync.lsp.documents import Document, path_of
 from memsync.lsp.server import Server
 from memsync.mcp_server.protocol import Peer
 from memsync.memory import Memory
@@ -30,11 +30,16 @@ HOME = "# Home\n\nSee [[store#Decision]] #work/trip\n\ndecisions/store.md:9 [[no
 class Editor:
     """An editor: it keeps what the server tells, and asks with places as `text|with a cursor`."""
 
-    def __init__(self, settings: Callable[[str], Settings | None], client: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Callable[[str], Settings | None],
+        client: dict[str, Any] | None = None,
+        folder: str | None = None,
+    ) -> None:
         self.told, self.shown = list[dict[str, Any]](), list[dict[str, Any]]()
         self.server = Server(self.told.append, settings)
         self.meanwhile: Callable[[], None] = lambda: None
-        params = {"capabilities": CAN if client is None else client, "rootUri": None}
+        params = {"capabilities": CAN if client is None else client, "rootUri": folder}
         self.capabilities = self.request("initialize", params)["capabilities"]
 
     def request(self, method: str, params: dict[str, Any]) -> Any:
@@ -50,7 +55,7 @@ class Editor:
         assert self.server.is_quick(message) and self.server.answer(message, Peer()) is None
 
     def open(self, path: Path, text: str | None = None) -> str:
-        uri = uri_of(str(path))
+        uri = path.as_uri()
         given = {"uri": uri, "languageId": "markdown", "version": 1, "text": path.read_text() if text is None else text}
         self.tell("textDocument/didOpen", textDocument=given)
         return uri
@@ -463,6 +468,15 @@ def test_a_file_outside_of_every_memory_gets_nothing(editor: Editor, home: str, 
     untitled = {"uri": "untitled:1", "languageId": "markdown", "version": 1, "text": "[["}
     editor.tell("textDocument/didOpen", textDocument=untitled)
     assert editor.at("completion", "untitled:1", "[[|") is None
+
+
+def test_folder_that_is_a_link_keeps_its_name(write: Write, settings: Settings, memory: Memory, root: Path) -> None:
+    """The editor would open a second document otherwise."""
+    write("store.md", STORE)
+    (link := root.parent / "a link").symlink_to(root)
+    editor = Editor(lambda _: settings, folder=f"{link.as_uri()}/")
+    uri = editor.open(link / "home.md", HOME)
+    assert editor.at("definition", uri, "[[st|ore")["uri"] == (link / "store.md").as_uri()
 
 
 def test_settings_that_cannot_be_read_are_told_once(write: Write, memory: Memory, root: Path) -> None:

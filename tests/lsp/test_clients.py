@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from lsprotocol import types as lsp
 
-from memsync.lsp.documents import uri_of
 from tests.conftest import Patch, Write
 from tests.lsp.test_answers import HOME, STORE
 from tests.support.daemon_process import Cli
@@ -43,7 +42,7 @@ def converse(root: Path, name: str, talk: Callable[[Any], Awaitable[None]]) -> i
     async def run() -> int:
         client = make_test_lsp_client()
         await client.start_io(*command(root), env=dict(os.environ))
-        folder = lsp.WorkspaceFolder(uri_of(str(root)), "notes")
+        folder = lsp.WorkspaceFolder(root.as_uri(), "notes")
         params = lsp.InitializeParams(client_capabilities(name), root_uri=folder.uri, workspace_folders=[folder])
         started = await client.initialize_session(params)
         assert started.server_info is not None and started.server_info.name == "memsync"
@@ -68,7 +67,7 @@ def test_a_client_that_knows_the_protocol(
     """Each answer is one that the protocol allows; the server ends when it is told to."""
     if with_daemon:
         cli.start()
-    uri = uri_of(str(notes / "home.md"))
+    uri = (notes / "home.md").as_uri()
     document = lsp.TextDocumentIdentifier(uri)
 
     def place(text: str, line: int) -> lsp.Position:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsync.lsp.documents import Document, path_of, uri_of
+from memsync.lsp.documents import Document, path_of
 
 TEXTS = st.text("aü😀𝄞\t \n\r", max_size=30)
 
@@ -89,7 +89,7 @@ def test_a_uri_names_the_same_file(tmp_path: Path, name: str) -> None:
     (tmp_path / "link").symlink_to(path)
     escaped = "file://" + "".join(f"%{byte:02X}" if byte != ord("/") else "/" for byte in str(path).encode())
     real = str(path.resolve())
-    assert {path_of(uri_of(str(path))), path_of(escaped), path_of(uri_of(str(tmp_path / "link")))} == {real}
+    assert {path_of(path.as_uri()), path_of(escaped), path_of((tmp_path / "link").as_uri())} == {real}
 
 
 @pytest.mark.parametrize("uri", [None, 3, "", "untitled:1", "https://example.org/a.md", "file:a.md", "file:///a%00.md"])
