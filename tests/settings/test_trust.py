@@ -81,7 +81,7 @@ def test_named_file_outside_of_the_memory_root_may_have_the_connection_string(tm
     path = config(tmp_path / "elsewhere", secret, root=str(notes))
     assert load_settings(config=path, environ={})[DSN] == "postgresql://me:secret@db/memories"
     path.write_text(secret)
-    with pytest.raises(ConfigError, match=f"in the memory root {path.parent}$") as caught:
+    with pytest.raises(ConfigError, match=f"(?m)in the memory root {path.parent}$") as caught:
         load_settings(config=path, root=notes, environ={})
     assert "root under [memsync]" in caught.value.hint
 
@@ -94,7 +94,7 @@ def test_file_in_the_memory_root_in_use_has_no_connection_string_whatever_root_i
     secret = "[index]\ndsn = 'postgresql://me:secret@db/memories'\n"
     path = config(tmp_path / "clone", secret, root=str(tmp_path / "clone" / "sub"))
     environ, root = ({"MEMSYNC_ROOT": str(path.parent)}, None) if by_variable else ({}, path.parent)
-    with pytest.raises(ConfigError, match=f"in the memory root {path.parent}$"):
+    with pytest.raises(ConfigError, match=f"(?m)in the memory root {path.parent}$"):
         load_settings(config=path, root=root, environ=environ)
 
 
