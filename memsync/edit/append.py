@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from memsync.edit import note_file
 from memsync.edit.addition import Addition, join_additions
-from memsync.edit.journal import Appended, Journal, missing, times_in, unread
+from memsync.edit.journal import Appended, Journal, times_in, unread
 from memsync.edit.markdown import as_it_was
 from memsync.edit.note_end import NoteEnd, read_end
 from memsync.edit.note_paths import cannot_write, check_writable
@@ -215,17 +215,14 @@ class Appending:
         """Return missing appends that came so shortly before a save that nobody deleted them on purpose."""
         saved = (status.st_mtime, status.st_ctime)
         since = min(moment for moment in saved if moment >= max(saved) - 60) - UNSEEN_SECONDS
-        recent = [
-            entry
-            for entry in self.journal.since(since)
-            if entry.path == self.path
-            and entry != self.own
+        known = [entry for entry in self.journal.since(since - 1, self.path) if entry != self.own]
+        recent = {
+            entry.id
+            for entry in known
+            if entry.at >= since
             and entry.id not in self.replaces
             and any(abs(entry.at - moment) <= UNSEEN_SECONDS for moment in saved)
-        ]
+        }
         if not recent or changed_since(self.root, since):  # a git checkout restores old text on purpose
             return []
-        text = content.decode("utf-8", "replace")
-        lost = missing(recent, text)
-        before = [entry for entry in self.journal.since(since - 1, self.path) if entry != self.own] if lost else []
-        return unread(before, lost, text)
+        return [entry for entry in unread(known, content.decode("utf-8", "replace")) if entry.id in recent]

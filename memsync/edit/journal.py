@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 
 from memsync.model.grouped import grouped
 from memsync.model.text import whole_characters
@@ -143,32 +144,38 @@ def missing(appends: Iterable[Appended], content: str) -> list[Appended]:
 
 
 class _Lines:
-    """The lines of a note, each found at once: a thread of many messages has many appends."""
+    """The lines of a note, in which each text is found at once: a thread of many messages has many appends."""
 
     def __init__(self, content: str) -> None:
         self._lines = content.replace("\r\n", "\n").split("\n")
-        self._places = grouped((line, number) for number, line in enumerate(self._lines))
+        self._counts = Counter(self._lines)
+
+    @cached_property
+    def _places(self) -> Mapping[str, Sequence[int]]:
+        return grouped((line, number) for number, line in enumerate(self._lines))
 
     def times(self, text: str) -> int:
         """Return how often the note contains a text as whole lines, none of them twice."""
-        wanted, times, free = text.split("\n"), 0, 0
-        for place in self._places.get(wanted[0], ()):
+        first, *rest = wanted = text.split("\n")
+        times = free = 0
+        for place in self._places.get(first, ()) if rest else ():
             if place >= free and self._lines[place : place + len(wanted)] == wanted:
                 times, free = times + 1, place + len(wanted)
-        return times
+        return times if rest else self._counts[first]
 
 
-def unread(appends: Sequence[Appended], lost: Sequence[Appended], content: str) -> list[Appended]:
-    """Return the lost appends that whoever saved the note cannot have read; `appends` has others of that time, too.
+def unread(appends: Sequence[Appended], content: str) -> list[Appended]:
+    """Return the missing appends that whoever saved the note cannot have read.
 
-    He had read what has a later append in the note, or a heading of a message left there. To put back each lost append
-    would undo the edits of people and of programs that rewrite a note at once.
+    He had read what has a later append in the note, or a heading of a message left there. To put back each one that is
+    missing would undo the edits of people, and of programs that rewrite a note at once.
     """
-    gone = {append.id for append in missing(appends, content)}
+    lost = missing(appends, content)
+    gone = {append.id for append in lost}
     there = [append for append in appends if append.id not in gone]
     left = _message_headings(content.replace("\r\n", "\n"))
     left.subtract(_message_headings("\n".join(append.text for append in there)))
-    newest = max((int(append.id) for append in there), default=0)
+    newest = int(there[-1].id) if there else 0
     found = []
     for append in lost:
         headings = _message_headings(append.text)
