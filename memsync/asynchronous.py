@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, Self
 
@@ -50,8 +51,10 @@ class AsyncMemory:
             try:
                 return await asyncio.shield(future)
             except asyncio.CancelledError:
-                if not work.cancel():
-                    await asyncio.wait([future])
+                work.cancel()
+                while not future.done():  # it may be cancelled again
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.wait([future])
                 raise
 
         return call

@@ -47,7 +47,7 @@ class Client:
         self.lock = _thread.RLock()
         """Held from a request to its answer."""
         self._socket = _connected(socket_path)
-        self._is_lasting = False
+        self._is_lasting = self._is_closed = False
         try:
             if settings_digest is not None:
                 self._greet(settings_digest)
@@ -113,7 +113,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connection."""
-        self._is_lasting = False
+        self._is_closed = True
         self._socket.close()
 
     def __enter__(self) -> Self:
@@ -136,7 +136,7 @@ class Client:
             try:
                 self._socket.sendall(request)
             except OSError as error:
-                if not self._is_lasting or isinstance(error, TimeoutError):
+                if not self._is_lasting or self._is_closed or isinstance(error, TimeoutError):
                     raise
                 self._connect_again()  # a daemon answers no request that it has not received whole
                 self._socket.sendall(request)
@@ -156,6 +156,8 @@ class Client:
         finally:
             self._is_lasting = True
             old.close()
+            if self._is_closed:  # meanwhile, by another thread
+                self._socket.close()
 
     def _receive(self, number: int, progress: Progress | None) -> dict[str, Any]:
         """Return the result of a request; skip late answers to earlier requests."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from memsync.edit import note_file
 from memsync.edit.addition import Addition, join_additions
-from memsync.edit.journal import Appended, Journal, times_in, unread
+from memsync.edit.journal import Appended, Journal, has_messages, missing, times_in, unread
 from memsync.edit.markdown import as_it_was
 from memsync.edit.note_end import NoteEnd, read_end
 from memsync.edit.note_paths import cannot_write, check_writable
@@ -85,16 +85,15 @@ class KnownEnds:
         is_known = record.get("version") == VERSION and record.get("stamp") == _stamp(status)
         return NoteEnd(**record["tail"]) if is_known else None
 
-    def put(self, path: NotePath, status: os.stat_result, end: NoteEnd) -> None:
-        """Store how a note ends."""
-        record = json.dumps({"version": VERSION, "stamp": _stamp(status), "tail": asdict(end)})
+    def put(self, path: NotePath, status: os.stat_result, end: NoteEnd, append: str = "") -> None:
+        """Store how a note ends, and the id of its last append, which was made to its end."""
+        record = json.dumps({"version": VERSION, "stamp": _stamp(status), "tail": asdict(end), "append": append})
         with suppress(MemsyncError):
             self._state.write("REPLACE INTO ending VALUES (?, ?)", (path, record))
 
-    def size(self, path: NotePath) -> int:
-        """Return the size of a note after its last append, in bytes; 0 if that is not known."""
-        record = self._record(path)
-        return int(record["stamp"][2]) if record else 0
+    def appended(self, path: NotePath) -> str:
+        """Return the id of the last append that was made to its end; empty if that is not known."""
+        return str(self._record(path).get("append", ""))
 
     def was_filled(self, path: NotePath) -> bool:
         """Tell whether a note had lines after its last append."""
@@ -175,12 +174,13 @@ class Appending:
             if not note_file.is_there(self.folder, self.path, descriptor):
                 self.written_times = self._times_in(note_file.read(descriptor, self.path))
                 raise Replaced
-            self.ends.put(self.path, os.fstat(descriptor), new_end)
+            status, last = os.fstat(descriptor), self.own
         finally:
             os.close(descriptor)
         with suppress(MemsyncError):  # journal the restored text again: it may be overwritten a second time
             for entry in lost:
-                self.journal.append(self.path, entry.text, head=entry.head, replaces=[entry.id])
+                last = self.journal.append(self.path, entry.text, head=entry.head, replaces=[entry.id])
+        self.ends.put(self.path, status, new_end, last.id if last else "")
         restored = f"restored {count(len(lost), 'earlier append')} that an editor had overwritten"
         return Done(self.path, line, (restored,) if lost else ())
 
@@ -190,7 +190,7 @@ class Appending:
         make(self.folder, self.path, (self.head + text).encode())
         with suppress(OSError):
             status = os.stat(self.path.rpartition("/")[2], dir_fd=self.folder, follow_symlinks=False)
-            self.ends.put(self.path, status, end)
+            self.ends.put(self.path, status, end, self.own.id if self.own else "")
         return Done(self.path, line)
 
     def _filled(self) -> int | None:
@@ -215,14 +215,19 @@ class Appending:
         """Return missing appends that came so shortly before a save that nobody deleted them on purpose."""
         saved = (status.st_mtime, status.st_ctime)
         since = min(moment for moment in saved if moment >= max(saved) - 60) - UNSEEN_SECONDS
-        known = [entry for entry in self.journal.since(since - 1, self.path) if entry != self.own]
-        recent = {
-            entry.id
-            for entry in known
-            if entry.at >= since
+        recent = [
+            entry
+            for entry in self.journal.since(since, self.path)
+            if entry != self.own
             and entry.id not in self.replaces
             and any(abs(entry.at - moment) <= UNSEEN_SECONDS for moment in saved)
-        }
+        ]
         if not recent or changed_since(self.root, since):  # a git checkout restores old text on purpose
             return []
-        return [entry for entry in unread(known, content.decode("utf-8", "replace")) if entry.id in recent]
+        text = content.decode("utf-8", "replace")
+        lost = missing(recent, text)
+        if not any(map(has_messages, lost)):
+            return lost
+        known = [entry for entry in self.journal.since(0.0, self.path) if entry != self.own]
+        never_read = {entry.id for entry in unread(known, text)}
+        return [entry for entry in lost if entry.id in never_read]

@@ -104,7 +104,7 @@ class Journal:
         """Let the appends to a note that was moved be those to its new path."""
         with self._state.writing() as database:
             database.execute("UPDATE append SET path = ? WHERE path = ?", (target, path))
-            database.execute("DELETE FROM ending WHERE path IN (?, ?)", (path, target))
+            database.execute("UPDATE OR REPLACE ending SET path = ? WHERE path = ?", (target, path))
 
     def drop(self, is_forgotten: Callable[[NotePath, str], bool]) -> int:
         """Delete the appends whose note and text are forgotten; return how many."""
@@ -117,6 +117,15 @@ class Journal:
     def by_path(self) -> dict[NotePath, list[Appended]]:
         """Return all appends of each note that may be missing, oldest first."""
         return grouped((append.path, append) for append in self.since(0.0))
+
+    def last(self, path: NotePath) -> Appended | None:
+        """Return the last append to a note that may be missing."""
+        rows = self._state.rows(
+            "SELECT id, at, path, text, head, branch FROM append WHERE path = ? AND replaced_by IS NULL"
+            " ORDER BY id DESC LIMIT 1",
+            (path,),
+        )
+        return next((Appended(str(number), *row) for number, *row in rows), None)
 
     def since(self, moment: float, path: NotePath | None = None) -> list[Appended]:
         """Return the appends since a Unix time that may be missing, oldest first; with `path`, only of one note."""
@@ -164,22 +173,26 @@ class _Lines:
         return times if rest else self._counts[first]
 
 
-def unread(appends: Sequence[Appended], content: str) -> list[Appended]:
-    """Return the missing appends that whoever saved the note cannot have read.
+def has_messages(append: Appended) -> bool:
+    """Tell whether an append has a heading of a message."""
+    return bool(_message_headings(append.text))
 
-    He had read what has a later append in the note, or a heading of a message left there. To put back each one that is
-    missing would undo the edits of people, and of programs that rewrite a note at once.
+
+def unread(appends: Sequence[Appended], content: str) -> list[Appended]:
+    """Return the missing appends of a note that whoever saved it cannot have read; `appends` are all of its appends.
+
+    He had read a message of which the heading is left. To put back each one that is missing would undo the edits of
+    people, and of programs that rewrite a note at once.
     """
     lost = missing(appends, content)
     gone = {append.id for append in lost}
     there = [append for append in appends if append.id not in gone]
     left = _message_headings(content.replace("\r\n", "\n"))
     left.subtract(_message_headings("\n".join(append.text for append in there)))
-    newest = int(there[-1].id) if there else 0
     found = []
     for append in lost:
         headings = _message_headings(append.text)
-        if int(append.id) > newest and not headings & left:
+        if not headings & left:
             found.append(append)
         left -= headings
     return found

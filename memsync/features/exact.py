@@ -217,32 +217,29 @@ def _telling_what_is_missing(path: NotePath) -> Iterator[None]:
 
 
 def _whole(memory: Workspace, path: NotePath, text: str) -> str:
-    """Return a thread without what a killed process has half written: a beginning of the last append, and no line end.
+    """Return a thread without what a killed process has half written: a beginning of an append that was not finished.
 
-    The coarse rule, to cut off what has no line end, would delete what a person has written in an editor; that he
-    shortened the last message is seen by the size.
+    The coarse rule, to cut off what has no line end, would delete what a person has written in an editor. One that ends
+    at a line end stays: it may be another append that was finished.
     """
-    last = memory.writer.journal.since(0.0, path)[-1:] if text and not text.endswith("\n") else []
-    if not last or len(text.encode("utf-8", "surrogateescape")) <= memory.writer.ends.size(path):
-        return text
-    written = last[0].text
+    written = _unfinished(memory, path) if not text.endswith("\n") else ""
     first = re.escape(written.partition("\n")[0])
-    starts = [one.start() for one in re.finditer(f"^{first}$", text, re.MULTILINE)] or [text.rfind("\n") + 1]
-    torn = (at for at in starts if written.startswith(text[at:]) and written != text[at:])
-    return text[: next(torn, len(text))]
+    starts = [*(one.start() for one in re.finditer(f"^{first}\r?$", text, re.MULTILINE)), text.rfind("\n") + 1]
+    near = (at for at in starts if written and 0 < len(text) - at <= len(written) + written.count("\n"))
+    tails = ((at, text[at:].replace("\r\n", "\n").removesuffix("\r")) for at in near)
+    return text[: next((at for at, tail in tails if written.startswith(tail) and written != tail), len(text))]
+
+
+def _unfinished(memory: Workspace, path: NotePath) -> str:
+    """Return the last append to a note if it was perhaps not made to its end; otherwise an empty text."""
+    last = memory.writer.journal.last(path)
+    return last.text if last is not None and last.id != memory.writer.ends.appended(path) else ""
 
 
 def _cut_torn(memory: Workspace, path: NotePath) -> None:
-    try:
-        descriptor = memory.files.open(path)
-    except (FileNotFoundError, NoteError):  # the writer says why
-        return
-    try:
-        last = os.pread(descriptor, 1, max(0, os.fstat(descriptor).st_size - 1))
-    finally:
-        os.close(descriptor)
-    if last not in (b"\n", b""):
-        _rewrite(memory, path, lambda text: _whole(memory, path, text))
+    if _unfinished(memory, path):
+        with suppress(NoThread, NoteError):  # the writer says why
+            _rewrite(memory, path, lambda text: _whole(memory, path, text))
 
 
 def _cut(memory: Workspace, path: NotePath, keep: int, taken: list[ThreadMessage]) -> Done:
@@ -273,4 +270,5 @@ def _keep_end(memory: Workspace, path: NotePath) -> None:
         content, stamp = memory.files.read(path)
         status = os.stat(memory.files.root / path, follow_symlinks=False)
         if identity_of(status) == (stamp.size, stamp.mtime_ns, stamp.ctime_ns, stamp.inode):
-            memory.writer.ends.put(path, status, read_end(path, content))
+            last = memory.writer.journal.last(path)
+            memory.writer.ends.put(path, status, read_end(path, content), last.id if last else "")

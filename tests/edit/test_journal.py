@@ -72,13 +72,23 @@ def test_message_that_is_edited_at_once_is_not_put_back(writer: NoteWriter, root
     assert "2 earlier appends" in warning and "Noted, Kiel." in (root / LOG).read_text()
 
 
-def test_what_was_deleted_while_a_later_append_stayed_is_not_put_back(writer: NoteWriter, root: Path) -> None:
-    """Whoever has read the later one has read all before it."""
-    for text in ("one", "two", "three"):
-        append(writer, text)
-    save(root, "- three\n")
-    assert append(writer, "four") == ()
-    assert (root / LOG).read_text() == "- three\n- four\n"
+@pytest.mark.parametrize("before", ["", MESSAGE])
+def test_what_was_said_before_does_not_hide_what_was_overwritten(
+    writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    """An older line with an equal text, or an older message with an equal heading."""
+    texts = [f"{before}- {text}" for text in ("ping", "deployed", "ping", "next")]
+    long_ago = clock.time_ns() - 20 * 10**9
+    with monkeypatch.context() as earlier:
+        earlier.setattr(clock, "time_ns", lambda: long_ago)
+        writer.append(LOG, Addition(texts[0]))
+    old = (root / LOG).read_text()
+    for text in texts[1:3]:
+        writer.append(LOG, Addition(text))
+    save(root, old)
+    writer.append(LOG, Addition(texts[3]))
+    lines = [line for line in (root / LOG).read_text().split("\n") if line.startswith("- ")]
+    assert "- deployed" in lines and lines[-1] == "- next"
 
 
 def test_what_was_deleted_later_is_not_put_back(

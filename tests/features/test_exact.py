@@ -219,6 +219,39 @@ def test_last_message_without_a_line_end_is_an_edit(memory: Memory, root: Path, 
     assert texts(memory, "id:s") == ["one", edited, "six"]
 
 
+def test_shortened_last_message_stays(memory: Memory, root: Path) -> None:
+    """Also if the note has become longer elsewhere, or was moved, and its editor leaves no line end."""
+    for text in ("one", "last message of all"):
+        memory.append_messages("id:s", [NewMessage("user", text)], index=False)
+    path = root / memory.read_thread("id:s")[0].path
+    path.write_text(path.read_text().replace("one\n", f"one{'!' * 99}\n").replace(" of all\n", ""))
+    assert texts(memory, "id:s") == [f"one{'!' * 99}", "last message"]
+    memory.sync()
+    memory.move(f"threads/{path.name}", "threads/boat.md")
+    path = root / "threads" / "boat.md"
+    path.write_text(path.read_text().removesuffix(" message"))
+    assert [one.text for one in memory.truncate_thread("id:s", -1)] == ["last"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("lacks", range(1, 70, 3))
+def test_half_an_append_is_none_wherever_it_ends(memory: Memory, root: Path, end: str, lacks: int) -> None:
+    """In the text, in the heading; with any line ends, and a heading that stands there already."""
+    memory.append_messages("id:s", [NewMessage("user", "first", "2026-11-21 10:02")], index=False)
+    path = root / memory.read_thread("id:s")[0].path
+    path.write_bytes(path.read_bytes().replace(b"\n", end.encode()))
+    before, status = path.read_bytes(), path.stat()
+    memory.append_messages("id:s", [NewMessage("user", "u1\n\nu2", "2026-11-21 10:02")], index=False)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: max(len(whole) - lacks, len(before))].rstrip(b"\n"))
+    memory.writer.ends.put(NotePath(f"threads/{path.name}"), status, read_end("s.md", before))
+    second = ["u1\n\nu2"] if lacks <= len(end) else []
+    assert path.read_bytes().startswith(before.rstrip())
+    assert texts(memory, "id:s") == ["first", *second]
+    memory.append_messages("id:s", [NewMessage("user", "next")], index=False)
+    assert texts(memory, "id:s") in (["first", *second, "next"], ["first", "u1\n\nu2", "next"])
+
+
 def test_sections_of_people_stay_in_a_thread_that_is_cut(memory: Memory, root: Path) -> None:
     """They are no messages."""
     memory.append_messages("id:s", [NewMessage("user", one) for one in ("one", "two")], index=False)
