@@ -179,7 +179,7 @@ def has_messages(append: Appended) -> bool:
 
 
 def unread(appends: Sequence[Appended], content: str) -> list[Appended]:
-    """Return the missing appends of a note that whoever saved it cannot have read; `appends` are all of its appends.
+    """Return the missing ones of all appends to a note, if whoever saved it cannot have read them.
 
     He had read a message of which the heading is left. To put back each one that is missing would undo the edits of
     people, and of programs that rewrite a note at once.

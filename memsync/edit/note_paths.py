@@ -29,7 +29,7 @@ NOTE_OF_TIER = {Tier.PERSONAL: "MEMORY.md", Tier.PROJECT: "notes/project.md", Ti
 """The note to which `remember` adds an item of a tier."""
 
 _MAX_NAME_BYTES = 255
-MAX_ID_WORDS = 40
+MAX_WORDS_CHARS = 40
 _OTHER_ENDING = re.compile(r"[^.]\.(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{1,10}$")
 
 
@@ -95,10 +95,14 @@ def id_of_thread(thread: str) -> str | None:
 
 
 def thread_of_id(own: str) -> NotePath:
-    """Return the path of the thread that another program calls so: its words, for people, and a digest."""
-    digest = hashlib.sha256(own.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    words = slug_of(own[:MAX_ID_WORDS])
-    return NotePath(f"{THREADS_FOLDER}{words}-{digest}.md".replace("/-", "/"))
+    """Return the path of the thread that another program calls so."""
+    return NotePath(f"{THREADS_FOLDER}{name_with_digest(own)}.md")
+
+
+def name_with_digest(text: str) -> str:
+    """Return a name without an ending for any text: its words, for people, and a digest, which tells texts apart."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{slug_of(text[:MAX_WORDS_CHARS])}-{digest}".removeprefix("-")
 
 
 def thread_paths(thread: str) -> list[NotePath]:

@@ -59,8 +59,7 @@ class MemsyncMemoryService(BaseMemoryService):
 
 
 def _memory(entry: Entry) -> MemoryEntry:
-    value = {
-        key: str(part) for key, part in entry.value.items() if part is not None
-    }  # whatever a person has made of them
+    # A person may have written a number.
+    value = {key: str(part) for key, part in entry.value.items() if part is not None}
     content = Content(role=value.get("role"), parts=[Part(text=value["text"])])
     return MemoryEntry(id=entry.name[-1], content=content, author=value.get("author"), timestamp=value.get("time"))

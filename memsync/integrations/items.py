@@ -1,6 +1,6 @@
 """Items of a session, any JSON, as messages of a thread, and back to the letter.
 
-The text of an item is Markdown that a person reads and edits. What else the item has is a block of JSON below it, in
+The text of an item is Markdown that a person reads and edits. Its other fields are a block of JSON below it, in
 which the text is empty; the heading says where it belongs. An item that is only a role and a text needs no block.
 """
 

@@ -70,7 +70,8 @@ class MemsyncVectorStore(VectorStore):
         """Write texts, also over those with the same ids, and return their ids. Raises MemsyncError."""
         texts = list(texts)
         given = [one or str(uuid.uuid4()) for one in ids or [None] * len(texts)]
-        for key, text, metadata in [*zip(given, texts, metadatas or [{}] * len(texts), strict=True)]:  # else none
+        # A list, so that lengths that differ are found before anything is written.
+        for key, text, metadata in [*zip(given, texts, metadatas or [{}] * len(texts), strict=True)]:
             self._values.put((key,), {"page_content": text, **({"metadata": metadata} if metadata else {})})
         return given
 

@@ -1,13 +1,12 @@
 """A program's values as notes: each is a note that a person can read and edit, found by its exact name.
 
-A name is a sequence of labels, such as a namespace and a key. Its note is in a folder of an agent, so what stands there
-counts as written by that agent. The front matter has the exact name. The body is the value: a text field as it is, and
+A name is a sequence of labels, such as a namespace and a key. Its note is in the folder of an agent, and counts as
+written by that agent. The front matter has the exact name. The body is the value: a text field as it is, and
 the other fields as JSON in a fence.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import operator
 import re
@@ -19,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
 from memsync.edit.addition import lines_with_ends
+from memsync.edit.note_paths import MAX_WORDS_CHARS, name_with_digest
 from memsync.edit.set_fields import head_of
 from memsync.edit.titles import slug_of
 from memsync.errors import NoSuchNote, NoteChanged, NoteError, UsageError
@@ -44,7 +44,6 @@ TEXT_FIELDS = ("page_content", "content", "text", "memory")
 """The field of a value that is written as plain text: the first of these that the value has."""
 FIRST_HITS = 50
 MAX_ATTEMPTS = 1_000
-_MAX_LABEL_CHARS = 40
 _ENDS_LIKE_DIGEST = re.compile(r"-[0-9a-f]{16}\Z")
 _NOT_PLAIN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]|^(?:<{7}|={7}|>{7})|\A\s*(?:---|\+\+\+)",
@@ -139,7 +138,7 @@ class Values:
         return "/".join((self.folder, *map(_plain_label, labels))) + "/"
 
     def _path(self, name: Name) -> str:
-        return f"{self._folder(name[:-1])}{_hashed(name[-1])}.md"
+        return f"{self._folder(name[:-1])}{name_with_digest(name[-1])}.md"
 
     def _read(self, path: str, under: Name = ()) -> Entry | None:
         """Return the value of a note; None if it is gone, or its name is not one that this note would have."""
@@ -217,14 +216,8 @@ def _holds(test: str, found: Any, operand: Any) -> bool:
 
 def _plain_label(label: str) -> str:
     """Return a label as the name of a folder: itself if no file system changes it, otherwise words and a digest."""
-    is_plain = slug_of(label) == label and label.isascii() and len(label) <= _MAX_LABEL_CHARS
-    return label if label and is_plain and not _ENDS_LIKE_DIGEST.search(label) else _hashed(label)
-
-
-def _hashed(label: str) -> str:
-    """Return a name without an ending for a label: its words, for people, and a digest, so that no two are the same."""
-    digest = hashlib.sha256(label.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return f"{slug_of(label[:_MAX_LABEL_CHARS])}-{digest}".removeprefix("-")
+    is_plain = slug_of(label) == label and label.isascii() and len(label) <= MAX_WORDS_CHARS
+    return label if label and is_plain and not _ENDS_LIKE_DIGEST.search(label) else name_with_digest(label)
 
 
 def _head(text: str) -> Mapping[str, Any]:

@@ -107,7 +107,7 @@ def test_what_a_person_would_write_is_plain(memory: Memory, root: Path) -> None:
     ],
 )
 def test_text_of_an_item_is_edited_as_text(memory: Memory, root: Path, item: Any) -> None:
-    """Whatever else the item has: that stands below it, without the text."""
+    """Its other fields stand below it, without the text."""
     append(memory, [item])
     page = root / memory.read_thread("id:s")[0].path
     assert page.read_text().count("The heron nests.") == 1 and "\n\nThe heron nests.\n" in page.read_text()
